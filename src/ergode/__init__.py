@@ -1,0 +1,72 @@
+"""Simulate many copies of a dynamical system at once, or one very large one.
+
+Nothing heavy is imported until it is used: neither numba nor xarray nor SciPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ergode import epidemics, plots
+    from ergode.core.devices import resolve as Device
+    from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
+    from ergode.core.results import open_dataset, save
+    from ergode.models.compartments import CompartmentModel, Infection, Progression
+    from ergode.models.contacts import ContactNetwork
+    from ergode.models.distributions import (
+        Deterministic,
+        Empirical,
+        Erlang,
+        Exponential,
+        Gamma,
+        HoldingTime,
+        LogNormal,
+        Weibull,
+    )
+    from ergode.readers.edges import read_contacts
+
+try:
+    __version__ = version("ergode")
+except PackageNotFoundError:  # a source tree on the path, not installed
+    __version__ = "0+unknown"
+
+_HOMES = {
+    "ergode.core.errors": ("ErgodeError", "ModelError", "PlanError", "ReadError"),
+    "ergode.core.results": ("open_dataset", "save"),
+    "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
+    "ergode.models.contacts": ("ContactNetwork",),
+    "ergode.models.distributions": (
+        "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
+        "LogNormal", "Weibull",
+    ),
+    "ergode.readers.edges": ("read_contacts",),
+}  # fmt: skip
+_PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
+_PLACES["Device"] = ("ergode.core.devices", "resolve")
+_MODULES = ("epidemics", "plots")
+
+__all__ = [
+    "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical", "ErgodeError",
+    "Erlang", "Exponential", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError",
+    "PlanError", "Progression", "ReadError", "Weibull", "__version__", "epidemics",
+    "open_dataset", "plots", "read_contacts", "save",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        home, attribute = _PLACES[name]
+        value = getattr(import_module(home), attribute)
+    elif name in _MODULES:
+        value = import_module(f"ergode.{name}")
+    else:
+        raise AttributeError(f"module 'ergode' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

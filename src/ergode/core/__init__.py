@@ -1,0 +1,1 @@
+"""The substrate: devices, kernels, random numbers, chunks, status, results. Knows no model."""

@@ -1,0 +1,84 @@
+"""The CPU door: compile for it, and run a kernel over a range of indices on every core.
+
+Kernels release the interpreter lock, so ordinary threads run them in parallel; there is no
+second thread pool to configure, and a range of indices is the unit of work, of progress and of
+interruption alike.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+from ergode.core import intrinsics
+
+__all__ = ["device_function", "fma", "from_bits", "kernel", "run", "to_bits"]
+
+fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+
+device_function = njit(nogil=True, error_model="numpy", forceinline=True)
+kernel = njit(nogil=True, error_model="numpy", cache=True)
+
+
+def run(
+    compiled: Callable[..., None],
+    ranges: Iterable[tuple[int, int]],
+    arguments: tuple[Any, ...],
+    threads: int,
+    finished: Callable[[int, int], None] | None = None,
+) -> None:
+    """Call ``compiled(start, stop, *arguments)`` for every range, on `threads` threads.
+
+    `finished(start, stop)` is called in this thread as each range ends.  An interruption
+    (Ctrl-C) or an error lets the ranges already begun end and be reported, and drops the rest.
+    """
+    todo = deque(ranges)
+    count = len(todo)
+    if threads == 1 or count < 2:
+        for start, stop in todo:
+            compiled(start, stop, *arguments)
+            if finished:
+                finished(start, stop)
+        return
+    ended: SimpleQueue[tuple[int, int] | BaseException] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            try:
+                start, stop = todo.popleft()
+            except IndexError:
+                return
+            try:
+                compiled(start, stop, *arguments)
+                ended.put((start, stop))
+            except BaseException as error:
+                ended.put(error)
+                todo.clear()
+
+    def report(item: tuple[int, int] | BaseException) -> None:
+        if isinstance(item, BaseException):
+            raise item
+        if finished:
+            finished(*item)
+
+    workers = [Thread(target=work, daemon=True) for _ in range(min(threads, count))]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(count):
+            report(ended.get())
+    except BaseException:
+        todo.clear()
+        for worker in workers:
+            worker.join()
+        while not ended.empty():
+            report(ended.get())
+        raise
+    for worker in workers:
+        worker.join()

@@ -1,0 +1,167 @@
+"""The CUDA door: everything the library asks of CUDA is asked here, and only here.
+
+numba-cuda is imported on first use.  What other files see of it is this module's functions and,
+inside kernels, the word `cuda`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+from numba.cuda.cudadrv import driver
+from numba.cuda.extending import intrinsic
+
+from ergode.core import intrinsics
+from ergode.core.errors import PlanError
+
+__all__ = [
+    "cooperative_block_count", "cuda", "describe", "device_count", "device_function", "fma",
+    "from_bits", "kernel", "launch", "ptx", "to_bits",
+]  # fmt: skip
+
+fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+
+device_function = cuda.jit(device=True)
+
+
+def kernel(function: Any = None, *, registers: int | None = None) -> Any:
+    """Decorator of a generated module's entry function."""
+    if function is None:
+        return cuda.jit(cache=True, max_registers=registers)
+    return cuda.jit(cache=True)(function)
+
+
+@lru_cache(maxsize=1)
+def device_count() -> int:
+    """Number of CUDA devices that a kernel could run on here; zero without a driver."""
+    try:
+        return len(cuda.gpus) if cuda.is_available() else 0
+    except Exception:  # a driver that is there but broken raises its own errors
+        return 0
+
+
+def describe(index: int) -> tuple[str, int, int]:
+    """Name, memory in bytes and number of multiprocessors of a device."""
+    if index >= device_count():
+        raise PlanError(f"device 'cuda:{index}' was asked for, but {device_count()} are present")
+    with cuda.gpus[index]:
+        device = cuda.get_current_device()
+        name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
+        memory = cuda.current_context().get_memory_info().total
+        return name, int(memory), int(device.MULTIPROCESSOR_COUNT)
+
+
+def free_memory(index: int) -> int:
+    """Bytes that could be allocated now."""
+    with cuda.gpus[index]:
+        return int(cuda.current_context().get_memory_info().free)
+
+
+def select(index: int) -> None:
+    """Make a device the one this thread allocates on and launches to."""
+    if cuda.get_current_device().id != index:
+        cuda.select_device(index)
+
+
+def put(array: np.ndarray) -> Any:
+    """Copy of a host array on the current device."""
+    return cuda.to_device(np.ascontiguousarray(array))
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Uninitialised array on the current device."""
+    return cuda.device_array(shape, dtype)
+
+
+def fill_zero(array: Any) -> None:
+    """Set every byte of a device array to zero, without a kernel."""
+    driver.device_memset(array, 0, array.nbytes)
+
+
+def get(array: Any) -> np.ndarray:
+    """Copy of a device array in host memory; waits for what computes it."""
+    return array.copy_to_host()
+
+
+def synchronize() -> None:
+    """Wait until everything launched has ended."""
+    cuda.synchronize()
+
+
+def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
+    """The machine code of a kernel for the types of `arguments`, compiled if it is not yet."""
+    signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
+    if signature not in compiled.overloads:
+        compiled.compile(signature)
+    return compiled.overloads[signature]
+
+
+def launch(
+    compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
+) -> None:
+    """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
+    compiled[blocks, threads, 0, shared_bytes](*arguments)
+
+
+def cooperative_block_count(
+    compiled: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
+) -> int:
+    """Largest grid whose blocks of `threads` are all resident at once, so that it can sync."""
+    return int(specialize(compiled, arguments).max_cooperative_grid_blocks(threads, shared_bytes))
+
+
+def resources(compiled: Any, arguments: Sequence[Any]) -> dict[str, int]:
+    """Registers and bytes of local and shared memory that a thread or block of a kernel takes."""
+    code = specialize(compiled, arguments)
+    return {
+        "registers": int(code.regs_per_thread),
+        "local_bytes": int(code.local_mem_per_thread),
+        "shared_bytes": int(code.shared_mem_per_block),
+    }
+
+
+def elapsed(work: Any, repeats: int) -> list[float]:
+    """Seconds on the device that each of `repeats` calls of `work()` took, by events."""
+    times = []
+    for _ in range(repeats):
+        start, end = cuda.event(), cuda.event()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(cuda.event_elapsed_time(start, end) / 1e3)
+    return times
+
+
+@contextmanager
+def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
+    """Let device functions compile for `capability` where no device is present to ask."""
+    from numba.cuda import dispatcher
+
+    class Absent:
+        compute_capability = capability
+
+    original = dispatcher.get_current_device
+    dispatcher.get_current_device = Absent
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = original
+
+
+def ptx(compiled: Any, signature: str, capability: tuple[int, int] = (9, 0)) -> str:
+    """PTX of a kernel for a signature in numba's notation, e.g. ``"void(float32[::1], int64)"``.
+
+    Needs no GPU.  Any failure to type or lower the kernel is raised here.
+    """
+    from numba.core import sigutils
+
+    arguments, _ = sigutils.normalize_signature(signature)
+    with _absent_device(capability):
+        text, _ = cuda.compile_ptx(compiled.py_func, arguments, cc=capability)
+    return str(text)

@@ -1,0 +1,152 @@
+"""One Python body -> a loop over a range on the CPU and a grid on CUDA.
+
+    for_each(body)    body(index, *args)         both targets
+    cpu_kernel(body)  body(start, stop, *args)   a range at a time, on one CPU thread
+    cuda_kernel(body) body(*args)                a whole grid, in CUDA's own vocabulary
+
+Nothing is compiled until it runs; what was compiled is kept on disk (see `core.source`) under
+ERGODE_CACHE_DIR, or the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ergode.core import source
+from ergode.core.source import Precision, Source, Target
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A body, what is bound into it, and a compiled function for each target it runs on.
+
+    Kernels made together share one generated module, so that what they have in common is
+    compiled once.
+    """
+
+    bodies: tuple[Callable[..., Any], ...]
+    number: int
+    precision: Precision
+    bindings: Mapping[str, Any]
+    targets: tuple[Target, ...]
+    loop: bool
+    registers: int | None = None
+
+    def source(self, target: Target) -> Source:
+        """The generated module for `target`; `.text` is worth reading when a kernel surprises."""
+        if target not in self.targets:
+            raise TypeError(f"kernel '{self.bodies[self.number].__name__}' has no {target} form")
+        return source.bundle(
+            self.bodies,
+            target=target,
+            precision=self.precision,
+            bindings=self.bindings,
+            loop=self.loop,
+            registers=self.registers if target == "cuda" else None,
+        )
+
+    def compiled(self, target: Target) -> Any:
+        """The numba function for `target`, built once a process and cached on disk."""
+        known = self.__dict__.setdefault("_compiled", {})
+        if target not in known:
+            known[target] = load(self.source(target), self.number)
+        return known[target]
+
+
+def for_each(
+    body: Callable[..., Any],
+    *,
+    precision: Precision = "float64",
+    bindings: Mapping[str, Any] | None = None,
+) -> Kernel:
+    """Kernel that calls ``body(index, *args)`` for every index of a range, on any target."""
+    return Kernel((body,), 0, precision, dict(bindings or {}), ("cpu", "cuda"), True)
+
+
+def cpu_kernels(
+    *bodies: Callable[..., Any],
+    precision: Precision = "float64",
+    bindings: Mapping[str, Any] | None = None,
+) -> list[Kernel]:
+    """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range."""
+    bound = dict(bindings or {})
+    return [Kernel(bodies, i, precision, bound, ("cpu",), False) for i in range(len(bodies))]
+
+
+def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
+    """One kernel as `cpu_kernels` makes them."""
+    return cpu_kernels(body, **options)[0]
+
+
+def cuda_kernels(
+    *bodies: Callable[..., Any],
+    precision: Precision = "float64",
+    bindings: Mapping[str, Any] | None = None,
+    registers: int | None = None,
+) -> list[Kernel]:
+    """Kernels in CUDA's own vocabulary (threads, shared memory, grid barriers).
+
+    `registers` bounds what a thread may use, so that more of them are resident.
+    """
+    bound = dict(bindings or {})
+    return [
+        Kernel(bodies, i, precision, bound, ("cuda",), False, registers)
+        for i in range(len(bodies))
+    ]
+
+
+def cuda_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
+    """One kernel as `cuda_kernels` makes them."""
+    return cuda_kernels(body, **options)[0]
+
+
+@lru_cache(maxsize=1)
+def cache_directory() -> Path:
+    """Where generated sources and their compiled forms are kept.
+
+    ERGODE_CACHE_DIR if set, else the user's cache directory, else (both read-only) a temporary
+    one that lives as long as the process.
+    """
+    wanted = os.environ.get("ERGODE_CACHE_DIR")
+    if wanted is None:
+        from platformdirs import user_cache_dir
+
+        wanted = user_cache_dir("ergode")
+    try:
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=wanted):
+            return Path(wanted)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="ergode-"))
+
+
+@lru_cache(maxsize=None)
+def _module(name: str, path: Path) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def load(generated: Source, number: int = 0) -> Any:
+    """Write a generated module to the cache, import it, and return one of its entries."""
+    name = f"ergode_{generated.target}_{generated.digest}"
+    path = cache_directory() / f"{name}.py"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(generated.text)
+        os.replace(file.name, path)
+    return getattr(_module(name, path), generated.entries[number])

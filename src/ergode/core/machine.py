@@ -1,0 +1,58 @@
+"""The words a device function may use beyond plain Python, `math` and NumPy scalars.
+
+A device function is an undecorated module-level function on scalars.  It is compiled from its
+source for a target (CPU or CUDA) and a working precision; the names below are where the targets
+differ, so here they are only promises.  `core.cpu` and `core.cuda` each keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name that every target defines for itself."""
+
+    name: str
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(
+            f"'{self.name}' has a meaning only inside a compiled kernel; "
+            "run the function through ergode.core.kernels"
+        )
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return Word(f"{self.name}.{attribute}")
+
+
+@dataclass(frozen=True)
+class ByPrecision:
+    """One name, one function for each working precision."""
+
+    float32: Callable[..., Any]
+    float64: Callable[..., Any]
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(
+            f"'{self.float64.__name__}' is chosen by the precision of a kernel; "
+            "run it through ergode.core.kernels"
+        )
+
+
+real = Word("real")
+"""The working floating-point type; `real(x)` converts."""
+bits = Word("bits")
+"""The unsigned integer type as wide as `real`."""
+fma = Word("fma")
+"""`fma(a, b, c)` is a * b + c with one rounding, the same on every target."""
+to_bits = Word("to_bits")
+"""The bit pattern of a float as an unsigned integer of the same width."""
+from_bits = Word("from_bits")
+"""The float with the given bit pattern."""
+cuda: Any = Word("cuda")
+"""CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

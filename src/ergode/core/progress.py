@@ -1,0 +1,53 @@
+"""Progress that behaves in a terminal, a notebook and a log file.
+
+In a terminal or a notebook a bar is redrawn in place; anywhere else (a log, a pipe) a plain line
+is written each time another tenth is done.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def track(
+    label: str, total: int, *, unit: str, show: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Report how much of `total` is done.
+
+    Yields
+    ------
+    function
+        Called with the amount done since the last call.
+    """
+    if not show:
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    console = Console(file=sys.stderr)
+    if console.is_terminal or console.is_jupyter:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of {task.total:.0f} " + unit),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task(label, total=total)
+            yield lambda amount: progress.update(task, advance=amount)
+        return
+
+    done = 0
+
+    def report(amount: int) -> None:
+        nonlocal done
+        before, done = 10 * done // max(total, 1), done + amount
+        if 10 * done // max(total, 1) > before:
+            print(f"{label}: {done} of {total} {unit}", file=sys.stderr, flush=True)
+
+    yield report

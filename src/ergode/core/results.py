@@ -1,0 +1,168 @@
+"""Results: labelled arrays checked against a registry, with their provenance, in files.
+
+Every engine registers the variables it may return - name, dims, type, unit, meaning - and builds
+its Datasets here, so that a result is what the documentation says or an error at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a variable of a Dataset is.
+
+    Attributes
+    ----------
+    name : str
+    dims : tuple of str
+    dtype : str
+        NumPy type, or a kind such as ``"floating"``.
+    unit : str
+        ``"1"`` for pure numbers and counts; ``"time"`` for the model's own unit of time.
+    meaning : str
+        One sentence.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str
+    unit: str
+    meaning: str
+
+
+_REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
+
+
+def register(engine: str, output: str, variables: Sequence[Variable]) -> None:
+    """Declare the variables that an engine returns for one value of `output`."""
+    _REGISTRY[engine, output] = tuple(variables)
+
+
+def registered() -> dict[tuple[str, str], tuple[Variable, ...]]:
+    """All declared variables by (engine, output)."""
+    return dict(_REGISTRY)
+
+
+def dataset(
+    engine: str,
+    output: str,
+    values: Mapping[str, np.ndarray],
+    *,
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> xarray.Dataset:
+    """Build a Dataset of registered variables.
+
+    Raises
+    ------
+    TypeError
+        A value is missing, undeclared, or not of the declared dims or type: an engine's mistake.
+    """
+    import xarray
+
+    import ergode.core.accessor  # noqa: F401  (registers `dataset.ergode`)
+
+    declared = {variable.name: variable for variable in _REGISTRY[engine, output]}
+    if set(values) != set(declared):
+        raise TypeError(f"{engine}/{output} declares {set(declared)}, got {set(values)}")
+    arrays = {}
+    for name, variable in declared.items():
+        value = np.asarray(values[name])
+        kind = getattr(np, variable.dtype, None)
+        if value.ndim != len(variable.dims) or not np.issubdtype(value.dtype, kind):
+            raise TypeError(
+                f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
+                f"{variable.dtype}{variable.dims}"
+            )
+        notes = {"units": variable.unit, "long_name": variable.meaning}
+        arrays[name] = xarray.Variable(variable.dims, value, notes)
+    return xarray.Dataset(arrays, coords=dict(coords), attrs=dict(attrs))
+
+
+def provenance(**work: Any) -> dict[str, Any]:
+    """Attributes that say where a result comes from, in types that files can hold."""
+    import ergode
+
+    attrs: dict[str, Any] = {"version": ergode.__version__}
+    for name, value in work.items():
+        attrs[name] = value.item() if isinstance(value, np.generic) else value
+    return attrs
+
+
+def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a Dataset to a file, all of it or nothing.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    path : path
+        ``.nc`` writes NetCDF-4, ``.zarr`` a Zarr store (needs the ``zarr`` package).
+
+    Returns
+    -------
+    Path
+        Where it was written. The file appears under this name only once it is complete.
+
+    Raises
+    ------
+    PlanError
+        The suffix is neither, or the folder does not exist.
+
+    Examples
+    --------
+    >>> import ergode, xarray, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> ergode.save(xarray.Dataset({"x": 1.0}), folder / "x.nc").name
+    'x.nc'
+    """
+    path = Path(path)
+    if path.suffix not in (".nc", ".zarr"):
+        raise PlanError(f"cannot write '{path.name}': expected a name that ends in .nc or .zarr")
+    if not path.parent.is_dir():
+        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        partial = scratch / path.name
+        if path.suffix == ".nc":
+            dataset.to_netcdf(partial, engine="h5netcdf", encoding=_encoding(dataset))
+        else:
+            dataset.to_zarr(partial, mode="w")
+            if path.is_dir():
+                os.replace(path, scratch / "replaced")
+        os.replace(partial, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return path
+
+
+def _encoding(dataset: xarray.Dataset) -> dict[str, Any]:
+    large = (name for name, value in dataset.data_vars.items() if value.nbytes > 1 << 20)
+    return {str(name): {"zlib": True, "complevel": 1} for name in large}
+
+
+def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
+    """Read a Dataset that `save` wrote, wholly into memory."""
+    import xarray
+
+    import ergode.core.accessor  # noqa: F401  (registers `dataset.ergode`)
+
+    path = Path(path)
+    if path.suffix == ".zarr":
+        return xarray.open_zarr(path).load()
+    with xarray.open_dataset(path, engine="h5netcdf") as opened:
+        return opened.load()

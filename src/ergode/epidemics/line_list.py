@@ -1,0 +1,267 @@
+"""Who was infected, when, by whom, and what became of them.
+
+A replicate's infection times determine everything else: each case's stages are drawn again from
+its keys, and its infector is the neighbour whose transmission would have arrived first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.errors import ModelError
+from ergode.core.machine import fma, real
+from ergode.epidemics import progression, seeding
+from ergode.epidemics.ensemble import Ensemble
+from ergode.epidemics.first_passage import arrival, starting_compartment, threshold, time_of
+from ergode.epidemics.progression import holding_time, next_compartment
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+    import xarray
+
+
+def _list_cases(
+    start, stop,
+    offsets, targets, weights, stages, seeds, seed, first_replicate, horizon, words, first_case,
+    case_replicate, case_node, case_infector, case_time, entered,
+):  # fmt: skip
+    """List replicates `start` to `stop`; the cases of a row begin at ``first_case[row]``.
+
+    Out: `case_replicate`, `case_node`, `case_infector`, `case_time` [case] and `entered`
+    [case, compartment], which holds NaN before.
+    """
+    node_count = words.shape[1]
+    soonest = np.empty(node_count, real)
+    infector = np.empty(node_count, np.int64)
+    for row in range(start, stop):
+        replicate = first_replicate + row
+        soonest[:] = _NEVER
+        infector[:] = -1
+        case = first_case[row]
+        for node in range(node_count):
+            since = time_of(words[row, node])
+            if since > horizon:
+                continue
+            case_replicate[case] = replicate
+            case_node[case] = node
+            case_time[case] = since
+            compartment = starting_compartment(seeds, since, node, node_count, seed, replicate)
+            before = real(0.0)
+            while since <= horizon:
+                entered[case, compartment] = since
+                rate = stages.transmission_rate[compartment]
+                duration = holding_time(stages, compartment, seed, replicate, node)
+                if rate > 0.0:
+                    for arc in range(offsets[node], offsets[node + 1]):
+                        target = targets[arc]
+                        x = threshold(seed, replicate, arc, weights)
+                        time = arrival(x, since, before, rate, duration)
+                        if time < soonest[target]:
+                            soonest[target] = time
+                            infector[target] = node
+                if stages.kind[compartment] < 0:
+                    break
+                before = fma(rate, duration, before)
+                since = since + duration
+                compartment = next_compartment(stages, compartment, seed, replicate, node)
+            case += 1
+        for case in range(first_case[row], first_case[row + 1]):
+            # A seed has no infector, whoever would have infected it later.
+            node = case_node[case]
+            case_infector[case] = infector[node] if soonest[node] <= case_time[case] else -1
+
+
+_NEVER = float("inf")
+
+
+def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) -> dict[str, Any]:
+    """The line list of some replicates from their words, as flat arrays."""
+    horizon = ensemble.horizon
+    reached = (words >> ensemble.word_type.type(1)).view(ensemble.times.dtype) <= horizon
+    first_case = np.concatenate([[0], np.cumsum(reached.sum(axis=1, dtype=np.int64))])
+    count = int(first_case[-1])
+    cases = {
+        "replicate": np.empty(count, np.int64),
+        "node": np.empty(count, np.int64),
+        "infector": np.empty(count, np.int64),
+        "infected_at": np.empty(count, np.float64),
+        "entered": np.full((count, ensemble.compartment_count), np.nan),
+    }
+    kernel = kernels.cpu_kernel(
+        _list_cases, precision=ensemble.times.dtype.name, bindings=ensemble.bindings
+    )
+    host.run(
+        kernel, len(words),
+        *map(host.put, (ensemble.offsets, ensemble.targets, ensemble.weights)),
+        progression.put(ensemble.stages, host), seeding.put(ensemble.seeding, host),
+        ensemble.seed, first, horizon, host.put(words), first_case,
+        *cases.values(), grain=1,
+    )  # fmt: skip
+    return cases
+
+
+def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
+    """The line list as a table of one row a case.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
+        for each compartment [time].
+    """
+    flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
+    for name in cases["compartment"].values:
+        flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
+    return flat
+
+
+def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
+    """Time between a case's infection and its infector's.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dim `case` [time]; NaN for seeds.
+    """
+    return _interval(cases, cases["infected_at"], "time from the infector's infection")
+
+
+def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray:
+    """Time between the onset of a case and that of its infector.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    onset : str
+        The compartment whose entry is the onset.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dim `case` [time]; NaN for seeds and for cases without onset by the last time.
+    """
+    if onset not in cases["compartment"].values:
+        raise ModelError(
+            f"unknown compartment '{onset}'; the line list has "
+            + ", ".join(map(str, cases["compartment"].values))
+        )
+    moment = cases["entered"].sel(compartment=onset, drop=True)
+    return _interval(cases, moment, "time from the infector's onset")
+
+
+def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
+    """Case and instantaneous reproduction number on the time grid of the simulation.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``secondary_cases(case)``; ``case_reproduction_number(interval)``, the mean number of
+        secondary cases of those infected in an interval of the grid; and
+        ``instantaneous_reproduction_number(interval)``, infections in an interval over the
+        infections expected in it had every earlier case infected one other, at the observed
+        generation intervals.  Both pool the replicates; NaN where nobody could infect.
+
+    References
+    ----------
+    Cori, Ferguson, Fraser, Cauchemez, Am. J. Epidemiol. 178 (2013), eq. 1; Wallinga, Teunis,
+    Am. J. Epidemiol. 160 (2004).
+    """
+    import xarray
+
+    source = _infector_case(cases)
+    has_source = source >= 0
+    secondary = np.bincount(source[has_source], minlength=source.size)
+    edges = np.asarray(cases.attrs["times"])
+    infected_at = cases["infected_at"].values
+    bins = np.clip(np.searchsorted(edges, infected_at, side="left") - 1, -1, edges.size - 2)
+    inside = bins >= 0
+    width = edges.size - 1
+    cohort = np.bincount(bins[inside], minlength=width)
+    offspring = np.bincount(bins[inside], secondary[inside], minlength=width)
+    pressure = np.zeros(width)
+    interval = infected_at[has_source] - infected_at[source[has_source]]
+    if interval.size:
+        # Each case exerts one unit of pressure, spread as the generation intervals are.
+        start = np.sort(interval)
+        share = np.searchsorted(start, edges[:, None] - infected_at[None, :], side="right")
+        pressure = np.diff(share.sum(axis=1)) / start.size
+    new = np.bincount(bins[inside & has_source], minlength=width)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xarray.Dataset(
+            {
+                "secondary_cases": ("case", secondary),
+                "case_reproduction_number": ("interval", offspring / cohort),
+                "instantaneous_reproduction_number": (
+                    "interval",
+                    np.where(pressure > 0, new / pressure, np.nan),
+                ),
+            },
+            coords={"interval": 0.5 * (edges[1:] + edges[:-1])},
+        )
+
+
+def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiGraph:
+    """Who infected whom in one replicate.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    replicate : int
+        Which replicate.
+
+    Returns
+    -------
+    networkx.DiGraph
+        Nodes are node ids with the attribute ``infected_at`` [time]; edges lead from infector to
+        infected.
+    """
+    import networkx
+
+    chosen = cases["replicate"].values == replicate
+    tree = networkx.DiGraph()
+    node, infector = cases["node"].values[chosen], cases["infector"].values[chosen]
+    for name, time in zip(node.tolist(), cases["infected_at"].values[chosen], strict=True):
+        tree.add_node(name, infected_at=float(time))
+    infected = infector >= 0
+    tree.add_edges_from(zip(infector[infected].tolist(), node[infected].tolist(), strict=True))
+    return tree
+
+
+def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> xarray.DataArray:
+    source = _infector_case(cases)
+    values = np.where(source >= 0, moment.values - moment.values[source], np.nan)
+    return moment.copy(data=values).assign_attrs(units="time", long_name=meaning)
+
+
+def _infector_case(cases: xarray.Dataset) -> np.ndarray:
+    """Position in the line list of each case's infector; -1 for seeds."""
+    replicate, node = cases["replicate"].values, cases["node"].values
+    infector = cases["infector"].values
+    if not node.size:
+        return np.zeros(0, np.int64)
+    # Cases are listed by replicate, then node: one key orders both.
+    span = np.int64(max(node.max(), infector.max()) + 1)
+    found = np.searchsorted(replicate * span + node, replicate * span + infector)
+    return np.where(infector >= 0, found, -1)

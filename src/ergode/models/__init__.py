@@ -1,0 +1,1 @@
+"""What a user describes: frozen, validated, plain data. Knows no engine."""

@@ -1,0 +1,156 @@
+"""What the arrays of a contact network must be: each check names the first offender."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+
+LAYERS_MOST = 255
+
+
+def reject(bad: np.ndarray, values: np.ndarray, name: str, why: str, shift: int = 0) -> None:
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ModelError(f"{name}[{first + shift}] is {values[first]}; {why}")
+
+
+def node_count_of(value: Any) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise ModelError(f"node_count is {value!r}; expected a whole number") from None
+    if isinstance(value, bool | np.bool_) or count < 1:
+        raise ModelError(f"node_count is {value!r}; a network has at least one node")
+    return count
+
+
+def one_dimensional(values: ArrayLike, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ModelError(f"{name} is ragged; expected a one-dimensional array") from None
+    if array.ndim != 1:
+        raise ModelError(f"{name} has shape {array.shape}; expected a one-dimensional array")
+    return array
+
+
+def node_ids(values: ArrayLike, name: str) -> np.ndarray:
+    array = one_dimensional(values, name)
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype.kind == "f":  # what np.loadtxt returns
+        bad = ~((np.abs(array) < 2**53) & (array == np.trunc(array)))
+        reject(bad, array, name, "node ids are whole numbers")
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise ModelError(
+            f"{name} holds {array.dtype}; expected integers. For nodes with names use "
+            "ContactNetwork.from_networkx or ergode.read_contacts, which number them"
+        )
+    return array
+
+
+def check_range(ids: np.ndarray, name: str, node_count: int) -> None:
+    if ids.size and (ids.min() < 0 or ids.max() >= node_count):
+        bad = (ids < 0) | (ids >= node_count)
+        reject(bad, ids, name, f"node ids run from 0 to node_count - 1 = {node_count - 1}")
+
+
+def arc_weights(values: ArrayLike, name: str, count: int, like: str) -> np.ndarray:
+    array = one_dimensional(values, name)
+    if array.size != count:
+        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected as many")
+    if array.size and array.dtype.kind not in "biuf":
+        raise ModelError(f"{name} holds {array.dtype}; expected numbers")
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    reject(np.isnan(single), array, name, "a weight must be a number")
+    reject(single < 0, array, name, "a weight must not be negative")
+    reject(np.isinf(single), array, name, "a weight must be finite (in float32)")
+    return single
+
+
+def layer_indices(values: Any, layers: tuple[str, ...], count: int) -> np.ndarray | None:
+    if values is None:
+        if layers:
+            raise ModelError(f"layers {layers} are named, but layer, the layer of each arc, is not")
+        return None
+    if len(set(layers)) != len(layers) or not 0 < len(layers) <= LAYERS_MOST:
+        raise ModelError(f"layers is {layers}; expected 1 to {LAYERS_MOST} different names")
+    array = node_ids(values, "layer")
+    if array.size != count:
+        raise ModelError(f"layer has {array.size} elements and targets {count}; expected as many")
+    bad = (array < 0) | (array >= len(layers))
+    reject(bad, array, "layer", f"layers are numbered 0 to {len(layers) - 1}")
+    return array.astype(np.uint8)
+
+
+def node_attributes(arrays: Mapping[str, ArrayLike], count: int) -> dict[str, np.ndarray]:
+    result = {}
+    for name, values in arrays.items():
+        array = np.array(values)
+        if array.shape != (count,):
+            raise ModelError(
+                f"attribute '{name}' has shape {array.shape}; expected one value for each node, "
+                f"shape ({count},)"
+            )
+        result[name] = array
+    return result
+
+
+def names_of_nodes(values: Any, count: int) -> np.ndarray | None:
+    if values is None:
+        return None
+    names = name_array(values)
+    if names.size != count:
+        raise ModelError(f"node_names has {names.size} elements; expected node_count = {count}")
+    return names
+
+
+def name_array(values: Any) -> np.ndarray:
+    """Names as a one-dimensional array, of objects where they are not all numbers or all text."""
+    values = values if isinstance(values, np.ndarray) else list(values)
+    if isinstance(values, list) and len({type(value) for value in values}) > 1:
+        array = np.empty(len(values), object)
+        array[:] = values
+        return array
+    array = np.array(values)
+    if array.ndim != 1 or array.dtype.kind not in "iufUO":
+        array = np.empty(len(values), object)
+        for index, value in enumerate(values):  # one by one: a name may itself be a sequence
+            array[index] = value
+    return array
+
+
+def whole(value: Any, name: str, least: int, most: float = float("inf")) -> int:
+    """`value` as an int, if it is a whole number from `least` to `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ModelError(f"{name} is {value!r}; expected a whole number") from None
+    if not least <= number <= most:
+        limit = f"at least {least}" if most == float("inf") else f"from {least} to {most}"
+        raise ModelError(f"{name} is {number}; expected {limit}")
+    return number
+
+
+def real_number(value: Any, name: str, most: float) -> float:
+    """`value` as a float, if it is a number from 0 to `most`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} is {value!r}; expected a number") from None
+    if not 0 <= number <= most:
+        raise ModelError(f"{name} is {number:g}; expected 0 to {most:g}")
+    return number
+
+
+def seed_word(seed: Any) -> np.uint64:
+    """`seed` as the 64-bit word that keys random draws."""
+    return np.uint64(whole(seed, "seed", 0, 2**64 - 1))

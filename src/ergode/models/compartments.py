@@ -1,0 +1,401 @@
+"""Compartment models: what a node can be, how long it stays, and whom it infects on the way.
+
+A model is a transition graph. An `Infection` moves a susceptible node along an edge from an
+infectious neighbour; a `Progression` moves it by itself, after a holding time, to one of several
+compartments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.distributions import HoldingTime
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Infection:
+    """Contagion along edges: a node in `susceptible` moves to `infected`.
+
+    Parameters
+    ----------
+    susceptible, infected : str
+        Compartments before and after.
+    transmission_rate : mapping of str to float
+        For each infectious compartment, the rate at which one such neighbour infects across an
+        edge of weight one [1 / time].
+    """
+
+    susceptible: str
+    infected: str
+    transmission_rate: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.transmission_rate, int | float):
+            raise ModelError(
+                f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
+                "name who infects, such as {'I': 0.25}; found a bare number"
+            )
+        if not self.transmission_rate:
+            raise ModelError(
+                f"infection {self.susceptible} -> {self.infected} names no infectious compartment"
+            )
+        for compartment, rate in self.transmission_rate.items():
+            if not (np.isreal(rate) and np.isfinite(rate) and rate >= 0):
+                raise ModelError(
+                    f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
+                    f"{self.infected} is {rate!r}; expected a finite number, zero or more"
+                )
+        object.__setattr__(
+            self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
+        )
+
+
+@dataclass(frozen=True)
+class Progression:
+    """What a node does by itself: stay in `compartment` for a holding time, then move on.
+
+    Parameters
+    ----------
+    compartment : str
+        Where the node is.
+    to : str or mapping of str to float
+        Where it goes, or the probability of each place it may go.
+    holding_time : HoldingTime
+        How long it stays [time].
+    """
+
+    compartment: str
+    to: Mapping[str, float]
+    holding_time: HoldingTime
+
+    def __post_init__(self) -> None:
+        to = {self.to: 1.0} if isinstance(self.to, str) else dict(self.to)
+        for target, probability in to.items():
+            if not (np.isfinite(probability) and 0 <= probability <= 1):
+                raise ModelError(
+                    f"branching probability {self.compartment} -> {target} is {probability!r}; "
+                    "expected a number between 0 and 1"
+                )
+        total = sum(to.values())
+        if abs(total - 1.0) > _TOLERANCE:
+            raise ModelError(
+                f"branching probabilities out of '{self.compartment}' sum to {total:.10g}, not 1: "
+                + ", ".join(f"{name} {value:g}" for name, value in to.items())
+            )
+        if not isinstance(self.holding_time, HoldingTime):
+            raise ModelError(
+                f"holding time of '{self.compartment}' is {self.holding_time!r}; expected a "
+                "distribution such as ergode.Exponential(mean=5)"
+            )
+        object.__setattr__(self, "to", {k: float(v) for k, v in to.items() if v > 0})
+
+
+@dataclass(frozen=True)
+class CompartmentModel:
+    """A transition graph of compartments.
+
+    Parameters
+    ----------
+    compartments : sequence of str
+        Names, in the order results list them. A compartment without a progression is final.
+    infections : sequence of Infection
+        Transitions along edges.
+    progressions : sequence of Progression
+        Transitions a node makes by itself, at most one per compartment.
+    susceptibility, infectivity : str, optional
+        Names of node attributes of the network that multiply the rate along arcs into and out of
+        a node.
+
+    Raises
+    ------
+    ModelError
+        An unknown, repeated or unreachable compartment, a second progression out of one
+        compartment, an infectious or transient compartment without a holding time, branching
+        that does not sum to one, a negative rate.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel(
+    ...     compartments=["S", "E", "I", "R", "D"],
+    ...     infections=[ergode.Infection("S", "E", {"I": 0.25})],
+    ...     progressions=[
+    ...         ergode.Progression("E", "I", ergode.LogNormal(mean=5, median=4)),
+    ...         ergode.Progression("I", {"R": 0.99, "D": 0.01}, ergode.Gamma(mean=7, sd=3)),
+    ...     ],
+    ... )
+    >>> model.infectious
+    ('I',)
+    """
+
+    compartments: Sequence[str]
+    infections: Sequence[Infection]
+    progressions: Sequence[Progression] = ()
+    susceptibility: str | None = None
+    infectivity: str | None = None
+    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compartments", tuple(self.compartments))
+        object.__setattr__(self, "infections", tuple(self.infections))
+        object.__setattr__(self, "progressions", tuple(self.progressions))
+        object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
+        self._check_names()
+        self._check_paths()
+
+    def _check_names(self) -> None:
+        if len(self.index) != len(self.compartments):
+            repeated = next(n for n in self.compartments if self.compartments.count(n) > 1)
+            raise ModelError(f"compartment '{repeated}' is listed more than once")
+        if not 1 <= len(self.compartments) <= 255:
+            raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
+        if not self.infections:
+            raise ModelError("the model has no infection: nothing would pass along the edges")
+        uses = [
+            (name, f"infection {i.susceptible} -> {i.infected}")
+            for i in self.infections
+            for name in (i.susceptible, i.infected, *i.transmission_rate)
+        ] + [
+            (name, f"progression out of {p.compartment}")
+            for p in self.progressions
+            for name in (p.compartment, *p.to)
+        ]
+        for name, where in uses:
+            if name not in self.index:
+                raise ModelError(
+                    f"unknown compartment '{name}' in the {where}; the model has "
+                    + ", ".join(self.compartments)
+                )
+        seen: set[str] = set()
+        for progression in self.progressions:
+            if progression.compartment in seen:
+                raise ModelError(
+                    f"compartment '{progression.compartment}' has two progressions; give one with "
+                    "branching probabilities"
+                )
+            seen.add(progression.compartment)
+            if progression.compartment in progression.to:
+                raise ModelError(f"compartment '{progression.compartment}' progresses to itself")
+
+    def _check_paths(self) -> None:
+        susceptible = {infection.susceptible for infection in self.infections}
+        reached = {infection.infected for infection in self.infections} | susceptible
+        frontier = list(reached)
+        outgoing = {p.compartment: p.to for p in self.progressions}
+        while frontier:
+            new = set(outgoing.get(frontier.pop(), ())) - reached
+            reached |= new
+            frontier += new
+        lost = [name for name in self.compartments if name not in reached]
+        if lost:
+            final = [n for n in self.compartments if n in reached - susceptible - set(outgoing)]
+            hint = f"; '{final[0]}' has no holding time (Progression) out of it" if final else ""
+            raise ModelError(
+                f"compartment '{lost[0]}' cannot be reached: no infection or progression leads "
+                f"there{hint}"
+            )
+
+    @property
+    def infectious(self) -> tuple[str, ...]:
+        """Compartments that infect others, in the order of `compartments`."""
+        names = {name for i in self.infections for name, r in i.transmission_rate.items() if r > 0}
+        return tuple(name for name in self.compartments if name in names)
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a node may be in the same compartment twice."""
+        after: dict[str, set[str]] = {p.compartment: set(p.to) for p in self.progressions}
+        for infection in self.infections:
+            after.setdefault(infection.susceptible, set()).add(infection.infected)
+        remaining = set(self.compartments)
+        while True:
+            leaves = {name for name in remaining if not after.get(name, set()) & remaining}
+            if not leaves:
+                return bool(remaining)
+            remaining -= leaves
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that determines the model, for files and digests."""
+        return {
+            "compartments": list(self.compartments),
+            "infections": [
+                {
+                    "susceptible": infection.susceptible,
+                    "infected": infection.infected,
+                    "transmission_rate": dict(infection.transmission_rate),
+                }
+                for infection in self.infections
+            ],
+            "progressions": [
+                {
+                    "compartment": progression.compartment,
+                    "to": dict(progression.to),
+                    "holding_time": progression.holding_time.to_dict(),
+                }
+                for progression in self.progressions
+            ],
+            "susceptibility": self.susceptibility,
+            "infectivity": self.infectivity,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal digest of the model, kept in the attributes of every result."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
+    @classmethod
+    def si(cls, *, transmission_rate: float) -> CompartmentModel:
+        """Susceptible -> infectious, for ever."""
+        return cls(["S", "I"], [Infection("S", "I", {"I": transmission_rate})])
+
+    @classmethod
+    def sis(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+        """Susceptible -> infectious -> susceptible again."""
+        return _chain(transmission_rate, {"S": None, "I": infectious}, "S")
+
+    @classmethod
+    def sir(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+        """Susceptible -> infectious -> removed.
+
+        Parameters
+        ----------
+        transmission_rate : float
+            Rate across an edge of weight one [1 / time].
+        infectious : HoldingTime
+            Time spent infectious.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> ergode.CompartmentModel.sir(
+        ...     transmission_rate=0.25, infectious=ergode.Exponential(mean=5)
+        ... ).compartments
+        ('S', 'I', 'R')
+        """
+        return _chain(transmission_rate, {"S": None, "I": infectious, "R": None})
+
+    @classmethod
+    def sirs(
+        cls, *, transmission_rate: float, infectious: HoldingTime, immune: HoldingTime
+    ) -> CompartmentModel:
+        """Susceptible -> infectious -> immune for a while -> susceptible."""
+        return _chain(transmission_rate, {"S": None, "I": infectious, "R": immune}, "S")
+
+    @classmethod
+    def seir(
+        cls, *, transmission_rate: float, latent: HoldingTime, infectious: HoldingTime
+    ) -> CompartmentModel:
+        """Susceptible -> exposed -> infectious -> removed.
+
+        Parameters
+        ----------
+        transmission_rate : float
+            Rate across an edge of weight one [1 / time].
+        latent, infectious : HoldingTime
+            Time from infection to being infectious, and time spent infectious.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> model = ergode.CompartmentModel.seir(
+        ...     transmission_rate=0.25,
+        ...     latent=ergode.LogNormal(mean=5, median=4),
+        ...     infectious=ergode.LogNormal(mean=7.5, median=5),
+        ... )
+        >>> model.compartments
+        ('S', 'E', 'I', 'R')
+        """
+        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": None})
+
+    @classmethod
+    def seirs(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        immune: HoldingTime,
+    ) -> CompartmentModel:
+        """SEIR whose immunity wanes."""
+        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S")
+
+    @classmethod
+    def seird(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        fatality: float,
+    ) -> CompartmentModel:
+        """SEIR in which a fraction `fatality` of the infectious die (compartment D)."""
+        return cls(
+            ["S", "E", "I", "R", "D"],
+            [Infection("S", "E", {"I": transmission_rate})],
+            [
+                Progression("E", "I", latent),
+                Progression("I", {"R": 1.0 - fatality, "D": fatality}, infectious),
+            ],
+        )
+
+    @classmethod
+    def seair(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        asymptomatic: HoldingTime,
+        asymptomatic_probability: float,
+        asymptomatic_infectivity: float = 1.0,
+    ) -> CompartmentModel:
+        """SEIR with a branch A of carriers without symptoms.
+
+        `asymptomatic_infectivity` is their transmission rate relative to that of I.
+        """
+        return cls(
+            ["S", "E", "A", "I", "R"],
+            [
+                Infection(
+                    "S",
+                    "E",
+                    {"A": transmission_rate * asymptomatic_infectivity, "I": transmission_rate},
+                )
+            ],
+            [
+                Progression(
+                    "E",
+                    {"A": asymptomatic_probability, "I": 1.0 - asymptomatic_probability},
+                    latent,
+                ),
+                Progression("A", "R", asymptomatic),
+                Progression("I", "R", infectious),
+            ],
+        )
+
+
+def _chain(
+    rate: float, stages: Mapping[str, HoldingTime | None], back_to: str | None = None
+) -> CompartmentModel:
+    """A model whose nodes pass through `stages` in order, and then perhaps return."""
+    names = list(stages)
+    following = {**dict(zip(names, names[1:], strict=False)), names[-1]: back_to}
+    return CompartmentModel(
+        names,
+        [Infection("S", names[1], {"I": rate})],
+        [
+            Progression(name, str(following[name]), holding_time)
+            for name, holding_time in stages.items()
+            if name != "S" and following[name] is not None
+        ],
+    )

@@ -1,0 +1,171 @@
+"""Figures of results. Matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.core.status import Status
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+
+# The palette of Okabe and Ito, told apart with any kind of colour vision. Usual compartments
+# keep their colour from figure to figure.
+_USUAL = {
+    "S": "#0072B2",
+    "E": "#E69F00",
+    "I": "#D55E00",
+    "A": "#CC79A7",
+    "R": "#009E73",
+    "D": "#6B6B6B",
+}
+_SPARE = ("#56B4E9", "#F0E442", "#CC79A7", "#6B6B6B", "#009E73", "#E69F00", "#0072B2", "#D55E00")
+_LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
+
+
+def epidemic_curves(
+    dataset: xarray.Dataset,
+    *,
+    compartments: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how many nodes are in each compartment over time.
+
+    The line is the median over replicates; the bands hold the middle half and the middle 95 % of
+    them.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.epidemics.simulate`, with output ``"counts"`` or ``"statistics"``. The bands
+        of statistics are the quantiles that the dataset has, taken in pairs; where the median is
+        not among them, the line is the mean.
+    compartments : sequence of str, optional
+        Which to draw; all if not given.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``, as in ``ax.figure.savefig("curves.png")``.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no curves (a line list), no finished replicate, or no such compartment.
+
+    Examples
+    --------
+    >>> import ergode, numpy, xarray
+    >>> dataset = xarray.Dataset(
+    ...     {"count": (("replicate", "time", "compartment"), numpy.ones((5, 3, 2), "int32"))},
+    ...     coords={"time": [0.0, 1.0, 2.0], "compartment": ["S", "I"]},
+    ... )
+    >>> ergode.plots.epidemic_curves(dataset).get_ylabel()
+    'nodes'
+    """
+    if not {"count", "mean"} & set(dataset.data_vars):
+        found = ", ".join(map(str, dataset.data_vars)) or "nothing"
+        raise PlanError(
+            f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
+            "simulate with output='counts' or 'statistics'"
+        )
+    known = [str(name) for name in dataset["compartment"].values]
+    chosen = known if compartments is None else list(compartments)
+    for name in chosen:
+        if name not in known:
+            raise PlanError(f"the dataset has no compartment '{name}'; it has {', '.join(known)}")
+    curves, levels, caption = _curves(dataset)
+    middle = levels.index(0.5) if 0.5 in levels else None
+    time = np.asarray(dataset["time"], float)
+    colours = _colours(known)
+
+    ax = ax or _new_axes()
+    pairs = [(low, -1 - low) for low in range(len(levels) // 2)]
+    for name in chosen:
+        rows = curves[known.index(name)]
+        for low, high in pairs:
+            ax.fill_between(
+                time, rows[low], rows[high], color=colours[name], alpha=0.2, linewidth=0
+            )
+        line = rows[middle] if middle is not None else dataset["mean"].sel(compartment=name)
+        ax.plot(time, line, color=colours[name], linewidth=1.9, label=name)
+    _dress(ax, time, str(dataset["time"].attrs.get("units", "")), caption)
+    return ax
+
+
+def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
+    """Quantiles over replicates [compartment, level, time], their levels, and what they show."""
+    if "count" in dataset:
+        count = dataset["count"].transpose("replicate", "compartment", "time").values
+        if "status" in dataset:
+            unusable = [status.value for status in Status if status.is_error]
+            count = count[~np.isin(dataset["status"], unusable)]
+        if not len(count):
+            raise PlanError("the dataset has no finished replicate: there is nothing to draw")
+        if len(count) == 1:
+            return count[0][:, None], [0.5], "one replicate"
+        quantiles = np.moveaxis(np.quantile(count, _LEVELS, axis=0), 0, 1)
+        return quantiles, list(_LEVELS), _caption(_LEVELS, "median", len(count))
+    replicates = int(dataset.sizes.get("replicate", 0)) or int(dataset.attrs.get("replicates", 0))
+    if "quantile" not in dataset:
+        empty = np.empty((dataset.sizes["compartment"], 0, dataset.sizes["time"]))
+        return empty, [], _caption((), "mean", replicates)
+    variable = dataset["quantile"]
+    (dim,) = set(variable.dims) - {"time", "compartment"}
+    levels = [float(level) for level in variable[dim].values]
+    line = "median" if 0.5 in levels else "mean"
+    quantiles = variable.transpose("compartment", dim, "time").values
+    return quantiles, levels, _caption(levels, line, replicates)
+
+
+def _caption(levels: Sequence[float], line: str, replicates: int) -> str:
+    spans = [levels[-1 - low] - levels[low] for low in range(len(levels) // 2)]
+    bands = " and ".join(f"{100 * span:.3g} %" for span in reversed(spans))
+    what = f"{line}, {bands}" if bands else line
+    return f"{what} of {replicates:,} replicates" if replicates else what
+
+
+def _colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each compartment, none twice while they last."""
+    colours = {name: _USUAL[name] for name in names if name in _USUAL}
+    spare = [colour for colour in _SPARE if colour not in colours.values()] or list(_SPARE)
+    others = [name for name in names if name not in colours]
+    return colours | {name: spare[i % len(spare)] for i, name in enumerate(others)}
+
+
+def _new_axes() -> Axes:
+    import matplotlib.pyplot as pyplot
+
+    _, ax = pyplot.subplots(figsize=(7.2, 4.2), dpi=160, layout="constrained")
+    return ax
+
+
+def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    quiet: Any = {"alpha": 0.7, "fontsize": 9}
+    ax.set_xlabel(f"time [{unit}]" if unit not in ("", "1", "time") else "time")
+    ax.set_ylabel("nodes")
+    ax.set_xlim(float(time[0]), float(time[-1]) if time.size > 1 else None)
+    ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", alpha=0.25, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=3)
+    # Above the axes, where no curve can be: names on the left, what the bands are on the right.
+    handles, _ = ax.get_legend_handles_labels()
+    columns = min(len(handles), 8)
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False,
+        handlelength=1.3, columnspacing=1.4, borderaxespad=0.3,
+    )  # fmt: skip
+    ax.set_title(caption, loc="right", pad=8, **quiet)
