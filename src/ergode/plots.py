@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +28,8 @@ _USUAL = {
     "D": "#6B6B6B",
 }
 _SPARE = ("#56B4E9", "#F0E442", "#CC79A7", "#6B6B6B", "#009E73", "#E69F00", "#0072B2", "#D55E00")
+_SUFFIXES = (".png", ".svg", ".pdf")
+_SIZE, _DPI = (7.2, 4.2), 160
 _LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 
 
@@ -100,6 +105,60 @@ def epidemic_curves(
     return ax
 
 
+def save_epidemic_curves(
+    dataset: xarray.Dataset,
+    path: str | os.PathLike[str],
+    *,
+    compartments: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write `epidemic_curves` to a file, all of it or nothing, without opening a window.
+
+    Parameters
+    ----------
+    dataset, compartments
+        As for `epidemic_curves`.
+    path : path
+        ``.png``, ``.svg`` or ``.pdf``.
+    title : str, optional
+        Set above the figure.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Raises
+    ------
+    PlanError
+        As for `epidemic_curves`; or the suffix is another, or the folder does not exist.
+    """
+    path = check_figure_path(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+    epidemic_curves(dataset, compartments=compartments, ax=figure.subplots())
+    if title:
+        figure.suptitle(title, x=0.012, ha="left", fontweight="bold")
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+        figure.savefig(Path(scratch, path.name))
+        os.replace(Path(scratch, path.name), path)
+    return path
+
+
+def check_figure_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if a figure could be written there; else a PlanError."""
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise PlanError(
+            f"cannot write the figure '{path.name}': expected a name that ends in "
+            f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
+        )
+    if not path.parent.is_dir():
+        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
+    return path
+
+
 def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
     """Quantiles over replicates [compartment, level, time], their levels, and what they show."""
     if "count" in dataset:
@@ -119,6 +178,7 @@ def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
         return empty, [], _caption((), "mean", replicates)
     variable = dataset["quantile"]
     (dim,) = set(variable.dims) - {"time", "compartment"}
+    variable = variable.sortby(dim)
     levels = [float(level) for level in variable[dim].values]
     line = "median" if 0.5 in levels else "mean"
     quantiles = variable.transpose("compartment", dim, "time").values
@@ -143,7 +203,7 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
 def _new_axes() -> Axes:
     import matplotlib.pyplot as pyplot
 
-    _, ax = pyplot.subplots(figsize=(7.2, 4.2), dpi=160, layout="constrained")
+    _, ax = pyplot.subplots(figsize=_SIZE, dpi=_DPI, layout="constrained")
     return ax
 
 
@@ -155,7 +215,7 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
     ax.set_ylabel("nodes")
     ax.set_xlim(float(time[0]), float(time[-1]) if time.size > 1 else None)
     ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25, linewidth=0.6)

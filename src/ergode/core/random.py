@@ -140,19 +140,21 @@ def gamma(seed, replicate, entity, purpose, index, shape):
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     number = 0
+    cube = real(0.0)
     while True:
         w0, w1, w2, w3 = draw_words(seed, replicate, entity, purpose, attempt(index, number))
         x = normal(w0, w1)
         v = fma(c, x, real(1.0))
         number += 1
         if v > 0.0:
-            v = v * v * v
-            if log(uniform(w2, w3)) < fma(0.5 * x, x, d * (1.0 - v + log(v))):
+            cube = v * v * v
+            # 1 - v^3 with one rounding, so that every target accepts the same draws
+            if log(uniform(w2, w3)) < fma(0.5 * x, x, d * (fma(-(v * v), v, 1.0) + log(cube))):
                 break
     if shape < 1.0:
         w0, w1, w2, w3 = draw_words(seed, replicate, entity, purpose, attempt(index, 255))
-        return d * v * exp(log(uniform(w0, w1)) / shape)
-    return d * v
+        return d * cube * exp(log(uniform(w0, w1)) / shape)
+    return d * cube
 
 
 # The counting draws below compare logarithms of factorials, which float32 cannot hold: they are

@@ -166,7 +166,7 @@ def x_minus_log1p(x):
 
 
 def _stirling_rest(x):
-    """What log Gamma(x) exceeds (x - 1/2) log x - x + log(2 pi) / 2 by, for x >= 10 (DLMF 5.11.1)."""
+    """How far log Gamma(x) exceeds (x - 1/2) log x - x + log(2 pi) / 2, x >= 10 (DLMF 5.11.1)."""
     y = 1.0 / (x * x)
     c = fma(y, 0.00641025641025641, -0.0019175269175269176)
     c = fma(y, c, 0.0008417508417508417)
@@ -286,7 +286,7 @@ def gamma_hazard(x, shape):
 
 
 def _gamma_inverse(p, q, shape):
-    """The x with P(shape, x) = p and Q(shape, x) = q, p + q = 1; the smaller of the two is believed.
+    """The x with P(shape, x) = p and Q(shape, x) = q, p + q = 1; the smaller one is believed.
 
     Newton's method for log P (or log Q) in log x: both are concave, so after the first step it
     approaches from one side; the first steps are bounded, since the slope may be next to zero.

@@ -178,15 +178,13 @@ def _collect(lanes, position, limit, nearest, reached):
     Returns where to go on, and how many nodes were taken.
     """
     count = 0
-    while position < reached.size:
+    while position < reached.size and count + _GROUP <= LANES:
         block = position >> _BLOCK_BITS
         if position & (_BLOCK - 1) == 0:
             if nearest[block] >= limit:
                 position += _BLOCK
                 continue
             nearest[block] = _word(_NEVER)
-        if count + _GROUP > LANES:
-            break
         end = min(position + _GROUP, reached.size)
         left = _earliest_pending(reached, position, end)
         if left < limit:
@@ -290,11 +288,20 @@ def _try(
 
 # ---- CUDA: all replicates of a chunk in one persistent grid
 
-_WARPS = 8
-THREADS = 32 * _WARPS
+THREADS = 256
+_QUEUE = 2 * THREADS  # 64 entries a warp
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
 # A node with more arcs than this is cut into segments, which the whole grid shares.
-SEGMENT = 256
+SEGMENT = 64
+
+
+def _owner(ends, mine, k):
+    """The lane of this warp to whose share arc `k` of the warp belongs, as a shared index."""
+    owner = mine
+    for step in (np.uint32(16), np.uint32(8), np.uint32(4), np.uint32(2), np.uint32(1)):
+        if ends[np.uint32(owner + step - np.uint32(1))] <= k:
+            owner = np.uint32(owner + step)
+    return owner
 
 
 def spread_cuda(
@@ -312,16 +319,20 @@ def spread_cuda(
     sum of their degrees.  Segments of hubs are expanded likewise, once the scan is over.
     """
     grid = cuda.cg.this_grid()
-    lane = cuda.threadIdx.x & 31
-    warp = cuda.threadIdx.x >> 5
-    queue = cuda.shared.array((_WARPS, 64), np.uint32)
-    ends = cuda.shared.array((_WARPS, 32), np.int32)
-    arcs = cuda.shared.array((_WARPS, 32), np.int64)
-    rows = cuda.shared.array((_WARPS, 32), np.uint32)
-    sinces = cuda.shared.array((_WARPS, 32), real)
-    befores = cuda.shared.array((_WARPS, 32), real)
-    rates = cuda.shared.array((_WARPS, 32), real)
-    durations = cuda.shared.array((_WARPS, 32), real)
+    me = np.uint32(cuda.threadIdx.x)
+    lane = np.int32(cuda.threadIdx.x & 31)
+    mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
+    queue = cuda.shared.array(_QUEUE, np.uint32)
+    trial_arc = cuda.shared.array(_QUEUE, np.int64)
+    trial_target = cuda.shared.array(_QUEUE, np.uint32)
+    trial_owner = cuda.shared.array(_QUEUE, np.uint32)
+    ends = cuda.shared.array(THREADS, np.int32)
+    arcs = cuda.shared.array(THREADS, np.int64)
+    rows = cuda.shared.array(THREADS, np.uint32)
+    sinces = cuda.shared.array(THREADS, real)
+    befores = cuda.shared.array(THREADS, real)
+    rates = cuda.shared.array(THREADS, real)
+    durations = cuda.shared.array(THREADS, real)
     block_earliest = cuda.shared.array(1, bits)
     block_expansions = cuda.shared.array(1, np.int32)
 
@@ -391,7 +402,7 @@ def spread_cuda(
                         mask = cuda.ballot_sync(_EVERY_LANE, hit)
                         if hit:
                             ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
-                            queue[warp, queued + ahead] = np.uint32(at)
+                            queue[np.uint32(2 * mine + np.uint32(queued + ahead))] = np.uint32(at)
                         queued += cuda.popc(mask)
                         base += 32
                         if base >= end:
@@ -405,7 +416,7 @@ def spread_cuda(
                     queued -= taken
                     if lane < taken:
                         alive = True
-                        v = queue[warp, queued + lane]
+                        v = queue[np.uint32(2 * mine + np.uint32(queued + lane))]
                     cuda.syncwarp()
                 else:
                     if number >= segment_count[slot]:
@@ -459,10 +470,10 @@ def spread_cuda(
                         )
                         if rate > 0.0:
                             share = degree
-                            sinces[warp, lane] = since
-                            befores[warp, lane] = before
-                            rates[warp, lane] = rate
-                            durations[warp, lane] = duration
+                            sinces[me] = since
+                            befores[me] = before
+                            rates[me] = rate
+                            durations[me] = duration
                             before = fma(rate, duration, before)
                         since = since + duration
                         if stages.kind[compartment] < 0 or since > horizon:
@@ -476,29 +487,55 @@ def spread_cuda(
                         below = cuda.shfl_up_sync(_EVERY_LANE, sum_to_me, shift)
                         if lane >= shift:
                             sum_to_me += below
-                    ends[warp, lane] = sum_to_me
-                    arcs[warp, lane] = arc - (sum_to_me - share)
-                    rows[warp, lane] = row
+                    ends[me] = sum_to_me
+                    arcs[me] = arc - (sum_to_me - share)
+                    rows[me] = row
                     arc_count = cuda.shfl_sync(_EVERY_LANE, sum_to_me, 31)
                     cuda.syncwarp()
-                    for k in range(lane, arc_count, 32):
-                        owner = 0
-                        for shift in (16, 8, 4, 2, 1):
-                            if ends[warp, owner + shift - 1] <= k:
-                                owner += shift
-                        e = arcs[warp, owner] + k
-                        at = np.uint32(rows[warp, owner] * node_count + np.uint32(targets[e]))
-                        known = bits(words[at] & ~bits(1))
-                        if _word(sinces[warp, owner]) < known:
-                            x = threshold(seed, first_replicate + rows[warp, owner], e, weights)
-                            time = arrival(
-                                x, sinces[warp, owner], befores[warp, owner],
-                                rates[warp, owner], durations[warp, owner],
-                            )  # fmt: skip
-                            word = _word(time)
-                            if word < known and time <= horizon:
-                                cuda.atomic.min(words, at, word)
-                                left = min(left, word)
+                    done = 0
+                    waiting = 0
+                    while done < arc_count or waiting > 0:
+                        # Keep the arcs whose target could still be reached earlier ...
+                        k = done + lane
+                        keep = False
+                        owner = mine
+                        e = np.int64(0)
+                        v = np.uint32(0)
+                        if k < arc_count:
+                            owner = _owner(ends, mine, k)
+                            e = arcs[owner] + k
+                            v = np.uint32(rows[owner] * node_count + np.uint32(targets[np.uint64(e)]))
+                            keep = _word(sinces[owner]) < bits(words[v] & ~bits(1))
+                        mask = cuda.ballot_sync(_EVERY_LANE, keep)
+                        if keep:
+                            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
+                            place = np.uint32(2 * mine + np.uint32(waiting + ahead))
+                            trial_arc[place] = e
+                            trial_target[place] = v
+                            trial_owner[place] = owner
+                        waiting += cuda.popc(mask)
+                        done += 32
+                        # ... and try them a warp-full at a time.
+                        if waiting >= 32 or done >= arc_count:
+                            cuda.syncwarp()
+                            taken = min(waiting, 32)
+                            waiting -= taken
+                            if lane < taken:
+                                place = np.uint32(2 * mine + np.uint32(waiting + lane))
+                                owner = trial_owner[place]
+                                v = trial_target[place]
+                                x = threshold(
+                                    seed, first_replicate + rows[owner], trial_arc[place], weights
+                                )
+                                time = arrival(
+                                    x, sinces[owner], befores[owner], rates[owner],
+                                    durations[owner],
+                                )  # fmt: skip
+                                word = _word(time)
+                                if time <= horizon and word < bits(words[v] & ~bits(1)):
+                                    cuda.atomic.min(words, v, word)
+                                    left = min(left, word)
+                            cuda.syncwarp()
                     cuda.syncwarp()
             soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
             for shift in (16, 8, 4, 2, 1):

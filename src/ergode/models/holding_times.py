@@ -326,7 +326,7 @@ def _table_cdf(table_times, table_cdf, start, stop, t):
 
 def _table_slope(table_times, table_cdf, start, stop, t):
     row = _table_after(table_times, start, stop, t)
-    if row in (start, stop):
+    if not start < row < stop:
         return real(0.0)
     return (table_cdf[row] - table_cdf[row - 1]) / (table_times[row] - table_times[row - 1])
 

@@ -1,0 +1,6 @@
+"""``python -m ergode`` is the command ``ergode``."""
+
+from ergode.cli.app import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Commands, their options and their exit codes.
+
+0 done; 1 the model, plan or file is wrong (one line says how); 2 the command line is wrong;
+130 interrupted, what was computed is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ergode.core.errors import ErgodeError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Simulate many copies of a dynamical system at once, on every core or on a GPU.",
+)
+
+# typer reads these annotations when the command starts, on every supported Python.
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+_Device = Annotated[
+    Optional[str], typer.Option(help="auto, cpu, cpu:THREADS, cuda or cuda:INDEX.")  # noqa: UP045
+]
+_Replicates = Annotated[Optional[int], typer.Option(help="Number of replicates.")]  # noqa: UP045
+_Seed = Annotated[Optional[int], typer.Option(help="Key of all randomness.")]  # noqa: UP045
+_Output = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
+]
+_Folder = Annotated[
+    Path, typer.Option("--output", "-o", help="The folder that the page and the data go to.")
+]
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except ErgodeError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo("interrupted before anything was computed", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import ergode
+
+        typer.echo(f"ergode {ergode.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A run file (TOML).", show_default=False)],
+    device: _Device = None,
+    replicates: _Replicates = None,
+    seed: _Seed = None,
+    output: _Output = None,
+    json: _Json = False,
+) -> None:
+    """Run what a TOML file describes; write a dataset and a figure."""
+    with _exit_codes():
+        from ergode.cli.run import run as execute
+
+        given = {"device": device, "replicates": replicates, "seed": seed}
+        options = {name: value for name, value in given.items() if value is not None}
+        if execute(file, options, output, as_json=json):
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def info(json: _Json = False) -> None:
+    """Say what is installed, which devices there are, and where the cache is."""
+    with _exit_codes():
+        from ergode.cli.info import show
+
+        show(as_json=json)
+
+
+@app.command()
+def tour(output: _Folder = Path(), json: _Json = False) -> None:
+    """Run every engine on a small problem; write one HTML page and its data."""
+    with _exit_codes():
+        from ergode.cli.tour import show
+
+        show(output, as_json=json)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    engine: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="An engine; all if not given.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the benchmarks of a source checkout.
+
+    Options such as --quick, --device cuda or --json FILE are passed on to the benchmark.
+    """
+    with _exit_codes():
+        from ergode.cli.bench import run as execute
+
+        # An option that comes first is no engine.
+        rest = list(context.args)
+        if engine is not None and engine.startswith("-"):
+            engine, rest = None, [engine, *rest]
+        code = execute(engine, rest)
+    if code:
+        raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the command ``ergode``."""
+    app()

@@ -1,0 +1,83 @@
+"""``ergode tour``: visit every engine, and write the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+import time as clock
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import ergode
+from ergode import report
+from ergode.core import devices, results
+from ergode.core.errors import PlanError
+from ergode.tour import STOPS
+
+_PAGE = "tour.html"
+
+
+def show(folder: Path, *, as_json: bool) -> None:
+    """Run the tour, and write its page and data to a folder."""
+    if not folder.is_dir():
+        raise PlanError(f"cannot write the tour: the folder '{folder}' does not exist")
+    started = clock.perf_counter()
+    console = Console(highlight=False, quiet=as_json)
+    stops = []
+    for name in STOPS:
+        with console.status(f"{name.rpartition('.')[2]}: compiling and running"):
+            stop: report.Stop = import_module(name).visit()
+        results.save(stop.dataset, folder / stop.dataset_name)
+        console.print(
+            f"{stop.engine}: {stop.work} in {stop.run_seconds:.2f} s "
+            f"(made ready in {stop.ready_seconds:.1f} s)"
+        )
+        for row in stop.comparisons:
+            console.print(
+                f"  {stop.heading.lower()}, {row.name}: {100 * row.simulated:.2f} ± "
+                f"{100 * row.error:.2f} %, theory {100 * row.expected:.2f} %",
+                style="dim",
+            )
+        stops.append(stop)
+    place = devices.resolve("cpu")
+    facts = {
+        "ergode": ergode.__version__,
+        "device": f"{place.model}, {place.core_count} threads",
+        "python": platform.python_version(),
+    }
+    _write(folder / _PAGE, report.page(stops, facts))
+    seconds = clock.perf_counter() - started
+    if as_json:
+        print(json.dumps(_as_data(folder, stops, seconds), indent=2))
+        return
+    for name in (*(stop.dataset_name for stop in stops), _PAGE):
+        console.print(f"wrote {folder / name}", markup=False, soft_wrap=True)
+    console.print(f"the tour took {seconds:.1f} s")
+
+
+def _as_data(folder: Path, stops: list[report.Stop], seconds: float) -> dict[str, Any]:
+    return {
+        "page": str(folder / _PAGE),
+        "seconds": seconds,
+        "stops": [
+            {
+                "engine": stop.engine,
+                "dataset": str(folder / stop.dataset_name),
+                "ready_seconds": stop.ready_seconds,
+                "run_seconds": stop.run_seconds,
+                "comparisons": [vars(row) for row in stop.comparisons],
+            }
+            for stop in stops
+        ],
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+        Path(scratch, path.name).write_text(text, encoding="utf-8")
+        os.replace(Path(scratch, path.name), path)

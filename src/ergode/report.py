@@ -1,0 +1,196 @@
+"""The page of the tour: one HTML file that needs nothing else, in light and dark."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+
+_INK = {"light": "#1d2430", "dark": "#e4e8ee"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, drawn once for light and once for dark pages.
+
+    Attributes
+    ----------
+    light, dark : str
+        SVG.
+    caption : str
+    """
+
+    light: str
+    dark: str
+    caption: str
+
+    @classmethod
+    def of(cls, draw: Callable[[Axes], Any], caption: str) -> Picture:
+        """The picture that `draw` puts on axes."""
+        return cls(_svg(draw, _INK["light"]), _svg(draw, _INK["dark"]), caption)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A number that was simulated, and what theory says it is.
+
+    Attributes
+    ----------
+    name : str
+    simulated, error : float
+        Mean, and twice its standard error.
+    expected : float
+    """
+
+    name: str
+    simulated: float
+    error: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What the tour shows of one engine.
+
+    Attributes
+    ----------
+    engine, title : str
+    about : sequence of str
+        Paragraphs.
+    code : str
+        Python that does the same.
+    picture : Picture
+    heading : str
+        What the comparisons are of.
+    comparisons : sequence of Comparison
+    remark : str
+        Said below the comparisons.
+    ready_seconds, run_seconds : float
+        Time until the engine was compiled and warm [s], and of the run itself [s].
+    work : str
+        What was run.
+    dataset : xarray.Dataset
+        The result, written beside the page.
+    """
+
+    engine: str
+    title: str
+    about: Sequence[str]
+    code: str
+    picture: Picture
+    heading: str
+    comparisons: Sequence[Comparison]
+    remark: str
+    ready_seconds: float
+    run_seconds: float
+    work: str
+    dataset: xarray.Dataset
+
+    @property
+    def dataset_name(self) -> str:
+        """Name of the file that the result is written to."""
+        return f"tour_{self.engine}.nc"
+
+
+def page(stops: Sequence[Stop], facts: Mapping[str, str]) -> str:
+    """The page, as HTML.
+
+    Parameters
+    ----------
+    stops : sequence of Stop
+        In the order of the page.
+    facts : mapping of str to str
+        Said at the end: versions, device.
+    """
+    template = Template(files("ergode").joinpath("report.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        timings="\n".join(map(_timing, stops)),
+        stops="\n".join(map(_stop, stops)),
+        facts="\n".join(
+            f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>"
+            for name, value in facts.items()
+        ),
+    )
+
+
+def _timing(stop: Stop) -> str:
+    name = html.escape(stop.engine)
+    return (
+        f'<tr><th scope="row"><a href="#{name}">{name}</a></th>'
+        f"<td>{html.escape(stop.work)}</td>"
+        f'<td class="number">{stop.run_seconds:.2f} s</td>'
+        f'<td class="number">{stop.ready_seconds:.1f} s</td></tr>'
+    )
+
+
+def _stop(stop: Stop) -> str:
+    about = "\n".join(f"<p>{html.escape(text)}</p>" for text in stop.about)
+    rows = "\n".join(map(_comparison, stop.comparisons))
+    return f"""\
+<section id="{html.escape(stop.engine)}">
+<h2><span class="engine">{html.escape(stop.engine)}</span> {html.escape(stop.title)}</h2>
+{about}
+{_picture(stop.picture)}
+<table>
+<thead><tr><th scope="col">{html.escape(stop.heading)}</th><th scope="col" class="number">simulated
+</th><th scope="col" class="number">theory</th><th scope="col" class="number">difference</th></tr>
+</thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+<p class="remark">{html.escape(stop.remark)}</p>
+<details><summary>The same in Python</summary><pre><code>{html.escape(stop.code)}</code></pre>
+</details>
+<p class="remark">All counts are in <code>{html.escape(stop.dataset_name)}</code>, beside this
+page.</p>
+</section>"""
+
+
+def _comparison(row: Comparison) -> str:
+    difference = 100 * (row.simulated - row.expected)
+    return (
+        f'<tr><th scope="row">{html.escape(row.name)}</th>'
+        f'<td class="number">{100 * row.simulated:.2f} ± {100 * row.error:.2f} %</td>'
+        f'<td class="number">{100 * row.expected:.2f} %</td>'
+        f'<td class="number">{difference:+.2f}</td></tr>'
+    )
+
+
+def _picture(picture: Picture) -> str:
+    caption = html.escape(picture.caption)
+    return f"""\
+<figure>
+<picture>
+<source media="(prefers-color-scheme: dark)" srcset="{_data(picture.dark)}">
+<img src="{_data(picture.light)}" alt="{caption}">
+</picture>
+<figcaption>{caption}</figcaption>
+</figure>"""
+
+
+def _data(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _svg(draw: Callable[[Axes], Any], ink: str) -> str:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    style = dict.fromkeys(inks, ink) | {"axes.facecolor": "none", "grid.color": ink}
+    with matplotlib.rc_context({**style, "font.size": 10.5}):
+        figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+        draw(figure.subplots())
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return file.getvalue()

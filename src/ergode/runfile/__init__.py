@@ -1,0 +1,31 @@
+"""Run files: a model, an engine, its options and its outputs in one TOML file.
+
+::
+
+    engine = "epidemics"
+    title = "SEIR among physicists"      # optional, set above the figure
+
+    [model]
+    kind = "seir"                        # or si, sis, sir, sirs, seirs, seird, seair
+    transmission_rate = 0.25
+    latent = { distribution = "log-normal", mean = 5, median = 4 }
+    infectious = { distribution = "log-normal", mean = 7.5, median = 5 }
+
+    [contacts]
+    file = "ca-GrQc.txt"                 # relative to the run file; or generator = "erdos-renyi"
+
+    [simulate]
+    initial = { I = 10 }
+    times = { start = 0, stop = 120, step = 1 }
+    replicates = 200
+    seed = 1
+
+    [output]                             # both optional; beside the run file if not given
+    dataset = "seir.nc"
+    figure = "seir.png"
+
+The keys of a table are the arguments of what it stands for: ``[model]`` of the method of
+`CompartmentModel` that `kind` names, ``[contacts]`` of `ergode.read_contacts` or of the generator,
+``[simulate]`` of `ergode.epidemics.simulate`, and a distribution of its class. A key that is not
+one of them is an error.
+"""

@@ -1,0 +1,163 @@
+"""What a run file asks of the engine ``epidemics``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode import epidemics, plots
+from ergode.models.compartments import CompartmentModel
+from ergode.models.contacts import ContactNetwork
+from ergode.runfile.models import compartment_model
+from ergode.runfile.networks import contact_network
+from ergode.runfile.tables import Table
+
+if TYPE_CHECKING:
+    import xarray
+
+TABLES = ("model", "contacts", "simulate")
+
+
+@dataclass(frozen=True)
+class EpidemicRun:
+    """A checked request for one ensemble of epidemics.
+
+    Attributes
+    ----------
+    model, contacts
+        What to simulate.
+    options : dict
+        Keyword arguments of `ergode.epidemics.simulate`.
+    """
+
+    model: CompartmentModel
+    contacts: ContactNetwork
+    options: Mapping[str, Any]
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether there will be something to draw."""
+        return self.options.get("output") != "line_list"
+
+    def describe(self) -> dict[str, str]:
+        """What is about to be run, for people."""
+        return {
+            "model": " → ".join(self.model.compartments) + f"  (infectious: "
+            f"{', '.join(self.model.infectious) or 'none'})",
+            "contacts": repr(self.contacts).removeprefix("ContactNetwork(").removesuffix(")"),
+        }
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Simulate."""
+        return epidemics.simulate(self.model, self.contacts, progress=progress, **self.options)
+
+    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+        """Write the figure of a result."""
+        plots.save_epidemic_curves(dataset, path, title=title)
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that say what came out, each with the middle 95 % of replicates if it varies."""
+        if "count" in dataset:
+            return _summary_of_counts(dataset)
+        if "mean" in dataset:
+            return self._summary_of_means(dataset["mean"])
+        return {"cases": dataset.sizes["case"]}
+
+    def _summary_of_means(self, mean: xarray.DataArray) -> dict[str, Any]:
+        infectious = mean.sel(compartment=list(self.model.infectious)).sum("compartment").values
+        found = {
+            "peak of the mean infectious": float(infectious.max()),
+            "time of that peak": float(mean["time"].values[infectious.argmax()]),
+        }
+        for name in self.model.compartments:
+            found[f"mean final {name}"] = float(mean.sel(compartment=name).values[-1])
+        return found
+
+
+def read(top: Table) -> EpidemicRun:
+    """The request of a run file."""
+    model = compartment_model(top.table("model"))
+    contacts = contact_network(top.table("contacts"))
+    return EpidemicRun(model, contacts, _options(top.table("simulate")))
+
+
+def _options(table: Table) -> dict[str, Any]:
+    table.only(
+        ["initial", "times", "replicates", "seed", "method", "device", "output", "quantiles",
+         "precision"]
+    )  # fmt: skip
+    options: dict[str, Any] = {"initial": _initial(table.table("initial")), "times": _times(table)}
+    for key in ("replicates", "seed"):
+        if key in table:
+            options[key] = table.integer(key)
+    for key in ("method", "device", "precision"):
+        if key in table:
+            options[key] = table.text(key)
+    if "output" in table:
+        options["output"] = table.choice("output", ["counts", "statistics", "line_list"])
+    if "quantiles" in table:
+        options["quantiles"] = _numbers(table, "quantiles")
+    return options
+
+
+def _initial(table: Table) -> dict[str, Any]:
+    initial: dict[str, Any] = {}
+    for name, value in table.values.items():
+        if isinstance(value, list):
+            if not all(isinstance(node, int) for node in value):
+                raise table.error(f"{table.place} {name} is {value!r}; expected node ids")
+            initial[name] = np.array(value, np.int64)
+        elif isinstance(value, int):
+            initial[name] = table.integer(name)
+        else:
+            initial[name] = table.number(name)
+    return initial
+
+
+def _times(table: Table) -> np.ndarray:
+    if isinstance(table.values.get("times"), list):
+        return np.array(_numbers(table, "times"))
+    grid = table.table("times")
+    grid.only(["start", "stop", "step", "count"])
+    start, stop = grid.number("start", 0.0), grid.number("stop")
+    if ("step" in grid) == ("count" in grid):
+        raise grid.error(f"{grid.place} needs either 'step' or 'count'")
+    if stop <= start:
+        raise grid.error(f"{grid.place} stop is {stop:g}, not after start, {start:g}")
+    if "count" in grid:
+        count = grid.integer("count")
+        if count < 2:
+            raise grid.error(f"{grid.place} count is {count}; expected 2 or more")
+        return np.linspace(start, stop, count)
+    step = grid.number("step")
+    if not 0 < step <= stop - start:
+        raise grid.error(f"{grid.place} step is {step:g}; expected 0 to {stop - start:g}")
+    return start + step * np.arange(int((stop - start) / step * (1 + 1e-12)) + 1)
+
+
+def _numbers(table: Table, key: str) -> list[float]:
+    numbers = table.items(key)
+    if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise table.error(f"{table.place} {key} is {numbers!r}; expected a list of numbers")
+    return [float(number) for number in numbers]
+
+
+def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:
+    summary = epidemics.summary(dataset)
+    found = {
+        "attack rate": _spread(summary["attack_rate"]),
+        "peak infectious": _spread(summary["peak_count"]),
+        "time of the peak": _spread(summary["peak_time"]),
+    }
+    for name in summary["compartment"].values:
+        found[f"final {name}"] = _spread(summary["final_count"].sel(compartment=name))
+    return found
+
+
+def _spread(values: xarray.DataArray) -> dict[str, float]:
+    low, median, high = np.quantile(values.values, (0.025, 0.5, 0.975))
+    return {"median": float(median), "low": float(low), "high": float(high)}

@@ -1,0 +1,81 @@
+"""Tables of a run file that describe a compartment model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ergode.models import distributions
+from ergode.models.compartments import CompartmentModel, Infection, Progression
+from ergode.models.distributions import HoldingTime
+from ergode.runfile.tables import Table
+
+_KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
+_DISTRIBUTIONS = {
+    "exponential": distributions.Exponential,
+    "log-normal": distributions.LogNormal,
+    "weibull": distributions.Weibull,
+    "gamma": distributions.Gamma,
+    "erlang": distributions.Erlang,
+    "deterministic": distributions.Deterministic,
+    "empirical": distributions.Empirical,
+}
+_SPELLED_OUT = ("compartments", "infections", "progressions", "susceptibility", "infectivity")
+
+
+def compartment_model(table: Table) -> CompartmentModel:
+    """The model of a table: one of the usual kinds, or compartments and transitions."""
+    if "kind" in table or "compartments" not in table:
+        make = getattr(CompartmentModel, table.choice("kind", _KINDS))
+        model = table.call(make, also=["kind"], special={"HoldingTime": holding_time})
+        return model
+    table.only(_SPELLED_OUT)
+    infections = [_infection(one) for one in table.tables("infections")]
+    progressions = []
+    if "progressions" in table:
+        progressions = [_progression(one) for one in table.tables("progressions")]
+    names = {key: table.text(key) for key in _SPELLED_OUT[3:] if key in table}
+    compartments = _texts(table, "compartments")
+    with table.explaining():
+        return CompartmentModel(compartments, infections, progressions, **names)
+
+
+def holding_time(table: Table, key: str) -> HoldingTime:
+    """The distribution that a key of a table describes."""
+    described = table.table(key)
+    make = _DISTRIBUTIONS[described.choice("distribution", _DISTRIBUTIONS)]
+    time = described.call(make, also=["distribution"])
+    assert isinstance(time, HoldingTime)
+    return time
+
+
+def _infection(table: Table) -> Infection:
+    table.only(["susceptible", "infected", "transmission_rate"])
+    ends = table.text("susceptible"), table.text("infected")
+    rates = _numbers(table.table("transmission_rate"))
+    with table.explaining():
+        return Infection(*ends, rates)
+
+
+def _progression(table: Table) -> Progression:
+    table.only(["compartment", "to", "holding_time"])
+    to: Any
+    if isinstance(table.values.get("to"), Mapping):
+        to = _numbers(table.table("to"))
+    else:
+        to = table.text("to")
+    stay = holding_time(table, "holding_time")
+    compartment = table.text("compartment")
+    with table.explaining():
+        return Progression(compartment, to, stay)
+
+
+def _numbers(table: Table) -> dict[str, float]:
+    return {key: table.number(key) for key in table.values}
+
+
+def _texts(table: Table, key: str) -> list[str]:
+    texts = table.items(key)
+    if not all(isinstance(text, str) for text in texts):
+        raise table.error(f"{table.place} {key} is {texts!r}; expected a list of texts")
+    return texts

@@ -1,0 +1,56 @@
+"""Tables of a run file that describe who can infect whom."""
+
+from __future__ import annotations
+
+from ergode.models.contacts import ContactNetwork
+from ergode.readers.edges import read_contacts
+from ergode.runfile.tables import Table
+
+_GENERATORS = {
+    name.replace("_", "-"): name
+    for name in (
+        "erdos_renyi",
+        "barabasi_albert",
+        "configuration_model",
+        "watts_strogatz",
+        "random_regular",
+        "stochastic_block_model",
+        "spatial",
+    )
+}
+
+
+def contact_network(table: Table, also: tuple[str, ...] = ()) -> ContactNetwork:
+    """The network of a table: a file, a generator, or layers of these."""
+    sources = [key for key in ("file", "generator", "layers") if key in table]
+    if len(sources) != 1:
+        found = " and ".join(f"'{key}'" for key in sources) or "none of them"
+        raise table.error(
+            f"{table.place} needs one of the keys 'file', 'generator' and 'layers'; found {found}"
+        )
+    if "layers" in table:
+        return _layered(table)
+    if "file" in table:
+        if isinstance(columns := table.values.get("columns"), list):
+            # TOML has no word for nothing: a column to ignore has an empty name.
+            table.values["columns"] = [name or None for name in columns]
+        read = table.call(read_contacts, table.path("file"), also=["file", *also])
+    else:
+        make = getattr(ContactNetwork, _GENERATORS[table.choice("generator", _GENERATORS)])
+        read = table.call(make, also=["generator", *also])
+    assert isinstance(read, ContactNetwork)
+    return read
+
+
+def _layered(table: Table) -> ContactNetwork:
+    table.only(["layers"])
+    layers = table.table("layers")
+    networks, factors = {}, {}
+    for name in layers.values:
+        layer = layers.table(name)
+        if "layers" in layer:
+            raise layer.error(f"{layer.place} has layers, but a layer cannot")
+        networks[name] = contact_network(layer, also=("factor",))
+        factors[name] = layer.number("factor", 1.0)
+    with table.explaining():
+        return ContactNetwork.from_layers(networks, factors)

@@ -1,0 +1,154 @@
+"""Read a run file: check all of it, before anything is computed."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ergode.core.errors import PlanError, ReadError
+from ergode.plots import check_figure_path
+from ergode.runfile.tables import Table
+
+if TYPE_CHECKING:
+    import xarray
+
+# The module that reads what each engine needs.
+_ENGINES = {"epidemics": "ergode.runfile.epidemics"}
+
+
+class Request(Protocol):
+    """What an engine's part of a run file comes to."""
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether there will be something to draw."""
+        ...
+
+    def describe(self) -> dict[str, str]:
+        """What is about to be run, for people."""
+        ...
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Run it."""
+        ...
+
+    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+        """Write the figure of a result."""
+        ...
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that say what came out."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A run file, checked.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    engine : str
+        The engine it is for.
+    title : str or None
+        What to set above the figure.
+    request : Request
+        What to run.
+    dataset : Path
+        Where the result goes.
+    figure : Path or None
+        Where the figure goes, if there is to be one.
+    """
+
+    path: Path
+    engine: str
+    title: str | None
+    request: Request
+    dataset: Path
+    figure: Path | None
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    simulate: Mapping[str, Any] | None = None,
+    output: str | os.PathLike[str] | None = None,
+) -> RunFile:
+    """Read and check a run file, its network included.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file as `ergode.runfile` describes.
+    simulate : mapping, optional
+        Keys of the table ``[simulate]`` to use instead of what the file says.
+    output : path, optional
+        Where the dataset goes, instead of where the file says; the figure goes beside it.
+
+    Raises
+    ------
+    ReadError
+        The file is not there, is not TOML, or has a key or value that it may not have.
+    ModelError
+        The model or the network cannot be.
+    PlanError
+        The outputs cannot be written where they are asked for.
+    """
+    file = Path(path)
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ReadError(f"{file}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{file}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ReadError(f"{file}: not TOML: {error}") from None
+    if simulate and isinstance(values.get("simulate"), dict):
+        values["simulate"] |= simulate
+    top = Table(values, "", file)
+    engine = top.choice("engine", _ENGINES)
+    reader = import_module(_ENGINES[engine])
+    top.only(["engine", "title", *reader.TABLES, "output"])
+    title = top.text("title") if "title" in top else None
+    table = top.table("output", {})
+    table.only(["dataset", "figure"])
+    # Where the outputs go is checked before the network is read: that may take a while.
+    dataset, figure = _outputs(table, file, output)
+    request: Request = reader.read(top)
+    if not request.has_curves:
+        if figure and isinstance(table.values.get("figure"), str):
+            raise table.error("[output] figure: there are no curves in a line list")
+        figure = None
+    return RunFile(file, engine, title, request, dataset, figure)
+
+
+def _outputs(
+    table: Table, file: Path, output: str | os.PathLike[str] | None
+) -> tuple[Path, Path | None]:
+    drawn = table.values.get("figure") is not False
+    if output is not None:
+        dataset = Path(output)
+        figure = dataset.with_suffix(".png")
+    else:
+        dataset = table.path("dataset") if "dataset" in table else file.with_suffix(".nc")
+        figure = dataset.with_suffix(".png")
+        if drawn and "figure" in table:
+            figure = table.path("figure")
+    with table.explaining():
+        if dataset.suffix not in (".nc", ".zarr"):
+            raise PlanError(
+                f"cannot write '{dataset.name}': expected a name that ends in .nc or .zarr"
+            )
+        if not dataset.parent.is_dir():
+            raise PlanError(
+                f"cannot write '{dataset}': the folder '{dataset.parent}' does not exist"
+            )
+        if drawn:
+            check_figure_path(figure)
+    return dataset, figure if drawn else None

@@ -1,0 +1,183 @@
+"""Tables of a TOML file: typed look-ups, and errors that say which key of which table is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ergode.core.errors import ErgodeError, ReadError
+
+_MISSING: Any = object()
+
+
+class Table:
+    """One table of a run file.
+
+    Parameters
+    ----------
+    values : mapping
+        What the file says.
+    name : str
+        The table's place in the file, such as ``simulate``; empty for the top.
+    file : Path
+        The run file; other files are relative to it.
+    """
+
+    def __init__(self, values: Mapping[str, Any], name: str, file: Path) -> None:
+        self.values = dict(values)
+        self.name = name
+        self.file = file
+
+    @property
+    def place(self) -> str:
+        """How messages call this table."""
+        return f"[{self.name}]" if self.name else "the file"
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def error(self, message: str) -> ReadError:
+        """An error about this table."""
+        return ReadError(f"{self.file.name}: {message}")
+
+    def only(self, known: Iterable[str]) -> None:
+        """Raise for a key that is not one of `known`."""
+        known = list(known)
+        for key in self.values:
+            if key not in known:
+                raise self.error(f"{self.place} has no key '{key}'{_hint(key, known)}")
+
+    def choice(self, key: str, choices: Iterable[str], default: str = _MISSING) -> str:
+        """The text of a key, which must be one of `choices`."""
+        value = self.text(key, default)
+        choices = list(choices)
+        if value not in choices:
+            raise self.error(f"{self.place} {key} is {value!r}{_hint(value, choices)}")
+        return value
+
+    def text(self, key: str, default: str = _MISSING) -> str:
+        """The text of a key."""
+        return str(self._typed(key, default, str, "text"))
+
+    def number(self, key: str, default: float = _MISSING) -> float:
+        """The finite number of a key."""
+        value = self._typed(key, default, (int, float), "a number")
+        if not math.isfinite(value):
+            raise self.error(f"{self.place} {key} is {value!r}; expected a finite number")
+        return float(value)
+
+    def integer(self, key: str, default: int = _MISSING) -> int:
+        """The integer of a key."""
+        return int(self._typed(key, default, int, "an integer"))
+
+    def boolean(self, key: str, default: bool = _MISSING) -> bool:
+        """The truth of a key."""
+        return bool(self._typed(key, default, bool, "true or false"))
+
+    def items(self, key: str) -> list[Any]:
+        """The list of a key."""
+        return list(self._typed(key, _MISSING, list, "a list"))
+
+    def table(self, key: str, default: Mapping[str, Any] = _MISSING) -> Table:
+        """The table of a key."""
+        values = self._typed(key, default, dict, "a table")
+        return Table(values, f"{self.name}.{key}".lstrip("."), self.file)
+
+    def tables(self, key: str) -> Iterator[Table]:
+        """The tables of a key that is a list of them."""
+        for number, values in enumerate(self.items(key), 1):
+            name = f"{self.name}.{key} {number}"
+            if not isinstance(values, dict):
+                raise self.error(f"[{name}] is {values!r}; expected a table")
+            yield Table(values, name, self.file)
+
+    def path(self, key: str) -> Path:
+        """The path of a key, relative to the run file."""
+        return self.file.parent / Path(self.text(key)).expanduser()
+
+    def _typed(self, key: str, default: Any, kind: Any, expected: str) -> Any:
+        if key not in self.values:
+            if default is _MISSING:
+                raise self.error(f"{self.place} needs the key '{key}' ({expected})")
+            return default
+        value = self.values[key]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.error(f"{self.place} {key} is {value!r}; expected {expected}")
+        return value
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say in errors of what this table stands for that they come from it."""
+        try:
+            yield
+        except ErgodeError as error:
+            if str(error).startswith(f"{self.file.name}: "):
+                raise
+            raise type(error)(f"{self.file.name}: {self.place}: {error}") from None
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *given: Any,
+        also: Iterable[str] = (),
+        special: Mapping[str, Callable[[Table, str], Any]] | None = None,
+    ) -> Any:
+        """Call a function with the keys of this table as its arguments.
+
+        Parameters
+        ----------
+        function
+            Its annotations say what type a key must have.
+        *given
+            Arguments that do not come from the table: the first ones.
+        also
+            Keys that the table may have beside the arguments.
+        special
+            How to read the keys of an annotation that is not a plain type.
+        """
+        parameters = list(inspect.signature(function).parameters.values())[len(given) :]
+        self.only([parameter.name for parameter in parameters] + list(also))
+        arguments = {}
+        for parameter in parameters:
+            if parameter.name in self or parameter.default is inspect.Parameter.empty:
+                read = _reader(str(parameter.annotation), special or {})
+                arguments[parameter.name] = read(self, parameter.name)
+        with self.explaining():
+            return function(*given, **arguments)
+
+
+def _reader(
+    annotation: str, special: Mapping[str, Callable[[Table, str], Any]]
+) -> Callable[[Table, str], Any]:
+    """How to read a key whose argument is annotated so."""
+    for word, read in special.items():
+        if word in annotation:
+            return read
+    for word, read in _READERS.items():
+        if word in annotation:
+            return read
+    raise TypeError(f"no key can be read for an argument of type {annotation}")
+
+
+# The first word that occurs in an annotation decides.
+_READERS: dict[str, Callable[[Table, str], Any]] = {
+    "Sequence": Table.items,
+    "ArrayLike": Table.items,
+    "bool": Table.boolean,
+    "float": Table.number,
+    "int": Table.integer,
+    "str": Table.text,
+    "Literal": Table.text,
+}
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = get_close_matches(word, known, 1, 0.5)
+    guess = f"; did you mean '{near[0]}'?" if near else ";"
+    return f"{guess} Known: {', '.join(known)}" if near else f"{guess} known: {', '.join(known)}"
