@@ -2,7 +2,7 @@
 
     python examples/who_infected_whom.py
 
-prints the reproduction number of the first generations and the mean generation interval.
+prints how the cases of twenty epidemics followed from each other.
 """
 
 import numpy as np
@@ -22,7 +22,10 @@ print(f"{cases.sizes['case']} cases in {cases.attrs['replicates']} epidemics")
 
 seeds = cases["infector"] == -1
 early = cases["infected_at"] < 10
-print(f"{int(seeds.sum())} were there at the start, {int((early & ~seeds).sum())} followed in 10 days")
+print(
+    f"{int(seeds.sum())} were there at the start, {int((early & ~seeds).sum())} followed in 10 days"
+)
 when = cases["infected_at"].where(~seeds)
 print(f"half of all others were infected by day {float(np.nanmedian(when)):.1f}")
-print(f"mean generation interval: {float(ergode.epidemics.generation_interval(cases).mean()):.2f} days")
+interval = ergode.epidemics.generation_interval(cases)
+print(f"mean generation interval: {float(interval.mean()):.2f} days")

@@ -47,7 +47,7 @@ def run(
         asked.request.draw(dataset, asked.figure, asked.title)
     summary = asked.request.summary(dataset)
     if as_json:
-        print(json.dumps(_as_data(asked, dataset, summary), indent=2))
+        print(json.dumps(_as_data(asked, dataset, summary), indent=2, default=_plain))
     else:
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
@@ -107,4 +107,9 @@ def _results(summary: dict[str, Any]) -> Table:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _plain(value: Any) -> Any:
+    """An array, or a number of one, as JSON has them."""
+    return value.tolist()

@@ -21,7 +21,7 @@ from ergode.models.contacts import ContactNetwork
 
 # Words a CUDA kernel indexes with 32 bits, and how many make a launch worth its barriers.
 _INDEXABLE_WORDS = 2**31
-_TILE_LEAST, _TILE_MOST = 128, 4096
+_TILE_LEAST, _TILE_MOST = 128, 256
 # Half of what the kernels would take: twice the threads to hide the latency of scattered reads.
 _REGISTERS = 64
 
@@ -235,4 +235,4 @@ def _width(model: CompartmentModel, contacts: ContactNetwork, device: Device) ->
     ]
     rate = max(max(i.transmission_rate.values()) for i in model.infections)
     scale = sum(means) / max(1, len(means)) if means else 1.0 / max(rate, 1e-30)
-    return float(scale) * (0.8 if device.is_cuda else 0.3)
+    return float(scale) * (1.3 if device.is_cuda else 0.3)

@@ -323,9 +323,6 @@ def spread_cuda(
     lane = np.int32(cuda.threadIdx.x & 31)
     mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
     queue = cuda.shared.array(_QUEUE, np.uint32)
-    trial_arc = cuda.shared.array(_QUEUE, np.int64)
-    trial_target = cuda.shared.array(_QUEUE, np.uint32)
-    trial_owner = cuda.shared.array(_QUEUE, np.uint32)
     ends = cuda.shared.array(THREADS, np.int32)
     arcs = cuda.shared.array(THREADS, np.int64)
     rows = cuda.shared.array(THREADS, np.uint32)
@@ -492,50 +489,21 @@ def spread_cuda(
                     rows[me] = row
                     arc_count = cuda.shfl_sync(_EVERY_LANE, sum_to_me, 31)
                     cuda.syncwarp()
-                    done = 0
-                    waiting = 0
-                    while done < arc_count or waiting > 0:
-                        # Keep the arcs whose target could still be reached earlier ...
-                        k = done + lane
-                        keep = False
-                        owner = mine
-                        e = np.int64(0)
-                        v = np.uint32(0)
-                        if k < arc_count:
-                            owner = _owner(ends, mine, k)
-                            e = arcs[owner] + k
-                            v = np.uint32(rows[owner] * node_count + np.uint32(targets[np.uint64(e)]))
-                            keep = _word(sinces[owner]) < bits(words[v] & ~bits(1))
-                        mask = cuda.ballot_sync(_EVERY_LANE, keep)
-                        if keep:
-                            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
-                            place = np.uint32(2 * mine + np.uint32(waiting + ahead))
-                            trial_arc[place] = e
-                            trial_target[place] = v
-                            trial_owner[place] = owner
-                        waiting += cuda.popc(mask)
-                        done += 32
-                        # ... and try them a warp-full at a time.
-                        if waiting >= 32 or done >= arc_count:
-                            cuda.syncwarp()
-                            taken = min(waiting, 32)
-                            waiting -= taken
-                            if lane < taken:
-                                place = np.uint32(2 * mine + np.uint32(waiting + lane))
-                                owner = trial_owner[place]
-                                v = trial_target[place]
-                                x = threshold(
-                                    seed, first_replicate + rows[owner], trial_arc[place], weights
-                                )
-                                time = arrival(
-                                    x, sinces[owner], befores[owner], rates[owner],
-                                    durations[owner],
-                                )  # fmt: skip
-                                word = _word(time)
-                                if time <= horizon and word < bits(words[v] & ~bits(1)):
-                                    cuda.atomic.min(words, v, word)
-                                    left = min(left, word)
-                            cuda.syncwarp()
+                    for k in range(lane, arc_count, 32):
+                        owner = _owner(ends, mine, k)
+                        e = np.uint64(arcs[owner] + k)
+                        at = np.uint32(rows[owner] * node_count + np.uint32(targets[e]))
+                        word = words[at]
+                        known = bits(word & ~bits(1))
+                        if _word(sinces[owner]) < known:
+                            x = threshold(seed, first_replicate + rows[owner], e, weights)
+                            time = arrival(
+                                x, sinces[owner], befores[owner], rates[owner], durations[owner]
+                            )
+                            word = _word(time)
+                            if word < known and time <= horizon:
+                                cuda.atomic.min(words, at, word)
+                                left = min(left, word)
                     cuda.syncwarp()
             soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
             for shift in (16, 8, 4, 2, 1):

@@ -46,8 +46,8 @@ class EpidemicRun:
     def describe(self) -> dict[str, str]:
         """What is about to be run, for people."""
         return {
-            "model": " → ".join(self.model.compartments) + f"  (infectious: "
-            f"{', '.join(self.model.infectious) or 'none'})",
+            "model": f"{', '.join(self.model.compartments)}; infectious: "
+            + (", ".join(self.model.infectious) or "none"),
             "contacts": repr(self.contacts).removeprefix("ContactNetwork(").removesuffix(")"),
         }
 

@@ -1,0 +1,64 @@
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Kernels compiled by one test are there for the next, and (xdist, subprocesses) for the next
+# process; nothing is taken from, or left in, the user's cache.
+if "ERGODE_CACHE_DIR" not in os.environ:
+    _CACHE = tempfile.TemporaryDirectory(prefix="ergode-tests-", ignore_cleanup_errors=True)
+    os.environ["ERGODE_CACHE_DIR"] = _CACHE.name
+os.environ["MPLBACKEND"] = "Agg"
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items):
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    if not marked:
+        return
+    from ergode.core import devices
+
+    if not any(device.is_cuda for device in devices.present()):
+        skip = pytest.mark.skip(reason=devices.resolve("auto").reason)
+        for item in marked:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the data that are shared beside the repository are not there")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model():
+    """SEIR as most tests use it, so that its kernels are compiled once."""
+    import ergode
+
+    return ergode.CompartmentModel.seir(
+        transmission_rate=0.25,
+        latent=ergode.LogNormal(mean=5, median=4),
+        infectious=ergode.LogNormal(mean=7.5, median=5),
+    )
+
+
+@pytest.fixture(scope="session")
+def contacts():
+    """A small random network without weights."""
+    import ergode
+
+    return ergode.ContactNetwork.erdos_renyi(500, mean_degree=8, seed=1)
+
+
+@pytest.fixture(scope="session")
+def counts(model, contacts):
+    """Counts of twelve replicates of `model` on `contacts`."""
+    import ergode
+
+    return ergode.epidemics.simulate(
+        model, contacts, initial={"I": 5}, times=range(61), replicates=12, seed=1, device="cpu"
+    )

@@ -1,0 +1,247 @@
+import numpy as np
+import pytest
+
+import ergode
+from ergode.runfile.read import read
+
+TOP = 'engine = "epidemics"\n'
+MODEL = '[model]\nkind = "si"\ntransmission_rate = 0.5\n'
+CONTACTS = '[contacts]\ngenerator = "random-regular"\nnode_count = 20\ndegree = 3\n'
+SIMULATE = "[simulate]\ninitial = { I = 1 }\ntimes = [0, 1, 5.5]\n"
+
+
+@pytest.fixture
+def reading(tmp_path):
+    def read_text(*, top=TOP, model=MODEL, contacts=CONTACTS, simulate=SIMULATE, output=""):
+        path = tmp_path / "run.toml"
+        path.write_text("\n".join([top, model, contacts, simulate, output]))
+        return read(path)
+
+    return read_text
+
+
+def test_defaults(reading, tmp_path):
+    asked = reading()
+    assert asked.request.model == ergode.CompartmentModel.si(transmission_rate=0.5)
+    assert asked.request.contacts == ergode.ContactNetwork.random_regular(20, 3)
+    assert asked.request.options["initial"] == {"I": 1}
+    np.testing.assert_array_equal(asked.request.options["times"], [0, 1, 5.5])
+    assert asked.dataset == tmp_path / "run.nc"
+    assert asked.figure == tmp_path / "run.png"
+    assert asked.title is None
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('{ distribution = "exponential", mean = 4 }', ergode.Exponential(mean=4)),
+        ('{ distribution = "log-normal", mean = 5, sd = 2 }', ergode.LogNormal(mean=5, sd=2)),
+        ('{ distribution = "weibull", shape = 2, scale = 3 }', ergode.Weibull(shape=2, scale=3)),
+        ('{ distribution = "gamma", shape = 2, rate = 0.5 }', ergode.Gamma(shape=2, rate=0.5)),
+        ('{ distribution = "erlang", stages = 3, mean = 6 }', ergode.Erlang(stages=3, mean=6)),
+        ('{ distribution = "deterministic", value = 3 }', ergode.Deterministic(3)),
+        (
+            '{ distribution = "empirical", times = [1, 2], cdf = [0, 1] }',
+            ergode.Empirical([1, 2], [0, 1]),
+        ),
+    ],
+)
+def test_distributions(reading, written, expected):
+    asked = reading(model=f'[model]\nkind = "sir"\ntransmission_rate = 1\ninfectious = {written}')
+    assert asked.request.model.progressions[0].holding_time == expected
+
+
+def test_model_spelled_out(reading):
+    asked = reading(
+        model="""
+        [model]
+        compartments = ["S", "I", "R", "D"]
+        [[model.infections]]
+        susceptible = "S"
+        infected = "I"
+        transmission_rate = { I = 0.2 }
+        [[model.progressions]]
+        compartment = "I"
+        to = { R = 0.9, D = 0.1 }
+        holding_time = { distribution = "exponential", rate = 0.1 }
+        """
+    )
+    assert asked.request.model == ergode.CompartmentModel(
+        ["S", "I", "R", "D"],
+        [ergode.Infection("S", "I", {"I": 0.2})],
+        [ergode.Progression("I", {"R": 0.9, "D": 0.1}, ergode.Exponential(rate=0.1))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (
+            'generator = "erdos-renyi"\nnode_count = 50\nmean_degree = 3\nseed = 4',
+            ergode.ContactNetwork.erdos_renyi(50, 3, seed=4),
+        ),
+        (
+            'generator = "barabasi-albert"\nnode_count = 50\nm = 2',
+            ergode.ContactNetwork.barabasi_albert(50, 2),
+        ),
+        (
+            'generator = "configuration-model"\ndegrees = [1, 1, 2, 2]',
+            ergode.ContactNetwork.configuration_model([1, 1, 2, 2]),
+        ),
+        (
+            'generator = "watts-strogatz"\nnode_count = 9\nk = 2\nrewiring_probability = 0.1',
+            ergode.ContactNetwork.watts_strogatz(9, 2, 0.1),
+        ),
+        (
+            'generator = "stochastic-block-model"\nblock_sizes = [9, 9]\n'
+            "mean_degrees = [[2, 1], [1, 2]]",
+            ergode.ContactNetwork.stochastic_block_model([9, 9], [[2, 1], [1, 2]]),
+        ),
+        (
+            'generator = "spatial"\nnode_count = 50\nmean_degree = 3\nperiodic = false',
+            ergode.ContactNetwork.spatial(50, 3, periodic=False),
+        ),
+    ],
+)
+def test_generators(reading, written, expected):
+    assert reading(contacts="[contacts]\n" + written).request.contacts == expected
+
+
+def test_file_is_relative_to_the_run_file(reading, tmp_path, monkeypatch):
+    (tmp_path / "timed.txt").write_text("0 a b x\n20 a b x\n40 b c x\n")
+    monkeypatch.chdir("/")
+    asked = reading(
+        contacts='[contacts]\nfile = "timed.txt"\ncolumns = ["time", "source", "target", ""]\n'
+        'aggregate = "weight"\nresolution = 20\n'
+    )
+    assert asked.request.contacts.weights.tolist() == [40, 40, 20, 20]
+
+
+def test_layers(reading):
+    asked = reading(
+        contacts="""
+        [contacts.layers.home]
+        generator = "random-regular"
+        node_count = 20
+        degree = 3
+        [contacts.layers.work]
+        generator = "erdos-renyi"
+        node_count = 20
+        mean_degree = 4
+        factor = 0.5
+        """
+    )
+    home = ergode.ContactNetwork.random_regular(20, 3)
+    work = ergode.ContactNetwork.erdos_renyi(20, 4)
+    assert asked.request.contacts == ergode.ContactNetwork.from_layers(
+        {"home": home, "work": work}, {"work": 0.5}
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ("{ stop = 3, step = 1 }", [0, 1, 2, 3]),
+        ("{ start = 1, stop = 2, count = 3 }", [1, 1.5, 2]),
+        ("{ stop = 0.3, step = 0.1 }", [0, 0.1, 0.2, 0.3]),
+        ("{ stop = 1, step = 0.4 }", [0, 0.4, 0.8]),
+    ],
+)
+def test_times(reading, times, expected):
+    asked = reading(simulate=f"[simulate]\ninitial = {{ I = 1 }}\ntimes = {times}")
+    np.testing.assert_allclose(asked.request.options["times"], expected)
+
+
+def test_initial_kinds(reading):
+    asked = reading(simulate="[simulate]\ninitial = { I = [3, 4], R = 0.25, E = 2 }\ntimes = [0]")
+    initial = asked.request.options["initial"]
+    assert initial["I"].tolist() == [3, 4]
+    assert initial["R"] == 0.25
+    assert initial["E"] == 2
+    assert isinstance(initial["E"], int)
+
+
+def test_outputs(reading, tmp_path):
+    asked = reading(output='[output]\ndataset = "a.zarr"\nfigure = "b.svg"')
+    assert (asked.dataset, asked.figure) == (tmp_path / "a.zarr", tmp_path / "b.svg")
+    assert reading(output="[output]\nfigure = false").figure is None
+    assert reading(output='[output]\ndataset = "a.nc"').figure == tmp_path / "a.png"
+
+
+def test_overrides(reading, tmp_path):
+    path = tmp_path / "run.toml"
+    reading(output="[output]\nfigure = false")
+    asked = read(path, simulate={"replicates": 7}, output=tmp_path / "c.nc")
+    assert asked.request.options["replicates"] == 7
+    assert asked.dataset == tmp_path / "c.nc"
+    assert asked.figure is None
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "message"),
+    [
+        ("top", "", "the file needs the key 'engine'"),
+        ("top", 'engine = "epidemic"', "engine is 'epidemic'; did you mean 'epidemics'?"),
+        ("top", TOP + "titel = 'x'", "the file has no key 'titel'; did you mean 'title'?"),
+        ("model", "", "needs the key 'model' (a table)"),
+        ("model", MODEL + "rate = 2", "[model] has no key 'rate'"),
+        ("model", '[model]\nkind = "si"', "[model] needs the key 'transmission_rate' (a number)"),
+        ("model", '[model]\nkind = "sri"', "[model] kind is 'sri'; did you mean"),
+        (
+            "model",
+            '[model]\nkind = "si"\ntransmission_rate = true',
+            "transmission_rate is True; expected a number",
+        ),
+        (
+            "model",
+            '[model]\nkind = "sir"\ntransmission_rate = 1\n'
+            'infectious = { distribution = "log-normal", mean = 5, medain = 4 }',
+            "[model.infectious] has no key 'medain'; did you mean 'median'?",
+        ),
+        (
+            "model",
+            '[model]\nkind = "sir"\ntransmission_rate = 1\n'
+            'infectious = { distribution = "gamma", mean = 5 }',
+            "[model.infectious]: Gamma was given mean; expected",
+        ),
+        (
+            "model",
+            '[model]\ncompartments = ["S", "I"]\n[[model.infections]]\nsusceptible = "S"\n'
+            'infected = "I"\nrate = 1',
+            "[model.infections 1] has no key 'rate'",
+        ),
+        ("contacts", "[contacts]", "needs one of the keys 'file', 'generator' and 'layers'"),
+        ("contacts", CONTACTS + 'file = "x"', "found 'file' and 'generator'"),
+        ("contacts", CONTACTS + "m = 2", "[contacts] has no key 'm'"),
+        ("contacts", '[contacts]\nfile = "no.csv"', "[contacts]: "),
+        ("simulate", SIMULATE + "width = 3", "[simulate] has no key 'width'"),
+        ("simulate", "[simulate]\ntimes = [0]", "[simulate] needs the key 'initial'"),
+        (
+            "simulate",
+            "[simulate]\ninitial = { I = 1 }\ntimes = { stop = 3 }",
+            "[simulate.times] needs either 'step' or 'count'",
+        ),
+        (
+            "simulate",
+            "[simulate]\ninitial = { I = 'x' }\ntimes = [0]",
+            "[simulate.initial] I is 'x'; expected a number",
+        ),
+        ("simulate", SIMULATE + "replicates = 1.5", "replicates is 1.5; expected an integer"),
+    ],
+)
+def test_mistakes_say_where_they_are(reading, part, text, message):
+    with pytest.raises(ergode.ErgodeError) as caught:
+        reading(**{part: text})
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("run.toml: ")
+
+
+def test_outputs_are_checked_first(reading):
+    with pytest.raises(ergode.PlanError, match=r"ends in .nc or .zarr"):
+        reading(contacts='[contacts]\nfile = "no.csv"', output='[output]\ndataset = "a.csv"')
+    with pytest.raises(ergode.PlanError, match="'.*nowhere' does not exist"):
+        reading(output='[output]\ndataset = "nowhere/a.nc"')
+    with pytest.raises(ergode.PlanError, match=r"ends in .png, .svg or .pdf"):
+        reading(output='[output]\nfigure = "a.bmp"')
+    with pytest.raises(ergode.ReadError, match="no curves in a line list"):
+        reading(simulate=SIMULATE + 'output = "line_list"', output='[output]\nfigure = "a.png"')

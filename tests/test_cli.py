@@ -1,0 +1,249 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ergode
+from ergode.cli.app import app
+from ergode.epidemics.ensemble import Ensemble
+
+RUN_FILE = """
+engine = "epidemics"
+
+[model]
+kind = "seir"
+transmission_rate = 0.25
+latent = { distribution = "log-normal", mean = 5, median = 4 }
+infectious = { distribution = "log-normal", mean = 7.5, median = 5 }
+
+[contacts]
+generator = "erdos-renyi"
+node_count = 500
+mean_degree = 8
+seed = 1
+
+[simulate]
+initial = { I = 5 }
+times = { stop = 60, step = 1 }
+replicates = 12
+seed = 1
+device = "cpu"
+"""
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    path = tmp_path / "seir.toml"
+    path.write_text(RUN_FILE)
+    return path
+
+
+def test_run_writes_what_simulate_returns(run_file, tmp_path, counts):
+    done = invoke("run", run_file)
+    assert done.exit_code == 0, done.output
+    assert "attack rate" in done.output
+    dataset = ergode.open_dataset(tmp_path / "seir.nc")
+    assert dataset["count"].equals(counts["count"])
+    assert dataset.attrs["network_digest"] == counts.attrs["network_digest"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["seir.nc", "seir.png", "seir.toml"]
+
+
+def test_run_prints_json_alone(run_file, counts):
+    done = invoke("run", run_file, "--json")
+    said = json.loads(done.stdout)
+    assert (said["engine"], said["interrupted"]) == ("epidemics", False)
+    assert Path(said["dataset"]).is_file()
+    assert Path(said["figure"]).is_file()
+    attack = ergode.epidemics.summary(counts)["attack_rate"]
+    assert said["summary"]["attack rate"]["median"] == float(attack.median())
+    assert said["attrs"]["replicates"] == 12
+
+
+def test_options_override_the_file(run_file, tmp_path):
+    output = tmp_path / "other.nc"
+    options = ("--replicates", 3, "--seed", 7, "--device", "cpu:1", "--output", output)
+    assert invoke("run", run_file, *options).exit_code == 0
+    attrs = ergode.open_dataset(output).attrs
+    assert (attrs["replicates"], int(attrs["seed"])) == (3, 7)
+    assert (tmp_path / "other.png").is_file()
+    assert not (tmp_path / "seir.nc").exists()
+
+
+@pytest.mark.parametrize("output", ["statistics", "line_list"])
+def test_other_outputs(run_file, tmp_path, output):
+    run_file.write_text(RUN_FILE + f'output = "{output}"\n')
+    done = invoke("run", run_file)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "seir.png").exists() == (output == "statistics")
+    assert invoke("run", run_file, "--json").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("replicates = 12", "replicate = 12", "[simulate] has no key 'replicate'; did you mean"),
+        ("transmission_rate = 0.25", "transmission_rate = -1", "expected a finite number"),
+        ('device = "cpu"', 'device = "tpu"', "device 'tpu' is unknown"),
+        ("initial = { I = 5 }", "initial = { I = 501 }", "501 nodes"),
+        ("[contacts]", "[contacts", "not TOML"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_1(run_file, tmp_path, old, new, message):
+    run_file.write_text(RUN_FILE.replace(old, new))
+    done = invoke("run", run_file)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["seir.toml"]
+
+
+def test_missing_file_exits_1(tmp_path):
+    done = invoke("run", tmp_path / "nowhere.toml")
+    assert done.exit_code == 1
+    assert "there is no such file" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("fly",), ("run", "x.toml", "--replicates", "x")])
+def test_wrong_usage_exits_2(arguments):
+    assert invoke(*arguments).exit_code == 2
+
+
+def interrupt_after(monkeypatch, chunks):
+    original = Ensemble.spread
+    calls = []
+
+    def spread(self, first, count):
+        calls.append(first)
+        if len(calls) > chunks:
+            raise KeyboardInterrupt
+        return original(self, first, count)
+
+    monkeypatch.setattr(Ensemble, "spread", spread)
+    monkeypatch.setattr(Ensemble, "chunk_size", lambda self, replicates: 4)
+
+
+def test_interrupted_run_keeps_what_was_computed(run_file, tmp_path, monkeypatch, counts):
+    interrupt_after(monkeypatch, 2)
+    done = invoke("run", run_file)
+    assert done.exit_code == 130
+    assert "interrupted: 8 of 12" in done.stderr.replace("\n", " ")
+    dataset = ergode.open_dataset(tmp_path / "seir.nc")
+    assert dataset.attrs["interrupted"] == 1
+    assert dataset["count"].equals(counts["count"][:8])
+    assert (tmp_path / "seir.png").is_file()
+
+
+def test_interrupted_before_anything_was_computed(run_file, tmp_path, monkeypatch):
+    interrupt_after(monkeypatch, 0)
+    done = invoke("run", run_file)
+    assert done.exit_code == 130
+    assert "interrupted before anything was computed" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["seir.toml"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+@pytest.mark.slow
+def test_control_c_in_a_real_process(run_file, tmp_path):
+    command = [sys.executable, "-m", "ergode", "run", run_file, "--replicates", "2000000"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:  # progress is reported once replicates are finished
+        if "replicates" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, rest
+    done = ergode.open_dataset(tmp_path / "seir.nc")
+    assert 0 < done.sizes["replicate"] < 2_000_000
+    assert (tmp_path / "seir.png").is_file()
+
+
+def test_info_says_what_is_there():
+    said = json.loads(invoke("info", "--json").stdout)
+    assert said["ergode"] == ergode.__version__
+    assert {"numpy", "numba", "numba-cuda"} <= set(said["packages"])
+    assert said["devices"][0]["name"] == "cpu"
+    assert said["devices"][0]["memory_bytes"] > said["devices"][0]["available_bytes"] > 0
+    assert said["auto"]["reason"]
+    assert said["cache"]["directory"] == os.environ["ERGODE_CACHE_DIR"]
+    text = invoke("info").stdout
+    assert said["auto"]["device"] in text
+    assert said["cache"]["directory"] in text
+
+
+def test_version():
+    assert invoke("--version").stdout.strip() == f"ergode {ergode.__version__}"
+
+
+def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
+    started = time.perf_counter()
+    done = invoke("tour", "--output", tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["seconds"] <= time.perf_counter() - started
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tour.html", "tour_epidemics.nc"]
+    page = (tmp_path / "tour.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 2
+    for elsewhere in ("http://", "https://", "<script", "<link", "url("):
+        assert elsewhere not in page
+    assert "$" not in page
+    for stop in said["stops"]:
+        for row in stop["comparisons"]:
+            # Theory is of an infinite network: one of 100,000 nodes is within half a per cent.
+            assert row["simulated"] == pytest.approx(row["expected"], abs=0.005)
+
+
+def test_tour_into_no_folder_exits_1(tmp_path):
+    done = invoke("tour", "--output", tmp_path / "nowhere")
+    assert done.exit_code == 1
+    assert "does not exist" in done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "ergode"\n')
+    (tmp_path / "benchmarks").mkdir()
+    script = tmp_path / "benchmarks" / "epidemics.py"
+    script.write_text(
+        "import pathlib, sys\n"
+        "pathlib.Path('said.txt').write_text(' '.join(sys.argv[1:]))\n"
+        "sys.exit(3 if '--fail' in sys.argv else 0)\n"
+    )
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    return tmp_path
+
+
+@pytest.mark.parametrize("engine", [["epidemics"], []])
+def test_bench_passes_options_on(checkout, engine):
+    assert invoke("bench", *engine, "--quick", "--json", "x.json").exit_code == 0
+    assert (checkout / "deep" / "said.txt").read_text() == "--quick --json x.json"
+
+
+def test_bench_passes_the_exit_code_on(checkout):
+    assert invoke("bench", "epidemics", "--fail").exit_code == 3
+
+
+def test_bench_of_an_unknown_engine(checkout):
+    done = invoke("bench", "astrology")
+    assert done.exit_code == 1
+    assert "no benchmark 'astrology'; known: epidemics" in done.stderr
+
+
+def test_bench_outside_a_checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ergode, "__file__", str(tmp_path / "a" / "b" / "ergode" / "__init__.py"))
+    done = invoke("bench")
+    assert done.exit_code == 1
+    assert "source checkout" in done.stderr

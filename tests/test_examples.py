@@ -1,0 +1,40 @@
+"""Every file in examples/ runs, and writes what it says."""
+
+import os
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import ergode
+from ergode.cli.run import run
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+RUN_FILES = sorted(EXAMPLES.glob("*.toml"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_script(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
+    if "savefig" in script.read_text() or "save_epidemic_curves" in script.read_text():
+        assert list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize("file", RUN_FILES, ids=lambda file: file.stem)
+def test_run_file(file, tmp_path, request):
+    text = file.read_text()
+    shutil.copy(file, tmp_path)
+    if "\nfile = " in text:
+        networks = request.getfixturevalue("shared_data") / "networks"
+        name = text.partition('\nfile = "')[2].partition('"')[0]
+        os.symlink(networks / name, tmp_path / name)
+    assert not run(tmp_path / file.name, {"replicates": 5, "device": "cpu"}, None, as_json=True)
+    dataset = ergode.open_dataset(tmp_path / f"{file.stem}.nc")
+    assert dataset.attrs["replicates"] == 5
+    assert (tmp_path / f"{file.stem}.png").stat().st_size > 10_000
