@@ -13,13 +13,15 @@ import ast
 import builtins
 import hashlib
 import inspect
+import math
 import platform
+import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +32,13 @@ from ergode.core.machine import ByPrecision, Word
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
 
-_PLAIN_MODULES = {"math": "math", "numpy": "numpy"}
+# Modules that numba knows: what belongs to them stays as it is.
+_PLAIN_MODULES = (math, np)
+# Names with a meaning of their own in a generated module.
+_RESERVED = {
+    "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
+    "kernel", "device_function", "start", "stop", "index",
+}  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
 
@@ -94,16 +102,17 @@ def bundle(
     for number, body in enumerate(bodies):
         name = collector.function(body)
         if loop:
-            arguments = ", ".join(list(inspect.signature(body).parameters)[1:])
-            run = f"run_{number}"
+            count = len(inspect.signature(body).parameters) - 1
+            arguments = ", ".join(f"argument_{k}" for k in range(count))
+            run = collector.unused(f"run_{number}")
             text = _LOOPS[target].format(run=run, body=name, arguments=arguments)
-            collector.definitions.append(f"{decorator}\n{text}")
+            collector.definitions[run] = f"{decorator}\n{text}"
             name = run
             if target == "cuda":
                 collector.words.add("cuda")
         else:
-            text = collector.definitions[-1]
-            collector.definitions[-1] = text.replace("@device_function", decorator, 1)
+            text = collector.definitions[name]
+            collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
     words = ["device_function", "kernel", *sorted(collector.words)]
     title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
@@ -113,14 +122,13 @@ def bundle(
             [
                 "import math",
                 "import numpy",
-                *(f"import {m} as {a}" for a, m in sorted(collector.modules.items()) if a != m),
                 f"from ergode.core.{target} import {', '.join(words)}",
                 f"real = numpy.{precision}",
                 f"bits = numpy.uint{precision[-2:]}",
             ]
         ),
         "\n".join(collector.constants),
-        *collector.definitions,
+        *collector.definitions.values(),
     ]
     return Source("\n\n".join(part for part in parts if part) + "\n", tuple(entries), target)
 
@@ -143,11 +151,10 @@ class _Collector:
     def __init__(self, precision: Precision, bindings: dict[str, Any]) -> None:
         self.precision = precision
         self.bindings = bindings
-        self.definitions: list[str] = []
+        self.definitions: dict[str, str] = {}
         self.constants: list[str] = []
-        self.modules: dict[str, str] = {}
         self.words: set[str] = set()
-        self._taken = {"real", "bits", "kernel", "device_function", "cuda", *dir(builtins)}
+        self._taken = {*_RESERVED, *dir(builtins)}
         self._names: dict[Any, str] = {}
         self._open: list[FunctionType] = []
 
@@ -163,9 +170,18 @@ class _Collector:
             raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
         self._open.append(function)
         tree = _Rename(self, function).visit(_parse(function))
+        # Defaults were evaluated where the function was defined: their values are what counts.
+        tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
+        tree.args.kw_defaults = [
+            self._default(function, function.__kwdefaults__[argument.arg])
+            if argument.arg in (function.__kwdefaults__ or {})
+            else None
+            for argument in tree.args.kwonlyargs
+        ]
         self._open.pop()
         tree.name = self._name(function, wanted or function.__name__)
-        self.definitions.append("@device_function\n" + ast.unparse(ast.fix_missing_locations(tree)))
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        self.definitions[tree.name] = "@device_function\n" + text
         return tree.name
 
     def value(self, name: str, value: Any, user: FunctionType) -> str:
@@ -174,17 +190,13 @@ class _Collector:
             if value.name not in ("real", "bits"):
                 self.words.add(value.name)
             return value.name
-        if isinstance(value, ModuleType) and value.__name__ in _PLAIN_MODULES:
-            self.modules[name] = value.__name__
-            return name
+        plain = _plain_name(value)
+        if plain is not None:
+            return plain
         if isinstance(value, ByPrecision | FunctionType):
             return self.function(value, name)
-        if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
-            # A named tuple's fields are part of what is compiled, so they are part of the text.
-            line = f"from {value.__module__} import {value.__name__}  # {', '.join(value._fields)}"
-            if line not in self.constants:
-                self.constants.append(line)
-            return value.__name__
+        if _is_named_tuple(value):
+            return self._named_tuple(value)
         text = self._literal(value)
         if text is None:
             raise ModelError(
@@ -196,28 +208,74 @@ class _Collector:
             self.constants.append(f"{self._name((name, text), name)} = {text}")
         return self._names[name, text]
 
-    def _name(self, key: Any, wanted: str) -> str:
+    def alias(self, name: str) -> str:
+        """Another name for `name`, for a function that has a local variable called so."""
+        key = ("alias", name)
+        if key not in self._names:
+            alias = self._name(key, name.replace(".", "_"))
+            self.definitions[alias] = f"{alias} = {name}"
+        return self._names[key]
+
+    def unused(self, wanted: str) -> str:
+        """A name that nothing in the module has yet, and now is taken."""
         name, count = wanted, 1
         while name in self._taken:
             count += 1
             name = f"{wanted}__{count}"
         self._taken.add(name)
-        self._names[key] = name
         return name
+
+    def _name(self, key: Any, wanted: str) -> str:
+        self._names[key] = self.unused(wanted)
+        return self._names[key]
+
+    def _named_tuple(self, kind: Any) -> str:
+        if kind not in self._names:
+            if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
+                raise ModelError(
+                    f"named tuple '{kind.__qualname__}' must be defined at the top of a module"
+                )
+            name = self._name(kind, kind.__name__)
+            # Its fields are part of what is compiled, so they are part of the text.
+            fields = ", ".join(kind._fields)
+            self.constants.append(
+                f"from {kind.__module__} import {kind.__name__} as {name}  # {fields}"
+            )
+        return self._names[kind]
+
+    def _default(self, function: FunctionType, value: Any) -> ast.expr:
+        text = self._literal(value)
+        if text is None:
+            raise ModelError(
+                f"function '{function.__name__}' has a default argument that is "
+                f"{_describe(value)}; a compiled function can have numbers"
+            )
+        return ast.parse(text, mode="eval").body
 
     def _literal(self, value: Any) -> str | None:
         if isinstance(value, type) and issubclass(value, np.generic):
             return f"numpy.{value.__name__}"
-        if isinstance(value, np.generic):
-            return f"numpy.{type(value).__name__}({value.item()!r})"
-        if isinstance(value, bool | int | str):
+        if isinstance(value, np.number | np.bool_):
+            item = value.item()
+            if not isinstance(item, bool | int | float | complex):
+                return None  # wider than Python's own types
+            inner = repr(item) if np.isfinite(item) else f'"{item}"'
+            return f"numpy.{type(value).__name__}({inner})"
+        if isinstance(value, bool):
             return repr(value)
+        if isinstance(value, int):
+            return int.__repr__(value)  # an enumeration's own form is not source
+        if isinstance(value, str) and not isinstance(value, np.generic):
+            return str.__repr__(value)
         if isinstance(value, float):
-            inner = repr(value) if np.isfinite(value) else f'float("{value}")'
+            inner = float.__repr__(value) if math.isfinite(value) else f'float("{float(value)}")'
             return f"real({inner})"
         if isinstance(value, tuple):
             items = [self._literal(item) for item in value]
-            return None if None in items else f"({''.join(f'{item}, ' for item in items)})"
+            if None in items:
+                return None
+            kind = self._named_tuple(type(value)) if _is_named_tuple(type(value)) else ""
+            return f"{kind}({''.join(f'{item}, ' for item in items)})"
         return None
 
 
@@ -227,54 +285,128 @@ class _Rename(ast.NodeTransformer):
     def __init__(self, collector: _Collector, function: FunctionType) -> None:
         self.collector = collector
         self.function = function
-        self.local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        self.local = set(_local_names(function.__code__))
+        self.exact = False  # inside a literal whose type the user chose
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self.local:
-            return node
         found, value = self._lookup(node.id)
-        if found:
-            node.id = self.collector.value(node.id, value, self.function)
-        return node
+        if not found:
+            return node
+        if self.exact and type(value) is float and math.isfinite(value):
+            return ast.copy_location(ast.Constant(value), node)
+        return self._known(node.id, value, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if isinstance(node.value, ast.Name) and node.value.id not in self.local:
-            found, value = self._lookup(node.value.id)
-            if found and isinstance(value, ModuleType) and value.__name__ not in _PLAIN_MODULES:
-                if not hasattr(value, node.attr):
-                    raise ModelError(f"module '{value.__name__}' has no '{node.attr}'")
-                member = getattr(value, node.attr)
-                name = self.collector.value(node.attr, member, self.function)
-                return ast.copy_location(ast.Name(name, ast.Load()), node)
+        found, module = self._lookup_path(node.value)
+        if found and isinstance(module, ModuleType):
+            if not hasattr(module, node.attr):
+                raise ModelError(f"module '{module.__name__}' has no '{node.attr}'")
+            member = getattr(module, node.attr)
+            if module.__name__.partition(".")[0] not in ("math", "numpy"):
+                member = self.collector.bindings.get(node.attr, member)
+                return self._known(node.attr, member, node)
+            if isinstance(member, float):
+                return self._typed(self.generic_visit(node))
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if ast.unparse(node.func) in ("np.float32", "np.float64", "numpy.float32", "numpy.float64"):
-            node.func = self.visit(node.func)  # the user chose the type of this literal
-            return node
-        return self.generic_visit(node)
+        found, called = self._lookup_path(node.func)
+        if found and (called is np.float32 or called is np.float64):
+            inside = [part for argument in node.args for part in ast.walk(argument)]
+            self.exact = not any(
+                isinstance(part, ast.Call) or (isinstance(part, ast.Name) and part.id in self.local)
+                for part in inside
+            )
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.exact = False
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, float) and self.collector.precision == "float32":
-            return ast.copy_location(ast.Call(ast.Name("real", ast.Load()), [node], []), node)
-        return node
+        return self._typed(node) if isinstance(node.value, float) else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        plain = ast.Assign([node.target], node.value)
+        return self.generic_visit(ast.copy_location(plain, node))
+
+    def _typed(self, node: Any) -> ast.AST:
+        """A float literal as the working precision."""
+        if self.exact or self.collector.precision == "float64":
+            return node
+        real = ast.Name(self._clear_of_locals("real"), ast.Load())
+        return ast.copy_location(ast.Call(real, [node], []), node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        known = self._clear_of_locals(self.collector.value(name, value, self.function))
+        return ast.copy_location(ast.Name(known, ast.Load()), node)
+
+    def _clear_of_locals(self, name: str) -> str:
+        while name.partition(".")[0] in self.local:
+            name = self.collector.alias(name)
+        return name
+
+    def _lookup_path(self, node: ast.expr) -> tuple[bool, Any]:
+        """What a dotted path of names stands for, as far as it goes through modules."""
+        if isinstance(node, ast.Name):
+            return self._lookup(node.id)
+        if isinstance(node, ast.Attribute):
+            found, value = self._lookup_path(node.value)
+            if found and isinstance(value, ModuleType) and hasattr(value, node.attr):
+                return True, getattr(value, node.attr)
+        return False, None
 
     def _lookup(self, name: str) -> tuple[bool, Any]:
         function = self.function
+        if name in self.local:
+            return False, None
         if name in self.collector.bindings:
             return True, self.collector.bindings[name]
         if name in function.__code__.co_freevars and function.__closure__:
             cell = function.__closure__[function.__code__.co_freevars.index(name)]
-            return True, cell.cell_contents
-        if name in function.__globals__:
+            try:
+                return True, cell.cell_contents
+            except ValueError:  # not assigned yet
+                pass
+        elif name in function.__globals__:
             return True, function.__globals__[name]
-        if hasattr(builtins, name):
+        elif hasattr(builtins, name):
             return False, None
         raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
 
 
+def _local_names(code: CodeType) -> Iterator[str]:
+    """Names of local variables, those of comprehensions too."""
+    yield from code.co_varnames
+    yield from code.co_cellvars
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _local_names(constant)
+
+
+def _plain_name(value: Any) -> str | None:
+    """Dotted name of `math`, `numpy` or what belongs to them."""
+    for module in _PLAIN_MODULES:
+        if value is module:
+            return module.__name__
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str) and getattr(module, name, None) is value:
+            return f"{module.__name__}.{name}"
+    return None
+
+
+def _is_named_tuple(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
 def _parse(function: FunctionType) -> ast.FunctionDef:
-    """Syntax tree of a function without decorators, annotations and docstring."""
+    """Syntax tree of a function without decorators, annotations, defaults and docstring."""
+    if hasattr(function, "__wrapped__"):
+        raise ModelError(
+            f"function '{function.__name__}' is wrapped by a decorator, which would be lost; pass "
+            "the function without it"
+        )
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
@@ -293,6 +425,8 @@ def _parse(function: FunctionType) -> ast.FunctionDef:
         )
     tree.decorator_list = []
     tree.returns = None
+    tree.args.defaults = []
+    tree.args.kw_defaults = [None for _ in tree.args.kwonlyargs]
     for argument in [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]:
         argument.annotation = None
     if ast.get_docstring(tree) is not None:

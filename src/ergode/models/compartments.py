@@ -40,17 +40,26 @@ class Infection:
     transmission_rate: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        if isinstance(self.transmission_rate, int | float):
+        if not isinstance(self.transmission_rate, Mapping):
             raise ModelError(
                 f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
-                "name who infects, such as {'I': 0.25}; found a bare number"
+                "name who infects, such as {'I': 0.25}; found "
+                + ("a bare number" if _is_number(self.transmission_rate) else
+                   repr(self.transmission_rate))
+            )
+        if self.susceptible == self.infected:
+            raise ModelError(f"the infection of '{self.susceptible}' leads to itself")
+        if self.transmission_rate.get(self.susceptible):
+            raise ModelError(
+                f"'{self.susceptible}' infects itself: it is both the susceptible and an "
+                "infectious compartment of one infection"
             )
         if not self.transmission_rate:
             raise ModelError(
                 f"infection {self.susceptible} -> {self.infected} names no infectious compartment"
             )
         for compartment, rate in self.transmission_rate.items():
-            if not (np.isreal(rate) and np.isfinite(rate) and rate >= 0):
+            if not (_is_number(rate) and np.isfinite(rate) and rate >= 0):
                 raise ModelError(
                     f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
                     f"{self.infected} is {rate!r}; expected a finite number, zero or more"
@@ -79,9 +88,14 @@ class Progression:
     holding_time: HoldingTime
 
     def __post_init__(self) -> None:
+        if not isinstance(self.to, str | Mapping):
+            raise ModelError(
+                f"the progression out of '{self.compartment}' leads to {self.to!r}; expected a "
+                "compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
+            )
         to = {self.to: 1.0} if isinstance(self.to, str) else dict(self.to)
         for target, probability in to.items():
-            if not (np.isfinite(probability) and 0 <= probability <= 1):
+            if not (_is_number(probability) and 0 <= probability <= 1):
                 raise ModelError(
                     f"branching probability {self.compartment} -> {target} is {probability!r}; "
                     "expected a number between 0 and 1"
@@ -97,7 +111,16 @@ class Progression:
                 f"holding time of '{self.compartment}' is {self.holding_time!r}; expected a "
                 "distribution such as ergode.Exponential(mean=5)"
             )
-        object.__setattr__(self, "to", {k: float(v) for k, v in to.items() if v > 0})
+        object.__setattr__(self, "to", {k: float(v) for k, v in to.items()})
+
+    @property
+    def branches(self) -> dict[str, float]:
+        """Where nodes do go: the entries of `to` that are not impossible."""
+        return {name: probability for name, probability in self.to.items() if probability > 0}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
 
 
 @dataclass(frozen=True)
@@ -214,7 +237,7 @@ class CompartmentModel:
     @property
     def recurrent(self) -> bool:
         """Whether a node may be in the same compartment twice."""
-        after: dict[str, set[str]] = {p.compartment: set(p.to) for p in self.progressions}
+        after: dict[str, set[str]] = {p.compartment: set(p.branches) for p in self.progressions}
         for infection in self.infections:
             after.setdefault(infection.susceptible, set()).add(infection.infected)
         remaining = set(self.compartments)
