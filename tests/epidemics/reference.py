@@ -20,9 +20,7 @@ def _draw_stages(index, replicate, seed, stages, stay, following):
     stay[node, compartment] = holding_time(stages, compartment, seed, replicate, node)
     following[node, compartment] = -1
     if stages.kind[compartment] >= 0:
-        following[node, compartment] = next_compartment(
-            stages, compartment, seed, replicate, node
-        )
+        following[node, compartment] = next_compartment(stages, compartment, seed, replicate, node)
 
 
 def heap_first_passage(ensemble, start, replicate):

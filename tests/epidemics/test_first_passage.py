@@ -111,7 +111,9 @@ def test_float64_follows_float32(model, contacts):
 def test_nothing_passes_along_no_edges_or_weightless_ones(model):
     lonely = ergode.ContactNetwork.from_edges([], [], node_count=3)
     ensemble = build(model, lonely, initial={"I": [1]})
-    np.testing.assert_array_equal(times_of(ensemble, ensemble.spread(0, 1)[0]), [[np.inf, 0, np.inf]])
+    np.testing.assert_array_equal(
+        times_of(ensemble, ensemble.spread(0, 1)[0]), [[np.inf, 0, np.inf]]
+    )
     weightless = ergode.ContactNetwork.from_edges([0, 1], [1, 2], weights=[0.0, 0.0])
     ensemble = build(every_kind(), weightless, initial={"I": [1]})
     np.testing.assert_array_equal(

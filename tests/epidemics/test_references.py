@@ -102,7 +102,9 @@ def test_the_renewal_limit():
     # Five thousand seeds: the early noise shifts the curve by about 0.5 / (0.3 sqrt(5000)) days.
     assert abs(times[infectious.argmax()] - 20.18) < 0.2
     assert abs(infectious.max() - 0.37518) < 0.0015
-    assert abs(float(fraction.sel(compartment="R").sel(time=50, method="nearest")) - 0.97322) < 0.001
+    assert (
+        abs(float(fraction.sel(compartment="R").sel(time=50, method="nearest")) - 0.97322) < 0.001
+    )
 
 
 def test_small_networks_at_high_resolution():

@@ -49,9 +49,7 @@ def test_counts_at_a_time_do_not_depend_on_the_grid(counts, model, contacts):
         model, contacts, initial={"I": 5}, times=grid, replicates=12, seed=1, device="cpu"
     )
     shared = [0.0, 1.0, 2.0, 30.0, 31.0, 60.0]
-    np.testing.assert_array_equal(
-        other["count"].sel(time=shared), counts["count"].sel(time=shared)
-    )
+    np.testing.assert_array_equal(other["count"].sel(time=shared), counts["count"].sel(time=shared))
 
 
 def test_time_is_counted_from_the_first_time(counts, model, contacts):
@@ -162,12 +160,7 @@ def test_cuda_gives_the_same_dataset(counts, model, contacts):
         model, contacts, initial={"I": 5}, times=range(61), replicates=12, seed=1, device="cuda"
     )
     np.testing.assert_array_equal(there["count"], counts["count"])
-    cases = [
-        simulate(
-            model, contacts, initial={"I": 5}, times=range(61), replicates=3, seed=1,
-            device=device, output="line_list",
-        )  # fmt: skip
-        for device in ("cpu", "cuda")
-    ]
+    options = {"initial": {"I": 5}, "times": range(61), "replicates": 3, "output": "line_list"}
+    cases = [simulate(model, contacts, device=device, **options) for device in ("cpu", "cuda")]
     for name in cases[0].data_vars:
         np.testing.assert_array_equal(cases[0][name], cases[1][name])

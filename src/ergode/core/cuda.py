@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 from numba import cuda, types
+from numba.cuda.core import config
 from numba.cuda.cudadrv import driver
 from numba.cuda.extending import intrinsic
 
 from ergode.core import intrinsics
 from ergode.core.errors import PlanError
 
-__all__ = [
-    "cooperative_block_count", "cuda", "describe", "device_count", "device_function", "fma",
-    "from_bits", "kernel", "launch", "ptx", "to_bits",
-]  # fmt: skip
+# A small problem is no reason to warn: not every grid can fill a device.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 

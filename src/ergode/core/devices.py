@@ -215,7 +215,8 @@ def resolve(device: str | Device = "auto") -> Device:
     if isinstance(device, Device):
         return device
     kind, _, number = str(device).partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (number and (kind == "auto" or not number.isdecimal())):
+    malformed = bool(number) and (kind == "auto" or not number.isdecimal())
+    if kind not in ("auto", "cpu", "cuda") or malformed:
         raise PlanError(
             f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
             "'cuda:INDEX'"

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -102,8 +102,7 @@ def cuda_kernels(
     """
     bound = dict(bindings or {})
     return [
-        Kernel(bodies, i, precision, bound, ("cuda",), False, registers)
-        for i in range(len(bodies))
+        Kernel(bodies, i, precision, bound, ("cuda",), False, registers) for i in range(len(bodies))
     ]
 
 
@@ -135,7 +134,7 @@ def cache_directory() -> Path:
         return Path(temporary)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module(name: str, path: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None and specification.loader is not None

@@ -172,10 +172,9 @@ class _Collector:
         tree = _Rename(self, function).visit(_parse(function))
         # Defaults were evaluated where the function was defined: their values are what counts.
         tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
+        by_name = function.__kwdefaults__ or {}
         tree.args.kw_defaults = [
-            self._default(function, function.__kwdefaults__[argument.arg])
-            if argument.arg in (function.__kwdefaults__ or {})
-            else None
+            self._default(function, by_name[argument.arg]) if argument.arg in by_name else None
             for argument in tree.args.kwonlyargs
         ]
         self._open.pop()
@@ -230,8 +229,10 @@ class _Collector:
         return self._names[key]
 
     def _named_tuple(self, kind: Any) -> str:
+        """Import a named tuple's class."""
         if kind not in self._names:
-            if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
+            home = vars(sys.modules.get(kind.__module__, builtins))
+            if home.get(kind.__name__) != kind:
                 raise ModelError(
                     f"named tuple '{kind.__qualname__}' must be defined at the top of a module"
                 )
@@ -396,7 +397,7 @@ def _plain_name(value: Any) -> str | None:
     return None
 
 
-def _is_named_tuple(kind: Any) -> bool:
+def _is_named_tuple(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 

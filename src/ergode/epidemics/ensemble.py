@@ -71,11 +71,11 @@ class Ensemble:
         self.stages = progression.stages_of(model, precision)
         self.seeding = seeding.seeding_of(model, initial, contacts.node_count)
         arc_weights = _arc_weights(model, contacts)
-        weighted = arc_weights is not None
-        self.weights = (arc_weights if weighted else np.zeros(1)).astype(precision, copy=False)
+        weights = np.zeros(1) if arc_weights is None else arc_weights
+        self.weights = weights.astype(precision, copy=False)
         self.width = real(width if width is not None else _width(model, arc_weights, device))
         self.offsets, self.targets = contacts.offsets, contacts.targets
-        self.bindings = {**progression.bindings_of(model), "WEIGHTED": weighted}
+        self.bindings = {**progression.bindings_of(model), "WEIGHTED": arc_weights is not None}
         if device.is_cuda:
             self._spread, self._tally = kernels.cuda_kernels(
                 first_passage.spread_cuda,
@@ -86,7 +86,9 @@ class Ensemble:
             )
         else:
             self._spread, self._tally = kernels.cpu_kernels(
-                first_passage.spread_cpu, tally.tally_cpu, precision=precision,
+                first_passage.spread_cpu,
+                tally.tally_cpu,
+                precision=precision,
                 bindings=self.bindings,
             )
         self._network = tuple(map(device.put, (self.offsets, self.targets, self.weights)))

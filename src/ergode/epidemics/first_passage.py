@@ -261,9 +261,7 @@ def _expand(
             advance(lanes, size, stages, compartment, seed, replicate)
 
 
-def _try(
-    trials, tried, lanes, before, rate, nearest, reached, weights, seed, replicate, horizon
-):
+def _try(trials, tried, lanes, before, rate, nearest, reached, weights, seed, replicate, horizon):
     """Draw whether and when each trial's arc transmits, and lower the times of the targets."""
     for trial in range(tried):  # a loop for each kind of work: they vectorise one by one
         trials.threshold[trial] = threshold(seed, replicate, trials.arc[trial], weights)

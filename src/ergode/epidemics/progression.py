@@ -56,7 +56,7 @@ def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
             code = progression.holding_time.code()
             kind[compartment] = code.kind
             parameters[:, compartment] = code.a, code.b
-            if code.times is not None:
+            if code.times is not None and code.cdf is not None:
                 tables.append((code.times, code.cdf))
                 length = len(code.times)
             # In the order of compartments: equal models make equal draws.
@@ -180,9 +180,7 @@ def hold(lanes, count, stages, compartment, horizon, seed, replicate):
     for lane in range(count):
         lanes.group[size] = lane
         lanes.group_node[size] = lanes.node[lane]
-        size += np.int64(
-            lanes.compartment[lane] == compartment and lanes.since[lane] <= horizon
-        )
+        size += np.int64(lanes.compartment[lane] == compartment and lanes.since[lane] <= horizon)
     for k in range(size):
         lanes.group_duration[k] = holding_time(
             stages, compartment, seed, replicate, lanes.group_node[k]

@@ -98,9 +98,7 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
 
 def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
     if ids.size and ids.dtype.kind not in "iu":
-        raise ModelError(
-            f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids"
-        )
+        raise ModelError(f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids")
     ids = ids.ravel()
     outside = np.flatnonzero((ids < 0) | (ids >= node_count))
     if outside.size:

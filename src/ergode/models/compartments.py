@@ -44,8 +44,11 @@ class Infection:
             raise ModelError(
                 f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
                 "name who infects, such as {'I': 0.25}; found "
-                + ("a bare number" if _is_number(self.transmission_rate) else
-                   repr(self.transmission_rate))
+                + (
+                    "a bare number"
+                    if _is_number(self.transmission_rate)
+                    else repr(self.transmission_rate)
+                )
             )
         if self.susceptible == self.infected:
             raise ModelError(f"the infection of '{self.susceptible}' leads to itself")
@@ -84,7 +87,7 @@ class Progression:
     """
 
     compartment: str
-    to: Mapping[str, float]
+    to: str | Mapping[str, float]
     holding_time: HoldingTime
 
     def __post_init__(self) -> None:
@@ -116,6 +119,7 @@ class Progression:
     @property
     def branches(self) -> dict[str, float]:
         """Where nodes do go: the entries of `to` that are not impossible."""
+        assert not isinstance(self.to, str)  # made a mapping above
         return {name: probability for name, probability in self.to.items() if probability > 0}
 
 
@@ -262,7 +266,7 @@ class CompartmentModel:
             "progressions": [
                 {
                     "compartment": progression.compartment,
-                    "to": dict(progression.to),
+                    "to": progression.branches,
                     "holding_time": progression.holding_time.to_dict(),
                 }
                 for progression in self.progressions
@@ -350,7 +354,9 @@ class CompartmentModel:
         immune: HoldingTime,
     ) -> CompartmentModel:
         """SEIR whose immunity wanes."""
-        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S")
+        return _chain(
+            transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S"
+        )
 
     @classmethod
     def seird(
@@ -412,13 +418,10 @@ def _chain(
 ) -> CompartmentModel:
     """A model whose nodes pass through `stages` in order, and then perhaps return."""
     names = list(stages)
-    following = {**dict(zip(names, names[1:], strict=False)), names[-1]: back_to}
-    return CompartmentModel(
-        names,
-        [Infection("S", names[1], {"I": rate})],
-        [
-            Progression(name, str(following[name]), holding_time)
-            for name, holding_time in stages.items()
-            if name != "S" and following[name] is not None
-        ],
-    )
+    following = dict(zip(names, [*names[1:], back_to], strict=True))
+    progressions = []
+    for name, holding_time in stages.items():
+        to = following[name]
+        if holding_time is not None and to is not None:
+            progressions.append(Progression(name, to, holding_time))
+    return CompartmentModel(names, [Infection("S", names[1], {"I": rate})], progressions)
