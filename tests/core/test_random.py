@@ -386,7 +386,7 @@ def test_integer_below():
     assert_frequencies(np.bincount(found[9] % 3, minlength=3), np.full(3, 1 / 3))
 
 
-MEANS = np.array([0.0, 0.5, 3.0, 9.99, 10.01, 30.0, 1e3, 1e6, 1e9])
+MEANS = np.array([0.0, 0.5, 3.0, 9.99, 10.01, 30.0, 1e3, 1e6, 4e15])
 
 
 def test_poisson():
@@ -394,12 +394,13 @@ def test_poisson():
     assert (found[0] == 0).all()
     for sample, mean in zip(found[1:], MEANS[1:], strict=True):
         assert sample.min() >= 0
-        assert_discrete(sample, stats.poisson(mean))
+        normal_law = stats.norm(mean - 0.5, math.sqrt(mean))
+        assert_discrete(sample, stats.poisson(mean) if mean < 1e9 else normal_law)
         assert_mean(sample, mean, mean)
         assert_mean((sample - mean) ** 2, mean, mean * (1 + 2 * mean))
 
 
-TRIALS = np.array([0, 5, 5, 1, 10, 100, 100, 40, 100, 1000, 10**6, 10**9, 10**12])
+TRIALS = np.array([0, 5, 5, 1, 10, 100, 100, 40, 100, 1000, 10**6, 10**9, 2**51])
 CHANCES = np.array([0.5, 0.0, 1.0, 0.5, 0.3, 0.0999, 0.1001, 0.8, 0.7, 0.5, 0.25, 3e-9, 0.9])
 
 
@@ -412,9 +413,8 @@ def test_binomial():
         if variance == 0:
             assert (sample == n * p).all()
             continue
-        assert_discrete(sample, stats.binom(n, p) if n < 10**10 else stats.norm(
-            n * p - 0.5, math.sqrt(variance)
-        ))
+        normal_law = stats.norm(n * p - 0.5, math.sqrt(variance))
+        assert_discrete(sample, stats.binom(n, p) if n < 10**10 else normal_law)
         assert_mean(sample, n * p, variance)
         fourth = variance * (1 + 3 * (n - 2) * p * (1 - p))
         assert_mean((sample - n * p) ** 2, variance, max(fourth - variance**2, 0.0))
@@ -460,7 +460,7 @@ def test_ranks_and_elements_are_inverse_permutations():
         assert np.array_equal(order_of(elements, count, inverse=True), ranks)
 
 
-@pytest.mark.parametrize(("count", "ranks"), [(2, 1), (4, 3), (5, 2), (1000, 1)])
+@pytest.mark.parametrize(("count", "ranks"), [(4, 3), (5, 2), (1000, 1)])
 def test_every_order_is_equally_likely(count, ranks):
     replicate = np.arange(COUNT)
     code = np.zeros(COUNT, np.int64)

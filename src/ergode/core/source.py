@@ -133,15 +133,17 @@ def bundle(
     return Source("\n\n".join(part for part in parts if part) + "\n", tuple(entries), target)
 
 
+# The mask says that an index is not negative: without it numba makes every access wrap around,
+# and the loop does not vectorise.
 _LOOPS: dict[Target, str] = {
     "cpu": """\
 def {run}(start, stop, {arguments}):
     for index in range(start, stop):
-        {body}(index, {arguments})""",
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
     "cuda": """\
 def {run}(start, stop, {arguments}):
     for index in range(start + cuda.grid(1), stop, cuda.gridsize(1)):
-        {body}(index, {arguments})""",
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
 }
 
 
