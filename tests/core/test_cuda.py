@@ -146,8 +146,6 @@ def test_a_cooperative_grid_fits_the_device(ensemble):
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     arguments, _ = arguments_of(ensemble)
-    blocks = cuda.cooperative_block_count(
-        spread.compiled("cuda"), first_passage.THREADS, arguments
-    )
+    blocks = cuda.cooperative_block_count(spread.compiled("cuda"), first_passage.THREADS, arguments)
     assert blocks >= cuda.describe(0)[2]
     assert cuda.resources(spread.compiled("cuda"))["registers"] <= 64

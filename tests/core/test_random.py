@@ -1,7 +1,7 @@
 """Random draws: the published words, exact ranges, distributions, independence, both devices.
 
-Every statistical test has a fixed seed and a probability of 1e-8 of failing by chance; there are
-fewer than a hundred, so all of them pass together with probability 1 - 1e-6.
+Every statistical test has a fixed seed and a probability of 5e-9 of failing by chance; there are
+fewer than two hundred, so that all of them pass together with probability 1 - 1e-6.
 """
 
 import math
@@ -28,7 +28,7 @@ from ergode.core.random import (
     uniform_53,
 )
 
-LEVEL = 1e-8
+LEVEL = 5e-9
 Z = stats.norm.isf(LEVEL / 2)
 PRECISIONS = ("float32", "float64")
 SEED = np.uint64(0x0123456789ABCDEF)
@@ -50,9 +50,7 @@ def _philox(index, counters, out):
 
 
 def _words(index, seed, replicate, entity, purpose, number, out):
-    words = draw_words(
-        seed[index], replicate[index], entity[index], purpose[index], number[index]
-    )
+    words = draw_words(seed[index], replicate[index], entity[index], purpose[index], number[index])
     out[index, 0] = words[0]
     out[index, 1] = words[1]
     out[index, 2] = words[2]
@@ -99,9 +97,7 @@ def _poissons(index, seed, means, out):
 
 def _binomials(index, seed, trials, probabilities, out):
     for k in range(trials.size):
-        out[k, index] = binomial(
-            seed, 5, index, np.uint32(10), k, trials[k], probabilities[k]
-        )
+        out[k, index] = binomial(seed, 5, index, np.uint32(10), k, trials[k], probabilities[k])
 
 
 def _orders(index, seed, count, inverse, replicate, given, out):

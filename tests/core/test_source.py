@@ -160,6 +160,7 @@ def test_numpy_and_math_go_by_their_own_names(module):
 
 # ---- constants
 
+
 class Level(IntEnum):
     HIGH = 7
 

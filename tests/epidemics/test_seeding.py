@@ -202,3 +202,16 @@ def test_both_devices_seed_the_same_nodes():
     initial = {"R": [0, 3, 50_000], "I": 100, "E": 0.001}
     found = [run(NODES, initial, 100_000, 50, device) for device in ("cpu", "cuda")]
     assert np.array_equal(*found)
+
+
+def test_fractions_of_a_whole_never_exceed_it():
+    model = ergode.CompartmentModel.seir(
+        transmission_rate=0.1,
+        latent=ergode.Exponential(mean=1),
+        infectious=ergode.Exponential(mean=1),
+    )
+    for node_count in range(1, 30):
+        third = seeding_of(model, {"E": 1 / 3, "I": 1 / 3, "R": 1 / 3}, node_count)
+        assert third.drawn_count == node_count
+        halves = seeding_of(model, {"I": 0.5, "R": 0.5}, node_count)
+        assert halves.drawn_count == node_count

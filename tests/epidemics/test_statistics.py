@@ -61,9 +61,7 @@ def test_both_ways_to_keep_counts_agree():
     histogram, themselves = collect(counts, 40), collect(counts, 10**6)
     assert np.array_equal(histogram.mean(), themselves.mean())
     assert np.array_equal(histogram.variance(), themselves.variance())
-    assert np.allclose(
-        histogram.quantile(LEVELS), themselves.quantile(LEVELS), rtol=4e-16, atol=0
-    )
+    assert np.allclose(histogram.quantile(LEVELS), themselves.quantile(LEVELS), rtol=4e-16, atol=0)
 
 
 def test_squares_of_large_counts_do_not_overflow():
