@@ -204,6 +204,7 @@ def test_both_devices_seed_the_same_nodes():
     assert np.array_equal(*found)
 
 
+@pytest.mark.filterwarnings("ignore:.*rounds to no node")
 def test_fractions_of_a_whole_never_exceed_it():
     model = ergode.CompartmentModel.seir(
         transmission_rate=0.1,

@@ -164,3 +164,78 @@ def test_cuda_gives_the_same_dataset(counts, model, contacts):
     cases = [simulate(model, contacts, device=device, **options) for device in ("cpu", "cuda")]
     for name in cases[0].data_vars:
         np.testing.assert_array_equal(cases[0][name], cases[1][name])
+
+
+def test_a_way_out_of_susceptibility_other_than_infection_is_refused(contacts):
+    vaccinated = ergode.CompartmentModel(
+        ["S", "I", "V"],
+        [ergode.Infection("S", "I", {"I": 1.0})],
+        [ergode.Progression("S", "V", ergode.Exponential(mean=0.01))],
+    )
+    with pytest.raises(ergode.PlanError, match="leave 'S' without being infected"):
+        simulate(vaccinated, contacts, initial={"I": 1}, times=TIMES, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("times", "rate", "mean", "message"),
+    [
+        ([0, 1e300], 0.2, 5.0, "from the first of times to the last"),
+        ([0, 1], 1e39, 5.0, "transmission rate of 'I'"),
+        ([0, 1], 0.2, 1e-40, "shorter than float32"),
+        ([0, 1], 0.2, 1e40, "holding time of 'I'"),
+    ],
+)
+def test_what_the_precision_cannot_hold_is_refused(contacts, times, rate, mean, message):
+    extreme = ergode.CompartmentModel.sir(
+        transmission_rate=rate, infectious=ergode.Deterministic(mean)
+    )
+    with pytest.raises(ergode.ModelError, match=message):
+        simulate(extreme, contacts, initial={"I": 1}, times=times, device="cpu")
+
+
+@pytest.mark.parametrize("rate", [1e20, 1e37])
+def test_a_rate_beyond_the_resolution_of_time_infects_at_once(model, contacts, rate):
+    fast = ergode.CompartmentModel.seir(
+        transmission_rate=rate,
+        latent=ergode.LogNormal(mean=5, median=4),
+        infectious=ergode.LogNormal(mean=7.5, median=5),
+    )
+    counts = simulate(fast, contacts, initial={"I": 1}, times=[0, 1e-3, 500], device="cpu")
+    neighbours = counts["count"].sel(compartment="E").values[0, 1]
+    assert neighbours == contacts.degrees()[_seed_of(fast, contacts)]
+    assert counts["count"].sel(compartment="R").values[0, 2] >= contacts.node_count - 5
+
+
+def _seed_of(model, contacts):
+    cases = simulate(
+        model, contacts, initial={"I": 1}, times=[0, 1], device="cpu", output="line_list"
+    )
+    return int(cases["node"].values[cases["infector"].values < 0][0])
+
+
+def test_a_fraction_that_rounds_to_no_node_is_pointed_out(model, contacts):
+    with pytest.warns(RuntimeWarning, match="rounds to no node"):
+        simulate(model, contacts, initial={"I": 1e-4}, times=TIMES, device="cpu")
+
+
+def test_the_model_is_kept_with_the_result(counts, model):
+    import json
+
+    assert json.loads(counts.attrs["model"]) == model.to_dict()
+
+
+def test_cases_carry_the_names_of_nodes(model):
+    import networkx
+
+    named = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob"), ("bob", "eve")]))
+    cases = simulate(
+        model, named, initial={"I": named.nodes_named(["bob"])}, times=[0, 1e3], seed=3,
+        device="cpu", output="line_list",
+    )  # fmt: skip
+    assert cases["node_name"].values[cases["infector"].values < 0].tolist() == ["bob"]
+    assert "node_name" in ergode.epidemics.case_table(cases)
+
+
+def test_results_of_another_kind_are_refused(counts):
+    with pytest.raises(ergode.ModelError, match="line_list"):
+        ergode.epidemics.reproduction_number(counts)

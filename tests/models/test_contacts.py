@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import ergode
 from ergode.core.errors import ModelError
 from ergode.models import adjacency
 from ergode.models.contacts import ContactNetwork
@@ -297,3 +298,19 @@ def test_layers_refuse():
     for networks, factors, message in refused:
         with pytest.raises(ModelError, match=message):
             ContactNetwork.from_layers(networks, factors)
+
+
+def test_an_id_far_beyond_the_edges_must_be_meant():
+    with pytest.raises(ergode.ModelError, match="give node_count"):
+        ergode.ContactNetwork.from_edges([0], [10**9])
+
+
+def test_nodes_are_found_by_name():
+    import networkx
+
+    named = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob"), ("bob", "eve")]))
+    assert named.node_names[named.nodes_named(["eve", "ann"])].tolist() == ["eve", "ann"]
+    with pytest.raises(ergode.ModelError, match="no node named 'zoe'"):
+        named.nodes_named("zoe")
+    with pytest.raises(ergode.ModelError, match="no node names"):
+        ergode.ContactNetwork.from_edges([0], [1]).nodes_named([0])

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+import ergode
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.contacts import ContactNetwork
 from ergode.readers.edges import read_contacts
@@ -196,3 +197,12 @@ def test_conference_contacts():
     daily = read_contacts(path, columns=TIMED, aggregate="weight", normalize="hours_per_day")
     ratio = daily.weights / network.weights
     assert ratio == pytest.approx(ratio[0]) and daily.weights.max() < 24
+
+
+def test_three_unnamed_columns_that_look_timed_must_be_named(tmp_path):
+    path = tmp_path / "contacts.tsv"
+    path.write_text("1400\t1\t2\n1420\t2\t3\n1420\t3\t1\n")
+    with pytest.raises(ergode.ReadError, match="say what they are"):
+        ergode.read_contacts(path)
+    weighted = ergode.read_contacts(path, columns=("source", "target", "weight"))
+    assert weighted.weights is not None

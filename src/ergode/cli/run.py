@@ -84,6 +84,8 @@ def _print_result(
     table.add_row("[dim]method[/]", f"{attrs['method']}: {attrs['method_reason']}")
     table.add_row("[dim]device[/]", f"{attrs['device']} ({attrs['device_model']})")
     replicates = f"{attrs['replicates']:,} in {attrs['wall_seconds']:.3g} s"
+    if attrs["prepare_seconds"] > 1.0:
+        replicates += f", made ready in {attrs['prepare_seconds']:.0f} s"
     table.add_row("[dim]replicates[/]", replicates)
     console.print(table)
     console.print(_results(summary))

@@ -27,6 +27,8 @@ from typing import Any
 from ergode.core import source
 from ergode.core.source import Precision, Source, Target
 
+_COMPILED: dict[Any, Any] = {}
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -59,10 +61,14 @@ class Kernel:
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once a process and cached on disk."""
-        known = self.__dict__.setdefault("_compiled", {})
-        if target not in known:
-            known[target] = load(self.source(target), self.number)
-        return known[target]
+        key = (
+            self.bodies, self.number, self.precision, frozenset(self.bindings.items()),
+            self.loop, self.registers, target,
+        )  # fmt: skip
+        # Kept by what it is made of: gathering sources takes longer than a small simulation.
+        if key not in _COMPILED:
+            _COMPILED[key] = load(self.source(target), self.number)
+        return _COMPILED[key]
 
 
 def for_each(

@@ -1,5 +1,6 @@
 """Contagion on contact networks, exactly."""
 
+from ergode.epidemics import percolation
 from ergode.epidemics.line_list import (
     case_table,
     generation_interval,
@@ -11,6 +12,6 @@ from ergode.epidemics.simulate import simulate
 from ergode.epidemics.summary import incidence, summary
 
 __all__ = [
-    "case_table", "generation_interval", "incidence", "reproduction_number", "serial_interval",
-    "simulate", "summary", "transmission_tree",
+    "case_table", "generation_interval", "incidence", "percolation", "reproduction_number",
+    "serial_interval", "simulate", "summary", "transmission_tree",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.source import Precision
 from ergode.epidemics import first_passage, progression, seeding, tally
+from ergode.epidemics.progression import Stages
 from ergode.epidemics.seeding import Initial
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
@@ -22,7 +23,7 @@ from ergode.models.contacts import ContactNetwork
 _INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits
 # Words a warp scans at a time, a power of two: short tiles share out uneven work.
 _TILE_LEAST, _TILE_MOST = 128, 256
-_CHUNK_BYTES = 2**28
+_CHUNK_BYTES = 2**25
 # Half of what the kernels would take: twice the threads to hide the latency of scattered reads.
 _REGISTERS = 64
 
@@ -66,6 +67,7 @@ class Ensemble:
         self.word_type = np.dtype(f"uint{precision[-2:]}")
         self.times = np.asarray(times - times[0]).astype(precision)
         self.horizon = real(self.times[-1])
+        _check_range("the time from the first of times to the last", self.horizon, precision)
         self._per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
         self.seed = np.uint64(seed)
         self.stages = progression.stages_of(model, precision)
@@ -73,6 +75,9 @@ class Ensemble:
         arc_weights = _arc_weights(model, contacts)
         weights = np.zeros(1) if arc_weights is None else arc_weights
         self.weights = weights.astype(precision, copy=False)
+        _check_stages(model, self.stages, precision)
+        if self.weights.size:
+            _check_range("the largest weight", self.weights.max(), precision)
         self.width = real(width if width is not None else _width(model, arc_weights, device))
         self.offsets, self.targets = contacts.offsets, contacts.targets
         self.bindings = {**progression.bindings_of(model), "WEIGHTED": arc_weights is not None}
@@ -122,9 +127,21 @@ class Ensemble:
                 raise PlanError(f"{self.node_count:,} nodes exceed the 2^31 a CUDA grid indexes")
             wanted = _INDEXABLE_WORDS // self.node_count
         else:
-            # Chunks that take seconds: long enough to share out, short enough to interrupt.
+            # Chunks that take about a second: worth sharing out, and little lost by a Ctrl-C.
             wanted = max(self.device.core_count, _CHUNK_BYTES // self.bytes_per_replicate)
         return max(1, min(replicates, wanted, fits))
+
+    def prepare(self) -> None:
+        """Compile the kernels, or load them from the cache, without running anything."""
+        if self.device.is_cuda:
+            return  # a launch needs its grid, and so its kernel, anyway
+        arguments = (
+            *self._network, self._stages, self._seeding, self.seed, 0, self.width, self.horizon,
+        )  # fmt: skip
+        words = np.empty((0, self.node_count), self.word_type)
+        counts = np.empty((0, self.times.size, self.compartment_count), np.int32)
+        self._spread.compiled("cpu")(0, 0, *arguments, words, np.empty((0, 2), np.int64))
+        self._tally.compiled("cpu")(0, 0, *self._tally_arguments(words, 0), counts)
 
     def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Reach every node of `count` replicates.
@@ -178,10 +195,7 @@ class Ensemble:
         """Nodes in each compartment at each time: int32 [count, time_count, compartment_count]."""
         count = words.shape[0]
         shape = (count, self.times.size, self.compartment_count)
-        arguments = (
-            words, self._stages, self._seeding, self.seed, first_replicate, self._times,
-            self._per_step, self.susceptible,
-        )  # fmt: skip
+        arguments = self._tally_arguments(words, first_replicate)
         if not self.device.is_cuda:
             counts = np.empty(shape, np.int32)
             self.device.run(self._tally, count, *arguments, counts)
@@ -200,12 +214,46 @@ class Ensemble:
         )  # fmt: skip
         return self.device.get(moves)
 
+    def _tally_arguments(self, words: Any, first_replicate: int) -> tuple[Any, ...]:
+        return (
+            words, self._stages, self._seeding, self.seed, first_replicate, self._times,
+            self._per_step, self.susceptible,
+        )  # fmt: skip
+
     def _buffer(self, name: str, shape: Any, dtype: Any) -> Any:
         """An array kept from call to call, as large as the last call's."""
         held = self._buffers.get(name)
         if held is None or held.shape != (shape if isinstance(shape, tuple) else (shape,)):
             self._buffers[name] = held = self.device.empty(shape, dtype)
         return held
+
+
+def _check_range(what: str, value: Any, precision: Precision) -> None:
+    """Refuse what the working precision cannot hold with room for a sum or two."""
+    if not abs(value) < 0.1 * np.finfo(precision).max:
+        raise ModelError(
+            f"{what} is beyond what {precision} can hold; use another unit of time"
+            + (" or precision='float64'" if precision == "float32" else "")
+        )
+
+
+def _check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
+    for name, index in model.index.items():
+        where = f"the transmission rate of '{name}'"
+        _check_range(where, stages.transmission_rate[index], precision)
+        where = f"a parameter of the holding time of '{name}'"
+        _check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
+    lost = [
+        p.compartment
+        for p in model.progressions
+        if p.holding_time.mean > 0
+        and 0 < stages.a[model.index[p.compartment]] < np.finfo(precision).tiny
+    ]
+    if lost:
+        raise ModelError(
+            f"the holding time of '{lost[0]}' is shorter than {precision} can hold; use another "
+            "unit of time"
+        )
 
 
 def _arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:

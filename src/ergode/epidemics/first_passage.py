@@ -55,6 +55,11 @@ def time_of(word):
     return from_bits(bits(word >> bits(1)))
 
 
+def _limit(earliest, width):
+    """Word up to which a pass expands: `width` later, and later at all however short that is."""
+    return max(_word(time_of(earliest) + width), bits(earliest + bits(2)))
+
+
 def _arc_words_32(seed, replicate, arc):
     """A word for an arc (and a spare): four arcs share a block."""
     w0, w1, w2, w3 = draw_words(seed, replicate, arc >> 2, TRANSMISSION, np.uint32(0))
@@ -160,7 +165,7 @@ def spread_cpu(
                 earliest = min(earliest, nearest[block])
             if earliest >= never:
                 break
-            limit = _word(time_of(earliest) + width)
+            limit = _limit(earliest, width)
             position = 0
             while position < node_count:
                 position, count = _collect(lanes, position, limit, nearest, reached)
@@ -361,7 +366,7 @@ def spread_cuda(
     passes = np.int32(0)
     start = bits(0)
     while start < never:
-        limit = _word(time_of(start) + width)
+        limit = _limit(start, width)
         passes += np.int32(1)
         slot = np.int32(passes % 3)
         if first == 0:

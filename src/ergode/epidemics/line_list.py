@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.core.errors import ModelError
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.machine import fma, real
 from ergode.epidemics import progression, seeding
 from ergode.epidemics.ensemble import Ensemble
@@ -119,6 +119,7 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
         Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
         for each compartment [time].
     """
+    _check_cases(cases)
     flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
     for name in cases["compartment"].values:
         flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
@@ -180,7 +181,8 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
         secondary cases of those infected in an interval of the grid; and
         ``instantaneous_reproduction_number(interval)``, infections in an interval over the
         infections expected in it had every earlier case infected one other, at the observed
-        generation intervals.  Both pool the replicates; NaN where nobody could infect.
+        generation intervals.  Both pool the replicates; NaN where nobody could infect.  Seeds are
+        all infected at once, so that the first generation of the latter is not to be relied on.
 
     References
     ----------
@@ -235,10 +237,15 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
     -------
     networkx.DiGraph
         Nodes are node ids with the attribute ``infected_at`` [time]; edges lead from infector to
-        infected.
+        infected. Needs networkx, which ``ergode[networks]`` installs.
     """
-    import networkx
-
+    try:
+        import networkx
+    except ImportError:
+        raise PlanError(
+            "a transmission tree needs networkx (pip install 'ergode[networks]')"
+        ) from None
+    _check_cases(cases)
     chosen = cases["replicate"].values == replicate
     tree = networkx.DiGraph()
     node, infector = cases["node"].values[chosen], cases["infector"].values[chosen]
@@ -255,8 +262,14 @@ def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> 
     return moment.copy(data=values).assign_attrs(units="time", long_name=meaning)
 
 
+def _check_cases(cases: xarray.Dataset) -> None:
+    if "infector" not in cases:
+        raise ModelError("expected a Dataset from simulate(..., output='line_list')")
+
+
 def _infector_case(cases: xarray.Dataset) -> np.ndarray:
     """Position in the line list of each case's infector; -1 for seeds."""
+    _check_cases(cases)
     replicate, node = cases["replicate"].values, cases["node"].values
     infector = cases["infector"].values
     if not node.size:

@@ -8,6 +8,7 @@ a rank and the rank of a node without storing either.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -77,6 +78,13 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
                 # Rounded as they add up: fractions of one network never exceed it.
                 fraction += number
                 number = round(fraction * node_count) - fractions
+                if number == 0 and value > 0.0:
+                    warnings.warn(
+                        f"initial['{name}'] is {value!r} of {node_count} nodes, which rounds to no "
+                        "node",
+                        RuntimeWarning,
+                        stacklevel=4,
+                    )
                 fractions += number
             total += number
             ends.append(total)
@@ -105,13 +113,17 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
 
 def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
     if ids.size and ids.dtype.kind not in "iu":
-        raise ModelError(f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids")
+        raise ModelError(
+            f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids (for "
+            "names, see ContactNetwork.nodes_named)"
+        )
     ids = ids.ravel()
     outside = np.flatnonzero((ids < 0) | (ids >= node_count))
     if outside.size:
         raise ModelError(
             f"initial['{name}'][{outside[0]}] is node {ids[outside[0]]}, but node ids are 0 to "
-            f"{node_count - 1}"
+            f"{node_count - 1} (positions in the network's node_names, where it has names: see "
+            "ContactNetwork.nodes_named)"
         )
     return ids.astype(np.int64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time as clock
 import warnings
 from collections.abc import Mapping, Sequence
@@ -88,7 +89,7 @@ def simulate(
     initial : mapping of str to int, float or array
         Who is where at ``times[0]``: for each compartment but the susceptible one an integer
         (that many nodes, drawn anew in every replicate), a float below one (that fraction of
-        nodes), or an array of node ids (the same in every replicate). Everybody else is
+        nodes, rounded), or an array of node ids (the same in every replicate). Everybody else is
         susceptible. Nodes placed in a compartment have just entered it.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
@@ -167,6 +168,9 @@ def simulate(
     ensemble = Ensemble(
         model, contacts, initial, times=grid, seed=seed, device=place, precision=precision
     )
+    prepared = clock.perf_counter()
+    ensemble.prepare()
+    preparing = clock.perf_counter() - prepared
     done, work, interrupted = _run(ensemble, collect, replicates, progress)
     attrs = results.provenance(
         engine="epidemics",
@@ -178,6 +182,7 @@ def simulate(
         precision=precision,
         seed=str(seed),
         replicates=done,
+        model=json.dumps(model.to_dict()),
         model_digest=model.digest,
         network_digest=contacts.digest,
         node_count=contacts.node_count,
@@ -186,7 +191,8 @@ def simulate(
         expansions=int(work[0]),
         passes=int(work[1]),
         interrupted=int(interrupted),
-        wall_seconds=clock.perf_counter() - started,
+        wall_seconds=clock.perf_counter() - started - preparing,
+        prepare_seconds=preparing,
     )
     coords = {"compartment": list(model.compartments), "time": grid}
     return collect.dataset(done, coords, attrs)
@@ -271,8 +277,9 @@ class _Statistics(_Collector):
 
 
 class _LineList(_Collector):
-    def __init__(self) -> None:
+    def __init__(self, node_names: np.ndarray | None) -> None:
         self._chunks: list[dict[str, Any]] = []
+        self._node_names = node_names
 
     def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
         host = ensemble.device if not ensemble.device.is_cuda else devices.resolve("cpu")
@@ -289,12 +296,15 @@ class _LineList(_Collector):
         begin = grid[0]
         values["infected_at"] += begin
         values["entered"] += begin
+        names = {"compartment": coords["compartment"]}
+        if self._node_names is not None:
+            names["node_name"] = ("case", self._node_names[values["node"]])
         # The grid is not a dimension of the list; the reproduction numbers are counted on it.
         return results.dataset(
             "epidemics",
             "line_list",
             values,
-            coords={"compartment": coords["compartment"]},
+            coords=names,
             attrs={**attrs, "times": grid},
         )
 
@@ -312,13 +322,13 @@ def _collector(
         _check_memory(4 * int(np.prod(shape[:3], dtype=object)), "counts", "output='statistics'")
         return _Counts()
     if output == "statistics":
-        levels = [float(level) for level in quantiles]
+        levels = [float(level) for level in np.atleast_1d(quantiles)]
         if not all(0.0 <= level <= 1.0 for level in levels):
             raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
         _check_memory(Statistics.bytes_needed(*shape), "statistics", "fewer times")
         return _Statistics(Statistics(*shape), levels)
     if output == "line_list":
-        return _LineList()
+        return _LineList(contacts.node_names)
     raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")
 
 
@@ -340,10 +350,17 @@ def _check_method(method: str, model: CompartmentModel) -> str:
             "nodes of this model can become susceptible again, and the method 'first-passage' is "
             "exact only where they cannot"
         )
+    susceptible = model.infections[0].susceptible
+    if any(p.compartment == susceptible for p in model.progressions):
+        raise PlanError(
+            f"nodes of this model leave '{susceptible}' without being infected, and the method "
+            "'first-passage' knows infection as the only way out"
+        )
     if len(model.infections) > 1:
         raise PlanError(
             f"this model has {len(model.infections)} infections, and the method 'first-passage' "
-            "follows one"
+            "follows one; where they differ in susceptibility alone, a node attribute can say so "
+            "(CompartmentModel(susceptibility=...))"
         )
     if method == "auto":
         return "exact, and the cheapest method for a model without re-susceptibility"
@@ -354,7 +371,10 @@ def _time_grid(times: ArrayLike) -> np.ndarray:
     try:
         grid = np.atleast_1d(np.asarray(times, np.float64))
     except (TypeError, ValueError):
-        grid = np.asarray(list(times), np.float64)  # type: ignore[arg-type]
+        try:
+            grid = np.asarray(list(times), np.float64)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ModelError(f"times is {times!r}; expected ascending numbers") from None
     if grid.ndim != 1 or grid.size == 0:
         raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
     bad = np.flatnonzero(~np.isfinite(grid))

@@ -32,7 +32,7 @@ def grid_index(times, per_step, time):
     `per_step` is the number of grid points per unit of time, exact or not: it only says where to
     look first.
     """
-    at = min(np.int64(time * per_step), np.int64(times.size))
+    at = max(np.int64(0), min(np.int64(time * per_step), np.int64(times.size)))
     while at > 0 and times[at - 1] >= time:
         at -= 1
     while at < times.size and times[at] < time:

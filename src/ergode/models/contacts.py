@@ -215,6 +215,11 @@ class ContactNetwork:
             if source.size == 0:
                 raise ModelError("a network without edges needs node_count")
             node_count = 1 + max(0, int(source.max()), int(target.max()))
+            if node_count > max(10_000_000, 100 * source.size):
+                raise ModelError(
+                    f"the largest node id is {node_count - 1:,} but there are {source.size:,} "
+                    "edges; if so many nodes are meant, give node_count"
+                )
         node_count = checks.node_count_of(node_count)
         checks.check_range(source, "source", node_count)
         checks.check_range(target, "target", node_count)
@@ -383,6 +388,40 @@ class ContactNetwork:
             return source, self.targets.copy()
         once = source < self.targets
         return source[once], self.targets[once]
+
+    def nodes_named(self, names: ArrayLike) -> np.ndarray:
+        """Node ids of nodes by their names in the source of the network.
+
+        Parameters
+        ----------
+        names : array_like
+            Entries of `node_names`.
+
+        Returns
+        -------
+        ndarray of int64
+            Their positions.
+
+        Raises
+        ------
+        ModelError
+            The network has no names, or not this one.
+
+        Examples
+        --------
+        >>> import ergode, networkx
+        >>> net = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob")]))
+        >>> net.nodes_named(["bob"]).tolist()
+        [1]
+        """
+        if self.node_names is None:
+            raise ModelError("the network has no node names; its nodes are 0 to node_count - 1")
+        position = {name: node for node, name in enumerate(self.node_names.tolist())}
+        wanted = np.atleast_1d(np.asarray(names)).tolist()
+        unknown = [name for name in wanted if name not in position]
+        if unknown:
+            raise ModelError(f"the network has no node named {unknown[0]!r}")
+        return np.array([position[name] for name in wanted], np.int64)
 
     def with_attributes(self, **arrays: ArrayLike) -> ContactNetwork:
         """The same contacts, with node attributes added or replaced.

@@ -236,6 +236,12 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
         # Text ids, or a short line: read as text all that is not a number anyway.
         lines.check_counts(len(roles))
         frame = parse(dict.fromkeys(ends, str))
+    if columns is None and len(roles) == 3 and _looks_timed(frame):
+        raise ReadError(
+            f"{file}: the first column ascends like a time, above all ids of the others; "
+            "say what they are with columns=('time', 'source', "
+            "'target') or columns=('source', 'target', 'weight')"
+        )
     found: dict[str, np.ndarray] = {}
     for role, index in places.items():
         values = frame[index].to_numpy()
@@ -246,6 +252,17 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
         else:
             found[role] = values
     return _Table(found, lambda row: f"line {lines.number(row)}")
+
+
+def _looks_timed(frame: pd.DataFrame) -> bool:
+    """Whether three unnamed columns may well be time, source and target."""
+    first, second, third = (frame[index] for index in range(3))
+    return bool(
+        all(column.dtype.kind in "iu" for column in (first, second, third))
+        and first.is_monotonic_increasing
+        and first.min() > max(second.max(), third.max())
+        and second.isin(third).any()
+    )
 
 
 def _skipped(body: str, header: bool) -> int:
