@@ -1,0 +1,164 @@
+"""Trajectories of one field with one method on one device, in chunks that fit its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device, spans
+from ergode.core.errors import PlanError
+from ergode.core.machine import Formula
+from ergode.core.source import Precision
+from ergode.models.vector_field import VectorField
+from ergode.trajectories import fixed_step
+from ergode.trajectories.history import hermite_weights
+from ergode.trajectories.plan import Steps
+from ergode.trajectories.tableaus import Tableau
+
+_THREADS = 128
+
+
+def bindings_of(
+    field: VectorField, tableau: Tableau, history: Callable[..., Any] | None, precision: Precision
+) -> dict[str, Any]:
+    """What a kernel is specialised to."""
+    index = {name: i for i, name in enumerate(field.variables)}
+    ringed = list(dict.fromkeys(variable for variable, _ in field.delays))
+    bindings = {
+        "rhs": Formula(field.function),
+        "VARIABLES": len(field.variables),
+        "PARAMETERS": len(field.parameters),
+        "DELAYED": tuple(index[variable] for variable in ringed),
+        "PLACES": tuple(ringed.index(variable) for variable, _ in field.delays),
+        "A": tableau.a,
+        "B": tableau.b,
+        "C": tableau.c,
+        "STAGE_WEIGHTS": tuple(hermite_weights(c) for c in tableau.c),
+        "EPSILON": float(np.finfo(precision).eps),
+        "HAS_HISTORY": history is not None,
+    }
+    if history is not None:
+        bindings["history"] = Formula(history)
+    return bindings
+
+
+class Ensemble:
+    """Trajectories of a vector field.
+
+    Parameters
+    ----------
+    field, history
+        As for `integrate`, already checked.
+    tableau : Tableau
+        The method.
+    times : ndarray, shape [time_count]
+        Ascending grid [time]; trajectories start at ``times[0]``.
+    device : Device
+        Where to run.
+    precision : {"float32", "float64"}
+        Type of the state.
+    """
+
+    def __init__(
+        self,
+        field: VectorField,
+        tableau: Tableau,
+        history: Callable[..., Any] | None,
+        *,
+        times: np.ndarray,
+        device: Device,
+        precision: Precision = "float64",
+    ) -> None:
+        self.device = device
+        self.precision = precision
+        self.bindings = bindings_of(field, tableau, history, precision)
+        make = kernels.cuda_kernel if device.is_cuda else kernels.cpu_kernel
+        body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
+        self.kernel = make(body, precision=precision, bindings=self.bindings)
+        self._origin = np.dtype(precision).type(times[0])
+        self._times = device.put((times - times[0]).astype(precision))
+        self._variable_count = len(field.variables)
+        self._ring_width = 2 * len(self.bindings["DELAYED"])
+
+    def integrate(
+        self,
+        initial: np.ndarray,
+        parameters: np.ndarray,
+        steps: Steps,
+        out: np.ndarray,
+        status: np.ndarray,
+        report: Callable[[int], None],
+    ) -> None:
+        """Integrate every trajectory.
+
+        Parameters
+        ----------
+        initial : ndarray, shape [variable_count, trajectory_count]
+        parameters : ndarray, shape [parameter_count, trajectory_count]
+        steps : Steps
+        out : ndarray, shape [time_count, variable_count, trajectory_count]
+            Filled with the state at every time.
+        status : ndarray of uint8, shape [trajectory_count]
+            Filled with how each trajectory ended.
+        report : function
+            Called with the number of trajectories done since the last call.
+        """
+        count = out.shape[2]
+        size = self._chunk_size(count, int(steps.lags.max()))
+        lags = self.device.put(steps.lags)
+        for start, stop in spans(count, size):
+            chunk = slice(start, stop)
+            arguments = (
+                self._origin, self._times, lags,
+                *(
+                    self.device.put(np.asarray(rows[..., chunk], self.precision))
+                    for rows in (initial, parameters, steps.size)
+                ),
+                self.device.put(steps.count[chunk]),
+            )  # fmt: skip
+            if self.device.is_cuda:
+                self._launch(arguments, int(steps.lags.max()), out[..., chunk], status[chunk])
+                report(stop - start)
+            else:
+                lanes = fixed_step.LANES
+                self.device.run(
+                    self.kernel, -(-count // lanes), *arguments, out, status,
+                    finished=lambda a, b: report(min(b * lanes, count) - a * lanes),
+                )  # fmt: skip
+
+    def _launch(
+        self, arguments: tuple[Any, ...], longest: int, out: np.ndarray, status: np.ndarray
+    ) -> None:
+        from ergode.core import cuda
+
+        count = status.size
+        ring = self.device.empty((longest + 2, max(1, self._ring_width // 2), 2, count), out.dtype)
+        results = self.device.empty(out.shape, out.dtype)
+        outcomes = self.device.empty(count, np.uint8)
+        cuda.launch(
+            self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
+            (*arguments, ring, results, outcomes),
+        )  # fmt: skip
+        out[...] = self.device.get(results)
+        status[...] = self.device.get(outcomes)
+
+    def _chunk_size(self, count: int, longest: int) -> int:
+        """Trajectories to run together: all on a CPU, whose threads keep few rings at a time."""
+        if not self.device.is_cuda:
+            return count
+        word = np.dtype(self.precision).itemsize
+        slots = (longest + 2) * max(2, self._ring_width)
+        rows = self._times.size * self._variable_count + self._variable_count
+        each = word * (slots + rows + self.bindings["PARAMETERS"] + 1) + 9
+        room = self.device.available_bytes()
+        if room < each:
+            raise PlanError(
+                f"one trajectory needs {each / 1e9:.2f} GB for its history and times, but "
+                f"{self.device.name} has {room / 1e9:.2f} GB free; use larger steps or fewer times"
+            )
+        return min(count, room // each)
+
+
