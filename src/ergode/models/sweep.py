@@ -82,7 +82,9 @@ class Layout:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
-def lay_out(expected: Mapping[str, Sequence[str]], given: Mapping[str, Mapping[str, Any]]) -> Layout:
+def lay_out(
+    expected: Mapping[str, Sequence[str]], given: Mapping[str, Mapping[str, Any]]
+) -> Layout:
     """Lay out values side by side or crossed.
 
     Parameters

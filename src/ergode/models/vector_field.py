@@ -6,7 +6,7 @@ import ast
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
@@ -14,6 +14,7 @@ from typing import Any
 
 from ergode.core import source
 from ergode.core.errors import ModelError
+from ergode.core.rewrite import syntax
 
 _NOT_SCALAR = {
     ast.List: "a list",
@@ -86,10 +87,12 @@ class VectorField:
         if shared:
             raise ModelError(f"'{min(shared)}' is both a variable and a parameter")
         object.__setattr__(self, "delays", tuple(map(self._delay, self.delays)))
-        arguments = ("t", "y", "yd", "p") if self.delays else ("t", "y", "p")
-        check_function(self.function, arguments, self.variables)
-        self._check_indices(arguments)
-        source.formula_text(self.function)
+        tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
+        if not self.delays:
+            del tuples["yd"]
+        lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
+        check_function(self.function, lengths, self.variables)
+        self._check_indices(tuples)
 
     def _delay(self, pair: Any) -> tuple[str, str]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -109,24 +112,21 @@ class VectorField:
                 )
         return variable, parameter
 
-    def _check_indices(self, expected: tuple[str, ...]) -> None:
+    def _check_indices(self, tuples: Mapping[str, Sequence[Any]]) -> None:
         """Refuse an index beyond the names, which compiled code would not notice."""
-        tree = source.syntax(self.function)
+        tree = syntax(self.function)
         given = [argument.arg for argument in tree.args.args]
-        lengths = {"y": self.variables, "yd": self.delays, "p": self.parameters}
+        role = dict(zip(given[1:], tuples, strict=True))
         kinds = {"y": "variable", "yd": "delay", "p": "parameter"}
-        role = dict(zip(given, expected, strict=True))
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
                 continue
-            which = role.get(node.value.id, "t")
+            which = role.get(node.value.id, "")
             index = node.slice.value if isinstance(node.slice, ast.Constant) else 0
-            if which != "t" and isinstance(index, int) and index >= len(lengths[which]):
-                count = len(lengths[which])
+            if which and isinstance(index, int) and index >= len(tuples[which]):
                 raise ModelError(
                     f"function '{self.function.__name__}' uses {node.value.id}[{index}], but there "
-                    f"{'is' if count == 1 else 'are'} {count} "
-                    f"{kinds[which]}{'' if count == 1 else 's'}"
+                    f"{_count(len(tuples[which]), kinds[which], verb=True)}"
                 )
 
     @cached_property
@@ -138,7 +138,10 @@ class VectorField:
 
 
 def check_function(
-    function: Any, arguments: Sequence[str], variables: Sequence[str], what: str = "function"
+    function: Any,
+    arguments: Mapping[str, int | None],
+    variables: Sequence[str],
+    what: str = "function",
 ) -> None:
     """Refuse a function that cannot be compiled to one number for each variable.
 
@@ -146,10 +149,10 @@ def check_function(
     ----------
     function : object
         What the user gave.
-    arguments : sequence of str
-        What it is called with.
+    arguments : mapping of str to int or None
+        What it is called with: None for a number, else the length of a tuple.
     variables : sequence of str
-        What its tuple holds.
+        What its own tuple holds.
     what : str
         What the user calls it.
 
@@ -161,59 +164,82 @@ def check_function(
     if not isinstance(function, FunctionType):
         raise ModelError(f"{what} is {function!r}; expected a function written with `def`")
     name = function.__name__
-    call = f"{name}({', '.join(arguments)})"
-    tree = source.syntax(function)
+    tree = syntax(function)
     parameters = inspect.signature(function).parameters.values()
     if len(parameters) != len(arguments) or any(
         p.kind is not p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters
     ):
-        found = f"{name}{inspect.signature(function)}"
-        raise ModelError(f"{what} is {found}; expected {call}")
-    for node in ast.walk(tree):
-        if node is not tree and type(node) in _NOT_SCALAR and not _is_returned(tree, node):
-            raise ModelError(
-                f"function '{name}' uses {_NOT_SCALAR[type(node)]} (its line {_line(node)}); "
-                "expected arithmetic on single numbers"
-            )
+        raise ModelError(
+            f"{what} is {name}{inspect.signature(function)}; expected {name}"
+            f"({', '.join(arguments)})"
+        )
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     if not returned:
         raise ModelError(f"function '{name}' returns nothing; expected {_tuple_of(variables)}")
     for node in returned:
-        _check_return(name, node, variables)
+        _check_return(name, node.value, variables)
+    for part in ast.walk(tree):
+        if part is not tree and type(part) in _NOT_SCALAR:
+            raise ModelError(
+                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
+                f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
+            )
+    source.formula_text(function)  # that every name is one that can be compiled
+    if not all(isinstance(node.value, ast.Tuple) for node in returned):
+        _try(function, arguments, variables)
 
 
-def _check_return(name: str, node: ast.Return, variables: Sequence[str]) -> None:
-    expected = _tuple_of(variables)
-    value = node.value
+def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
+    expected = f"expected a tuple, {_tuple_of(variables)}"
     if type(value) in _NOT_SCALAR:
-        raise ModelError(
-            f"function '{name}' returns {_NOT_SCALAR[type(value)]}; expected a tuple, {expected}"
-        )
+        raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
     if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
         found = ast.unparse(value) if value is not None else "nothing"
-        raise ModelError(f"function '{name}' returns {found}; expected a tuple, {expected}")
-    if isinstance(value, ast.Tuple) and len(value.elts) != len(variables):
-        count = len(value.elts)
-        missing = [f"'{variable}'" for variable in variables[count:]]
-        why = f"none is for {', '.join(missing)}" if missing else "there are too many"
+        raise ModelError(f"function '{name}' returns {found}; {expected}")
+    if isinstance(value, ast.Tuple):
+        _check_length(name, len(value.elts), variables)
+
+
+def _try(
+    function: FunctionType, arguments: Mapping[str, int | None], variables: Sequence[str]
+) -> None:
+    """Look at what the function returns where its text does not tell."""
+    name = function.__name__
+    trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
+    try:
+        value = function(*trial)
+    except (ArithmeticError, ValueError):
+        return  # not defined for such numbers: it is the compiler that will tell
+    except Exception as error:
+        raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
+    if not isinstance(value, tuple):
+        kind = type(value).__name__
         raise ModelError(
-            f"function '{name}' returns {count} value{'' if count == 1 else 's'} for "
-            f"{len(variables)} variable{'' if len(variables) == 1 else 's'}: {why}; expected "
-            f"{expected}"
+            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
         )
+    _check_length(name, len(value), variables)
 
 
-def _is_returned(tree: ast.FunctionDef, node: ast.AST) -> bool:
-    return any(isinstance(part, ast.Return) and part.value is node for part in ast.walk(tree))
+def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
+    if length == len(variables):
+        return
+    missing = ", ".join(f"'{variable}'" for variable in variables[length:])
+    raise ModelError(
+        f"function '{name}' returns {_count(length, 'value')} for "
+        f"{_count(len(variables), 'variable')}: "
+        f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
+        f"{_tuple_of(variables)}"
+    )
+
+
+def _count(count: int, noun: str, verb: bool = False) -> str:
+    words = f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{'is' if count == 1 else 'are'} {words}" if verb else words
 
 
 def _tuple_of(variables: Sequence[str]) -> str:
     inner = ", ".join(f"d{variable}/dt" for variable in variables)
     return f"({inner},)" if len(variables) == 1 else f"({inner})"
-
-
-def _line(node: ast.AST) -> int:
-    return int(getattr(node, "lineno", 1))
 
 
 def _names(what: str, names: Any) -> tuple[str, ...]:

@@ -107,9 +107,9 @@ class Ensemble:
             Called with the number of trajectories done since the last call.
         """
         count = out.shape[2]
-        size = self._chunk_size(count, int(steps.lags.max()))
+        longest = int(steps.lags.max())
         lags = self.device.put(steps.lags)
-        for start, stop in spans(count, size):
+        for start, stop in spans(count, self._chunk_size(count, longest)):
             chunk = slice(start, stop)
             arguments = (
                 self._origin, self._times, lags,
@@ -120,14 +120,26 @@ class Ensemble:
                 self.device.put(steps.count[chunk]),
             )  # fmt: skip
             if self.device.is_cuda:
-                self._launch(arguments, int(steps.lags.max()), out[..., chunk], status[chunk])
+                self._launch(arguments, longest, out[..., chunk], status[chunk])
                 report(stop - start)
             else:
-                lanes = fixed_step.LANES
-                self.device.run(
-                    self.kernel, -(-count // lanes), *arguments, out, status,
-                    finished=lambda a, b: report(min(b * lanes, count) - a * lanes),
-                )  # fmt: skip
+                self._work(arguments, out, status, report)
+
+    def _work(
+        self,
+        arguments: tuple[Any, ...],
+        out: np.ndarray,
+        status: np.ndarray,
+        report: Callable[[int], None],
+    ) -> None:
+        count, lanes = status.size, fixed_step.LANES
+
+        def finished(start: int, stop: int) -> None:
+            report(min(stop * lanes, count) - start * lanes)
+
+        with kernels.readable_errors():
+            blocks = -(-count // lanes)
+            self.device.run(self.kernel, blocks, *arguments, out, status, finished=finished)
 
     def _launch(
         self, arguments: tuple[Any, ...], longest: int, out: np.ndarray, status: np.ndarray
@@ -138,10 +150,11 @@ class Ensemble:
         ring = self.device.empty((longest + 2, max(1, self._ring_width // 2), 2, count), out.dtype)
         results = self.device.empty(out.shape, out.dtype)
         outcomes = self.device.empty(count, np.uint8)
-        cuda.launch(
-            self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-            (*arguments, ring, results, outcomes),
-        )  # fmt: skip
+        with kernels.readable_errors():
+            cuda.launch(
+                self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
+                (*arguments, ring, results, outcomes),
+            )  # fmt: skip
         out[...] = self.device.get(results)
         status[...] = self.device.get(outcomes)
 
@@ -160,5 +173,3 @@ class Ensemble:
                 f"{self.device.name} has {room / 1e9:.2f} GB free; use larger steps or fewer times"
             )
         return min(count, room // each)
-
-

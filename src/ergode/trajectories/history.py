@@ -69,9 +69,7 @@ def delayed_at_stages(cells):
     """
     return tuple(
         tuple(
-            sum(
-                STAGE_WEIGHTS[s][j] * cells[d][j] for j in range(4) if STAGE_WEIGHTS[s][j] != 0.0
-            )
+            sum(STAGE_WEIGHTS[s][j] * cells[d][j] for j in range(4) if STAGE_WEIGHTS[s][j] != 0.0)
             for d in range(len(PLACES))
         )
         for s in range(len(STAGE_WEIGHTS))

@@ -284,13 +284,11 @@ def _check_history(
 ) -> None:
     if not field.delays:
         raise ModelError("history is given, but the vector field has no delays")
-    check_function(history, ("t",), field.variables, "history")
+    check_function(history, {"t": None}, field.variables, "history")
     try:
         values = tuple(float(value) for value in history(begin))
     except Exception as error:
-        raise ModelError(
-            f"history({begin:g}) failed: {type(error).__name__}: {error}"
-        ) from None
+        raise ModelError(f"history({begin:g}) failed: {type(error).__name__}: {error}") from None
     if len(values) != len(field.variables):
         raise ModelError(
             f"history({begin:g}) has {len(values)} values for {len(field.variables)} variables"

@@ -63,10 +63,10 @@ def plan_steps(
         Delays have no common step, or the steps are too many.
     """
     if not delays:
-        steps = _whole_steps(span, step)
-        size = span / steps if span > 0 else step
-        lags = np.ones(1, np.int64)  # not used, but an array has a type
-        return Steps(np.broadcast_to(size, count), np.broadcast_to(steps, count), lags)
+        whole = _whole_steps(span, step)
+        each = span / whole if span > 0 else step
+        no_lags = np.ones(1, np.int64)  # not used, but an array has a type
+        return Steps(np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags)
     for name, tau in zip(delays, taus, strict=True):
         bad = np.flatnonzero(~(tau > 0))
         if bad.size:
