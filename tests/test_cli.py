@@ -138,7 +138,7 @@ def test_interrupted_run_keeps_what_was_computed(run_file, tmp_path, monkeypatch
     interrupt_after(monkeypatch, 2)
     done = invoke("run", run_file)
     assert done.exit_code == 130
-    assert "interrupted: 8 of 12" in done.stderr.replace("\n", " ")
+    assert "interrupted: 8 of 12" in done.stderr
     dataset = ergode.open_dataset(tmp_path / "seir.nc")
     assert dataset.attrs["interrupted"] == 1
     assert dataset["count"].equals(counts["count"][:8])
@@ -156,7 +156,7 @@ def test_interrupted_before_anything_was_computed(run_file, tmp_path, monkeypatc
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
 @pytest.mark.slow
 def test_control_c_in_a_real_process(run_file, tmp_path):
-    command = [sys.executable, "-m", "ergode", "run", run_file, "--replicates", "2000000"]
+    command = [sys.executable, "-m", "ergode", "run", run_file, "--replicates", "200000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:  # progress is reported once replicates are finished
         if "replicates" in line:
@@ -165,7 +165,7 @@ def test_control_c_in_a_real_process(run_file, tmp_path):
     rest = process.communicate(timeout=60)[1]
     assert process.returncode == 130, rest
     done = ergode.open_dataset(tmp_path / "seir.nc")
-    assert 0 < done.sizes["replicate"] < 2_000_000
+    assert 0 < done.sizes["replicate"] < 200_000
     assert (tmp_path / "seir.png").is_file()
 
 
@@ -178,7 +178,7 @@ def test_info_says_what_is_there():
     assert said["auto"]["reason"]
     assert said["cache"]["directory"] == os.environ["ERGODE_CACHE_DIR"]
     text = invoke("info").stdout
-    assert said["auto"]["device"] in text
+    assert said["auto"]["reason"] in text
     assert said["cache"]["directory"] in text
 
 
@@ -220,6 +220,7 @@ def checkout(tmp_path, monkeypatch):
         "pathlib.Path('said.txt').write_text(' '.join(sys.argv[1:]))\n"
         "sys.exit(3 if '--fail' in sys.argv else 0)\n"
     )
+    (tmp_path / "benchmarks" / "no_engine.py").write_text("raise SystemExit(4)")
     (tmp_path / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "deep")
     return tmp_path

@@ -187,7 +187,7 @@ def _svg(draw: Callable[[Axes], Any], ink: str) -> str:
     from matplotlib.figure import Figure
 
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    style = dict.fromkeys(inks, ink) | {"axes.facecolor": "none", "grid.color": ink}
+    style: dict[Any, Any] = dict.fromkeys(inks, ink) | {"axes.facecolor": "none", "grid.color": ink}
     with matplotlib.rc_context({**style, "font.size": 10.5}):
         figure = Figure(figsize=(8.2, 4.4), layout="constrained")
         draw(figure.subplots())

@@ -231,7 +231,7 @@ def test_float32_ptx_has_no_double():
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
-    signature = "void(int64, int64, float32[::1], float32[:, ::1])"
-    text = cuda.ptx(KERNELS["float32"].compiled("cuda"), signature)
+    x, out = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
+    text = cuda.ptx(KERNELS["float32"].compiled("cuda"), (0, 1, x, out))
     assert not re.search(r"\.f64", text)
     assert "fma.rn.f32" in text

@@ -209,6 +209,6 @@ def test_float32_ptx_has_no_double():
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
-    columns = "float32[::1], float32[::1], float32[::1], float32[:, ::1]"
-    text = cuda.ptx(KERNELS["float32"].compiled("cuda"), f"void(int64, int64, {columns})")
+    column, table = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
+    text = cuda.ptx(KERNELS["float32"].compiled("cuda"), (0, 1, column, column, column, table))
     assert not re.search(r"\.f64", text)

@@ -248,14 +248,15 @@ def test_both_devices_give_the_same_bits(distribution, precision):
 @pytest.mark.parametrize(
     ("kernel", "arguments"),
     [
-        (KERNELS["float32"], "float32[::1], float32, float32[::1], float32[:, ::1]"),
-        (DRAWS["float32"], "uint64, int64, int64[::1], int64, float32[:, ::1]"),
+        (KERNELS["float32"], (np.zeros(1, "f4"), np.float32(1), np.zeros(1, "f4"))),
+        (DRAWS["float32"], (np.uint64(1), 0, np.zeros(1, "i8"), 0)),
     ],
 )
 def test_float32_ptx_has_no_double(kernel, arguments):
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
-    code = "int64, float32, float32, float32[::1], float32[::1], int64"
-    text = cuda.ptx(kernel.compiled("cuda"), f"void(int64, int64, {code}, {arguments})")
+    one, row = np.float32(1), np.zeros(1, "f4")
+    code, out = (0, one, one, row, row, 1), np.zeros((1, 1), "f4")
+    text = cuda.ptx(kernel.compiled("cuda"), (0, 1, *code, *arguments, out))
     assert not re.search(r"\.f64", text)

@@ -66,13 +66,16 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    real = precision
-    rows = f"{real}[:,::1], {real}[:,::1], {real}[::1], int64[::1]"
-    signature = (
-        f"void({real}, {real}[::1], int64[::1], {rows}, {real}[:,:,:,::1], {real}[:,:,::1], "
-        "uint8[::1])"
-    )
-    text = cuda.ptx(cuda_kernel(case, precision).compiled("cuda"), signature)
+    rows = np.ones((3, 1), precision)
+    one = rows[0]
+    counts = np.ones(2, np.int64)
+    text = cuda.ptx(
+        cuda_kernel(case, precision).compiled("cuda"),
+        (
+            one[0], one, counts, rows, rows, one, counts,
+            np.ones((4, 1, 2, 1), precision), np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
+        ),
+    )  # fmt: skip
     assert "__local_depot" not in text
     assert ("fma.rn.f64" in text) == (precision == "float64")
     if precision == "float32":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -25,15 +25,12 @@ app = typer.Typer(
     help="Simulate many copies of a dynamical system at once, on every core or on a GPU.",
 )
 
-# typer reads these annotations when the command starts, on every supported Python.
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-_Device = Annotated[
-    Optional[str], typer.Option(help="auto, cpu, cpu:THREADS, cuda or cuda:INDEX.")  # noqa: UP045
-]
-_Replicates = Annotated[Optional[int], typer.Option(help="Number of replicates.")]  # noqa: UP045
-_Seed = Annotated[Optional[int], typer.Option(help="Key of all randomness.")]  # noqa: UP045
+_Device = Annotated[str | None, typer.Option(help="auto, cpu, cpu:THREADS, cuda or cuda:INDEX.")]
+_Replicates = Annotated[int | None, typer.Option(help="Number of replicates.")]
+_Seed = Annotated[int | None, typer.Option(help="Key of all randomness.")]
 _Output = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
 ]
 _Folder = Annotated[
@@ -91,7 +88,7 @@ def run(
 
 @app.command()
 def info(json: _Json = False) -> None:
-    """Say what is installed, which devices there are, and where the cache is."""
+    """Say what is installed and which devices there are."""
     with _exit_codes():
         from ergode.cli.info import show
 
@@ -100,7 +97,7 @@ def info(json: _Json = False) -> None:
 
 @app.command()
 def tour(output: _Folder = Path(), json: _Json = False) -> None:
-    """Run every engine on a small problem; write one HTML page and its data."""
+    """Run every engine on a small problem; write a page."""
     with _exit_codes():
         from ergode.cli.tour import show
 
@@ -111,7 +108,7 @@ def tour(output: _Folder = Path(), json: _Json = False) -> None:
 def bench(
     context: typer.Context,
     engine: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Argument(help="An engine; all if not given.", show_default=False),
     ] = None,
 ) -> None:
@@ -125,7 +122,8 @@ def bench(
         # An option that comes first is no engine.
         rest = list(context.args)
         if engine is not None and engine.startswith("-"):
-            engine, rest = None, [engine, *rest]
+            rest.insert(0, engine)
+            engine = None
         code = execute(engine, rest)
     if code:
         raise typer.Exit(code)

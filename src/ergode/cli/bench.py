@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import ergode
@@ -25,7 +26,8 @@ def run(engine: str | None, options: Sequence[str]) -> int:
     PlanError
         There is no checkout, or no such benchmark.
     """
-    scripts = {script.stem: script for script in sorted(_folder().glob("[a-z]*.py"))}
+    found = sorted(_folder().glob("*.py"))
+    scripts = {script.stem: script for script in found if find_spec(f"ergode.{script.stem}")}
     if engine is not None and engine not in scripts:
         raise PlanError(f"there is no benchmark '{engine}'; known: {', '.join(scripts) or 'none'}")
     for script in [scripts[engine]] if engine else scripts.values():

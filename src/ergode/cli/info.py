@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import ergode
@@ -49,23 +50,23 @@ def show(*, as_json: bool) -> None:
         print(json.dumps(found, indent=2))
         return
     table = Table.grid(padding=(0, 2))
-    table.add_row("[bold]ergode[/]", found["ergode"])
+    table.add_row("ergode", found["ergode"])
     table.add_row("python", f"{found['python']} on {found['platform']}")
     for name, number in found["packages"].items():
-        table.add_row(name, number or "[dim]not installed[/]")
+        table.add_row(name, number or "not installed")
     for device in found["devices"]:
         cores = "multiprocessors" if device["name"].startswith("cuda") else "threads"
         table.add_row(
-            f"[bold]{device['name']}[/]",
+            device["name"],
             f"{device['model']}, {device['core_count']} {cores}, "
             f"{_size_text(device['memory_bytes'])} memory, "
             f"{_size_text(device['available_bytes'])} for a plan",
         )
-    table.add_row("auto", f"picks {found['auto']['device']}: {found['auto']['reason']}")
+    reason = escape(found["auto"]["reason"])
+    table.add_row("auto", f"picks {found['auto']['device']}: {reason}")
     cache = found["cache"]
-    table.add_row(
-        "cache", f"{cache['directory']}, {cache['files']} files, {_size_text(cache['bytes'])}"
-    )
+    where = escape(cache["directory"])
+    table.add_row("cache", f"{where}, {cache['files']} files, {_size_text(cache['bytes'])}")
     Console(highlight=False).print(table, soft_wrap=True)
 
 

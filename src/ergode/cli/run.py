@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ergode.core import results
@@ -41,7 +42,9 @@ def run(
         warnings.simplefilter("always")
         dataset = asked.request.execute(progress=not as_json)
     for warning in caught:
-        Console(stderr=True, highlight=False).print(f"warning: {warning.message}")
+        Console(stderr=True, highlight=False).print(
+            f"warning: {warning.message}", markup=False, soft_wrap=True
+        )
     results.save(dataset, asked.dataset)
     if asked.figure:
         asked.request.draw(dataset, asked.figure, asked.title)
@@ -68,7 +71,7 @@ def _as_data(asked: RunFile, dataset: xarray.Dataset, summary: dict[str, Any]) -
 def _print_request(console: Console, asked: RunFile) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in asked.request.describe().items():
-        table.add_row(f"[dim]{name}[/]", value)
+        table.add_row(f"[dim]{name}[/]", escape(value))
     console.print(asked.title or asked.path.name, style="bold", markup=False)
     console.print(table)
 

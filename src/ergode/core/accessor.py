@@ -22,8 +22,10 @@ class Accessor:
         Raises
         ------
         ErgodeError
-            Some did not; the message says how many, and why.
+            Some did not; the message says how many, and why. Or the Dataset has no status.
         """
+        if "status" not in self._dataset:
+            raise ErgodeError("this Dataset has no variable 'status' to tell how replicates ended")
         codes, counts = np.unique(self._dataset["status"], return_counts=True)
         failed = [
             f"{count} of {self._dataset['status'].size} replicates: {Status(code).sentence}"

@@ -40,7 +40,7 @@ def run(
     """
     todo = deque(ranges)
     count = len(todo)
-    if threads == 1 or count < 2:
+    if threads < 2 or count < 2:
         for start, stop in todo:
             compiled(start, stop, *arguments)
             if finished:
@@ -78,7 +78,9 @@ def run(
         for worker in workers:
             worker.join()
         while not ended.empty():
-            report(ended.get())
+            item = ended.get()
+            if not isinstance(item, BaseException):  # the first error is the one that is raised
+                report(item)
         raise
     for worker in workers:
         worker.join()

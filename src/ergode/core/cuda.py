@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 from numba import cuda, types
+from numba.cuda.core import config
 from numba.cuda.cudadrv import driver
 from numba.cuda.extending import intrinsic
 
 from ergode.core import intrinsics
 from ergode.core.errors import PlanError
 
-__all__ = [
-    "cooperative_block_count", "cuda", "describe", "device_count", "device_function", "fma",
-    "from_bits", "kernel", "launch", "ptx", "to_bits",
-]  # fmt: skip
+# A small problem is no reason to warn: not every grid can fill a device.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
@@ -115,9 +114,9 @@ def cooperative_block_count(
     return int(specialize(compiled, arguments).max_cooperative_grid_blocks(threads, shared_bytes))
 
 
-def resources(compiled: Any, arguments: Sequence[Any]) -> dict[str, int]:
-    """Registers and bytes of local and shared memory that a thread or block of a kernel takes."""
-    code = specialize(compiled, arguments)
+def resources(compiled: Any) -> dict[str, int]:
+    """Registers and bytes of local and shared memory of the first compiled form of a kernel."""
+    code = next(iter(compiled.overloads.values()))
     return {
         "registers": int(code.regs_per_thread),
         "local_bytes": int(code.local_mem_per_thread),
@@ -138,6 +137,14 @@ def elapsed(work: Any, repeats: int) -> list[float]:
     return times
 
 
+def copy_bandwidth(gigabytes: float = 4.0) -> float:
+    """Bytes read and written a second by a large copy on the device: the ceiling of any kernel."""
+    source = cuda.device_array(int(gigabytes * 2**30), np.uint8)
+    target = cuda.device_array_like(source)
+    seconds = elapsed(lambda: driver.device_to_device(target, source, source.nbytes), 7)
+    return 2 * source.nbytes / sorted(seconds)[len(seconds) // 2]
+
+
 @contextmanager
 def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
     """Let device functions compile for `capability` where no device is present to ask."""
@@ -154,14 +161,12 @@ def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
         dispatcher.get_current_device = original
 
 
-def ptx(compiled: Any, signature: str, capability: tuple[int, int] = (9, 0)) -> str:
-    """PTX of a kernel for a signature in numba's notation, e.g. ``"void(float32[::1], int64)"``.
+def ptx(compiled: Any, arguments: Sequence[Any], capability: tuple[int, int] = (9, 0)) -> str:
+    """PTX of a kernel for arguments like these, which may be on the host.
 
     Needs no GPU.  Any failure to type or lower the kernel is raised here.
     """
-    from numba.core import sigutils
-
-    arguments, _ = sigutils.normalize_signature(signature)
+    signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
     with _absent_device(capability):
-        text, _ = cuda.compile_ptx(compiled.py_func, arguments, cc=capability)
+        text, _ = cuda.compile_ptx(compiled.py_func, signature, cc=capability)
     return str(text)

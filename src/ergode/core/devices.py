@@ -215,7 +215,8 @@ def resolve(device: str | Device = "auto") -> Device:
     if isinstance(device, Device):
         return device
     kind, _, number = str(device).partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (number and (kind == "auto" or not number.isdigit())):
+    malformed = bool(number) and (kind == "auto" or not number.isdecimal())
+    if kind not in ("auto", "cpu", "cuda") or malformed:
         raise PlanError(
             f"device {device!r} is unknown; expected 'auto', 'cpu', 'cpu:THREADS', 'cuda' or "
             "'cuda:INDEX'"
@@ -243,6 +244,8 @@ def present() -> list[Device]:
 def _cpu(reason: str, threads: int | None = None) -> CPU:
     if threads is None:
         wanted = os.environ.get("ERGODE_THREADS")
+        if wanted and not wanted.isdecimal():
+            raise PlanError(f"ERGODE_THREADS is {wanted!r}; expected a number of threads")
         threads = int(wanted) if wanted else _usable_cores()
     if threads < 1:
         raise PlanError(f"device 'cpu:{threads}' needs at least one thread")

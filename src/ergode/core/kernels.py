@@ -10,15 +10,18 @@ ERGODE_CACHE_DIR, or the user's cache directory.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -101,8 +104,7 @@ def cuda_kernels(
     """
     bound = dict(bindings or {})
     return [
-        Kernel(bodies, i, precision, bound, ("cuda",), False, registers)
-        for i in range(len(bodies))
+        Kernel(bodies, i, precision, bound, ("cuda",), False, registers) for i in range(len(bodies))
     ]
 
 
@@ -135,23 +137,26 @@ def readable_errors() -> Iterator[None]:
 def cache_directory() -> Path:
     """Where generated sources and their compiled forms are kept.
 
-    ERGODE_CACHE_DIR if set, else the user's cache directory, else (both read-only) a temporary
-    one that lives as long as the process.
+    ERGODE_CACHE_DIR if set, else the user's cache directory; where that cannot be written to, a
+    temporary one that lives as long as the process.
     """
     wanted = os.environ.get("ERGODE_CACHE_DIR")
-    if wanted is None:
+    if not wanted:
         from platformdirs import user_cache_dir
 
         wanted = user_cache_dir("ergode")
+    folder = Path(wanted).expanduser().absolute()
     try:
-        Path(wanted).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=wanted):
-            return Path(wanted)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="ergode-"))
+        temporary = tempfile.mkdtemp(prefix="ergode-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return Path(temporary)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module(name: str, path: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None and specification.loader is not None
@@ -161,8 +166,16 @@ def _module(name: str, path: Path) -> ModuleType:
     return module
 
 
+_LOADING = Lock()
+
+
 def load(generated: Source, number: int = 0) -> Any:
     """Write a generated module to the cache, import it, and return one of its entries."""
+    with _LOADING:
+        return getattr(_module_of(generated), generated.entries[number])
+
+
+def _module_of(generated: Source) -> ModuleType:
     name = f"ergode_{generated.target}_{generated.digest}"
     path = cache_directory() / f"{name}.py"
     if not path.exists():
@@ -171,4 +184,4 @@ def load(generated: Source, number: int = 0) -> Any:
         ) as file:
             file.write(generated.text)
         os.replace(file.name, path)
-    return getattr(_module(name, path), generated.entries[number])
+    return _module(name, path)

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ergode.core.elementary import exp, log, normal_quantile
+from ergode.core.elementary import INFINITY, NOT_A_NUMBER, exp, log, normal_quantile
 from ergode.core.machine import ByPrecision, fma, real
 
 # What a draw is for. One number each, for ever: changing one changes every published result.
@@ -134,8 +134,11 @@ def gamma(seed, replicate, entity, purpose, index, shape):
     """Gamma draw of the given shape and scale one.
 
     Marsaglia, Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); a shape
-    below one is the draw for shape + 1 times a uniform to the power 1 / shape.
+    below one is the draw for shape + 1 times a uniform to the power 1 / shape.  NaN unless
+    0 <= shape < infinity.
     """
+    if not (shape >= 0.0 and shape < INFINITY):
+        return real(NOT_A_NUMBER)
     boosted = shape if shape >= 1.0 else shape + 1.0
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -172,21 +175,25 @@ _BTRS = (
 )  # fmt: skip
 _SQUEEZE = np.float64(0.07)
 _INVERSION_BELOW = np.float64(10.0)
+_INVERSION_STEPS_MOST = np.float64(200.0)  # beyond any uniform's reach, but for rounding
+_COUNTED_BELOW = np.float64(2.0**52)
 
 
 def poisson(seed, replicate, entity, purpose, index, mean):
-    """Poisson draw (int64) of the given mean, 0 <= mean < 2^52.
+    """Poisson draw (int64) of the given mean, 0 <= mean < 2^52; -1 for any other mean.
 
     Sequential inversion below a mean of 10, else Hormann, "The transformed rejection method for
     generating Poisson random variables", Insurance: Math. Econ. 12 (1993), algorithm PTRS.
     """
     mean = np.float64(mean)
+    if not (mean >= 0.0 and mean < _COUNTED_BELOW):
+        return np.int64(-1)
     if mean < _INVERSION_BELOW:
         w0, w1, w2, w3 = draw_words(seed, replicate, entity, purpose, attempt(index, 0))
         remaining = uniform_53(w0, w1)
         count = np.int64(0)
         probability = math.exp(-mean)
-        while remaining > probability and count < 200:
+        while remaining > probability and count < _INVERSION_STEPS_MOST:
             remaining -= probability
             count += 1
             probability *= mean / np.float64(count)
@@ -212,12 +219,14 @@ def poisson(seed, replicate, entity, purpose, index, mean):
 
 
 def binomial(seed, replicate, entity, purpose, index, trials, probability):
-    """Binomial draw (int64), 0 <= trials < 2^52, 0 <= probability <= 1.
+    """Binomial draw (int64), 0 <= trials < 2^52, 0 <= probability <= 1; -1 for any others.
 
     Sequential inversion below a mean of 10, else Hormann, "The generation of binomial random
     variates", J. Stat. Comput. Simul. 46 (1993), algorithm BTRS.
     """
     n = np.float64(trials)
+    if not (n >= 0.0 and n < _COUNTED_BELOW and probability >= 0.0 and probability <= 1.0):
+        return np.int64(-1)
     flipped = np.float64(probability) > _HALF
     p = _ONE - np.float64(probability) if flipped else np.float64(probability)
     odds = p / (_ONE - p)
@@ -226,7 +235,8 @@ def binomial(seed, replicate, entity, purpose, index, trials, probability):
         remaining = uniform_53(w0, w1)
         k = np.float64(0.0)
         mass = math.exp(n * math.log1p(-p))
-        while remaining > mass and k < n:
+        most = min(n, _INVERSION_STEPS_MOST)
+        while remaining > mass and k < most:
             remaining -= mass
             mass *= odds * (n - k) / (k + _ONE)
             k += _ONE

@@ -89,7 +89,7 @@ def dataset(
     arrays = {}
     for name, variable in declared.items():
         value = np.asarray(values[name])
-        kind = getattr(np, variable.dtype, None)
+        kind = getattr(np, variable.dtype)
         dims = [n for dim in variable.dims for n in (swept if dim == SWEPT else (dim,))]
         if value.ndim != len(dims) or not np.issubdtype(value.dtype, kind):
             raise TypeError(
@@ -128,7 +128,7 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     PlanError
-        The suffix is neither, or the folder does not exist.
+        The suffix is neither, the folder does not exist, or something else has the name.
 
     Examples
     --------
@@ -142,6 +142,9 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         raise PlanError(f"cannot write '{path.name}': expected a name that ends in .nc or .zarr")
     if not path.parent.is_dir():
         raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
+    if path.exists() and path.is_dir() != (path.suffix == ".zarr"):
+        kind = "folder" if path.is_dir() else "file"
+        raise PlanError(f"cannot write '{path}': a {kind} of that name is in the way")
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         partial = scratch / path.name
@@ -149,9 +152,16 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             dataset.to_netcdf(partial, engine="h5netcdf", encoding=_encoding(dataset))
         else:
             dataset.to_zarr(partial, mode="w")
-            if path.is_dir():
-                os.replace(path, scratch / "replaced")
-        os.replace(partial, path)
+        # A folder, unlike a file, does not replace another: move that one aside for a moment.
+        replaced = scratch / "replaced"
+        if path.is_dir():
+            os.replace(path, replaced)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            if replaced.exists():
+                os.replace(replaced, path)
+            raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return path

@@ -5,11 +5,6 @@ self-contained module for one target and one working precision: constants as con
 as device functions, float literals typed.  The text is its own identity, so a compiled kernel can
 be cached on disk by the digest of what it is made of - its own source, that of everything it
 calls, the constants and functions bound into it - and of the versions that compile it.
-
-What the size of a model decides is written out: ``tuple(... for i in range(N))``,
-``sum(... for i in range(N))`` and ``for i in unroll(range(N))``, where N and what conditions look
-at are constants, become straight-line code on scalars, which stays in registers on a GPU and
-vectorises over the lanes of a CPU loop.  A sum of products becomes a chain of `fma`.
 """
 
 from __future__ import annotations
@@ -18,23 +13,33 @@ import ast
 import builtins
 import hashlib
 import inspect
+import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, Formula, Word
-from ergode.core.rewrite import PLAIN_MODULES, Rewrite, RewriteFormula, syntax
+from ergode.core.machine import ByPrecision, Formula, Word, fma
 
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
 
+# Modules that numba knows: what belongs to them stays as it is.
+_PLAIN_MODULES = (math, np)
+# Names with a meaning of their own in a generated module.
+_RESERVED = {
+    "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
+    "kernel", "device_function", "start", "stop", "index",
+}  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
 
@@ -92,22 +97,23 @@ def bundle(
     ModelError
         A function's source is not available, or it uses a value that cannot be compiled.
     """
-    collector = Collector(precision, dict(bindings or {}))
+    collector = _Collector(precision, dict(bindings or {}))
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
     entries = []
     for number, body in enumerate(bodies):
         name = collector.function(body)
         if loop:
-            arguments = ", ".join(list(inspect.signature(body).parameters)[1:])
-            run = f"run_{number}"
+            count = len(inspect.signature(body).parameters) - 1
+            arguments = ", ".join(f"argument_{k}" for k in range(count))
+            run = collector.unused(f"run_{number}")
             text = _LOOPS[target].format(run=run, body=name, arguments=arguments)
-            collector.definitions.append(f"{decorator}\n{text}")
+            collector.definitions[run] = f"{decorator}\n{text}"
             name = run
             if target == "cuda":
                 collector.words.add("cuda")
         else:
-            text = collector.definitions[-1]
-            collector.definitions[-1] = text.replace("@device_function", decorator, 1)
+            text = collector.definitions[name]
+            collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
     words = ["device_function", "kernel", *sorted(collector.words)]
     title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
@@ -117,14 +123,13 @@ def bundle(
             [
                 "import math",
                 "import numpy",
-                *(f"import {m} as {a}" for a, m in sorted(collector.modules.items()) if a != m),
                 f"from ergode.core.{target} import {', '.join(words)}",
                 f"real = numpy.{precision}",
                 f"bits = numpy.uint{precision[-2:]}",
             ]
         ),
         "\n".join(collector.constants),
-        *collector.definitions,
+        *collector.definitions.values(),
     ]
     return Source("\n\n".join(part for part in parts if part) + "\n", tuple(entries), target)
 
@@ -137,9 +142,9 @@ def formula_text(function: Callable[..., Any]) -> str:
     ModelError
         As `bundle`.
     """
-    collector = Collector("float64", {})
+    collector = _Collector("float64", {})
     collector.function(Formula(function))
-    return "\n\n".join([*collector.constants, *collector.definitions])
+    return "\n\n".join([*collector.constants, *collector.definitions.values()])
 
 
 _LOOPS: dict[Target, str] = {
@@ -154,25 +159,24 @@ def {run}(start, stop, {arguments}):
 }
 
 
-class Collector:
+class _Collector:
     """Follows names from function to function and gives each value one name in the module."""
 
     def __init__(self, precision: Precision, bindings: dict[str, Any]) -> None:
         self.precision = precision
         self.bindings = bindings
-        self.definitions: list[str] = []
+        self.definitions: dict[str, str] = {}
         self.constants: list[str] = []
-        self.modules: dict[str, str] = {}
         self.words: set[str] = set()
-        self._taken = {"real", "bits", "kernel", "device_function", "cuda", *dir(builtins)}
+        self._taken = {*_RESERVED, *dir(builtins)}
         self._names: dict[Any, str] = {}
         self._open: list[FunctionType] = []
 
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` (and first all it needs) and return its name in the module."""
-        rename = Rewrite
+        rename = _Rename
         if isinstance(function, Formula):
-            rename, function = RewriteFormula, function.function
+            rename, function = _RenameFormula, function.function
         if isinstance(function, ByPrecision):
             function = getattr(function, self.precision)
         if not isinstance(function, FunctionType):
@@ -182,10 +186,18 @@ class Collector:
         if function in self._open:
             raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
         self._open.append(function)
-        tree = rename(self, function).visit(syntax(function))
+        tree = rename(self, function).rewritten(syntax(function))
+        # Defaults were evaluated where the function was defined: their values are what counts.
+        tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
+        by_name = function.__kwdefaults__ or {}
+        tree.args.kw_defaults = [
+            self._default(function, by_name[argument.arg]) if argument.arg in by_name else None
+            for argument in tree.args.kwonlyargs
+        ]
         self._open.pop()
         tree.name = self._name(function, wanted or function.__name__)
-        self.definitions.append("@device_function\n" + ast.unparse(ast.fix_missing_locations(tree)))
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        self.definitions[tree.name] = "@device_function\n" + text
         return tree.name
 
     def value(self, name: str, value: Any, user: FunctionType) -> str:
@@ -194,17 +206,13 @@ class Collector:
             if value.name not in ("real", "bits"):
                 self.words.add(value.name)
             return value.name
-        if isinstance(value, ModuleType) and value.__name__ in PLAIN_MODULES:
-            self.modules[name] = value.__name__
-            return name
+        plain = _plain_name(value)
+        if plain is not None:
+            return plain
         if isinstance(value, ByPrecision | Formula | FunctionType):
             return self.function(value, name)
-        if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
-            # A named tuple's fields are part of what is compiled, so they are part of the text.
-            line = f"from {value.__module__} import {value.__name__}  # {', '.join(value._fields)}"
-            if line not in self.constants:
-                self.constants.append(line)
-            return value.__name__
+        if _is_named_tuple(value):
+            return self._named_tuple(value)
         text = self._literal(value)
         if text is None:
             raise ModelError(
@@ -216,29 +224,257 @@ class Collector:
             self.constants.append(f"{self._name((name, text), name)} = {text}")
         return self._names[name, text]
 
-    def _name(self, key: Any, wanted: str) -> str:
+    def alias(self, name: str) -> str:
+        """Another name for `name`, for a function that has a local variable called so."""
+        key = ("alias", name)
+        if key not in self._names:
+            alias = self._name(key, name.replace(".", "_"))
+            self.definitions[alias] = f"{alias} = {name}"
+        return self._names[key]
+
+    def unused(self, wanted: str) -> str:
+        """A name that nothing in the module has yet, and now is taken."""
         name, count = wanted, 1
         while name in self._taken:
             count += 1
             name = f"{wanted}__{count}"
         self._taken.add(name)
-        self._names[key] = name
         return name
+
+    def _name(self, key: Any, wanted: str) -> str:
+        self._names[key] = self.unused(wanted)
+        return self._names[key]
+
+    def _named_tuple(self, kind: Any) -> str:
+        """Import a named tuple's class."""
+        if kind not in self._names:
+            home = vars(sys.modules.get(kind.__module__, builtins))
+            if home.get(kind.__name__) != kind:
+                raise ModelError(
+                    f"named tuple '{kind.__qualname__}' must be defined at the top of a module"
+                )
+            name = self._name(kind, kind.__name__)
+            # Its fields are part of what is compiled, so they are part of the text.
+            fields = ", ".join(kind._fields)
+            self.constants.append(
+                f"from {kind.__module__} import {kind.__name__} as {name}  # {fields}"
+            )
+        return self._names[kind]
+
+    def _default(self, function: FunctionType, value: Any) -> ast.expr:
+        text = self._literal(value)
+        if text is None:
+            raise ModelError(
+                f"function '{function.__name__}' has a default argument that is "
+                f"{_describe(value)}; a compiled function can have numbers"
+            )
+        return ast.parse(text, mode="eval").body
 
     def _literal(self, value: Any) -> str | None:
         if isinstance(value, type) and issubclass(value, np.generic):
             return f"numpy.{value.__name__}"
-        if isinstance(value, np.generic):
-            return f"numpy.{type(value).__name__}({value.item()!r})"
-        if isinstance(value, bool | int | str):
+        if isinstance(value, np.number | np.bool_):
+            item = value.item()
+            if not isinstance(item, bool | int | float | complex):
+                return None  # wider than Python's own types
+            inner = repr(item) if np.isfinite(item) else f'"{item}"'
+            return f"numpy.{type(value).__name__}({inner})"
+        if isinstance(value, bool):
             return repr(value)
+        if isinstance(value, int):
+            return int.__repr__(value)  # an enumeration's own form is not source
+        if isinstance(value, str) and not isinstance(value, np.generic):
+            return str.__repr__(value)
         if isinstance(value, float):
-            inner = repr(value) if np.isfinite(value) else f'float("{value}")'
+            inner = float.__repr__(value) if math.isfinite(value) else f'float("{float(value)}")'
             return f"real({inner})"
         if isinstance(value, tuple):
             items = [self._literal(item) for item in value]
-            return None if None in items else f"({''.join(f'{item}, ' for item in items)})"
+            if None in items:
+                return None
+            kind = self._named_tuple(type(value)) if _is_named_tuple(type(value)) else ""
+            return f"{kind}({''.join(f'{item}, ' for item in items)})"
         return None
+
+
+class _Rename(ast.NodeTransformer):
+    """Points a function's free names at the module's, and types its float literals."""
+
+    def __init__(self, collector: _Collector, function: FunctionType) -> None:
+        self.collector = collector
+        self.function = function
+        self.local = set(_local_names(function.__code__))
+        self.exact = False  # inside a literal whose type the user chose
+
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """The function as it is compiled."""
+        done = self.visit(unrolled.write_out(tree, self._lookup))
+        assert isinstance(done, ast.FunctionDef)
+        return done
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        found, value = self._lookup(node.id)
+        if not found:
+            return node
+        if self.exact and type(value) is float and math.isfinite(value):
+            return ast.copy_location(ast.Constant(value), node)
+        return self._known(node.id, value, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found, module = self._lookup_path(node.value)
+        if found and isinstance(module, ModuleType):
+            if not hasattr(module, node.attr):
+                raise ModelError(f"module '{module.__name__}' has no '{node.attr}'")
+            member = getattr(module, node.attr)
+            if module.__name__.partition(".")[0] not in ("math", "numpy"):
+                member = self.collector.bindings.get(node.attr, member)
+                return self._known(node.attr, member, node)
+            if isinstance(member, float):
+                return self._typed(self.generic_visit(node))
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        found, called = self._lookup_path(node.func)
+        if found and (called is np.float32 or called is np.float64):
+            inside = [part for argument in node.args for part in ast.walk(argument)]
+            self.exact = not any(
+                isinstance(part, ast.Call) or (isinstance(part, ast.Name) and part.id in self.local)
+                for part in inside
+            )
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.exact = False
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return self._typed(node) if isinstance(node.value, float) else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        plain = ast.Assign([node.target], node.value)
+        return self.generic_visit(ast.copy_location(plain, node))
+
+    def _typed(self, node: Any) -> ast.AST:
+        """A float literal as the working precision."""
+        if self.exact or self.collector.precision == "float64":
+            return node
+        real = ast.Name(self._clear_of_locals("real"), ast.Load())
+        return ast.copy_location(ast.Call(real, [node], []), node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        known = self._clear_of_locals(self.collector.value(name, value, self.function))
+        return ast.copy_location(ast.Name(known, ast.Load()), node)
+
+    def _clear_of_locals(self, name: str) -> str:
+        while name.partition(".")[0] in self.local:
+            name = self.collector.alias(name)
+        return name
+
+    def _lookup_path(self, node: ast.expr) -> tuple[bool, Any]:
+        """What a dotted path of names stands for, as far as it goes through modules."""
+        if isinstance(node, ast.Name):
+            return self._lookup(node.id)
+        if isinstance(node, ast.Attribute):
+            found, value = self._lookup_path(node.value)
+            if found and isinstance(value, ModuleType) and hasattr(value, node.attr):
+                return True, getattr(value, node.attr)
+        return False, None
+
+    def _lookup(self, name: str) -> tuple[bool, Any]:
+        function = self.function
+        if name in self.local:
+            return False, None
+        if name == unrolled.FUSED:
+            return True, fma
+        if name in self.collector.bindings:
+            return True, self.collector.bindings[name]
+        if name in function.__code__.co_freevars and function.__closure__:
+            cell = function.__closure__[function.__code__.co_freevars.index(name)]
+            try:
+                return True, cell.cell_contents
+            except ValueError:  # not assigned yet
+                pass
+        elif name in function.__globals__:
+            return True, function.__globals__[name]
+        elif hasattr(builtins, name):
+            return False, None
+        raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
+
+
+class _RenameFormula(_Rename):
+    """The same for a user's formula."""
+
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        return super().rewritten(formulas.make_real(tree, self._lookup))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found, value = self._lookup_path(node)
+        known = formulas.meaning(value) if found else None
+        if isinstance(known, ByPrecision | Formula):
+            return self._known(node.attr, known, node)
+        return super().visit_Attribute(node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        return super()._known(name, formulas.meaning(value), node)
+
+
+def _local_names(code: CodeType) -> Iterator[str]:
+    """Names of local variables, those of comprehensions too."""
+    yield from code.co_varnames
+    yield from code.co_cellvars
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _local_names(constant)
+
+
+def _plain_name(value: Any) -> str | None:
+    """Dotted name of `math`, `numpy` or what belongs to them."""
+    for module in _PLAIN_MODULES:
+        if value is module:
+            return module.__name__
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str) and getattr(module, name, None) is value:
+            return f"{module.__name__}.{name}"
+    return None
+
+
+def _is_named_tuple(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
+    """Syntax tree of a function without decorators, annotations, defaults and docstring."""
+    if hasattr(function, "__wrapped__"):
+        raise ModelError(
+            f"function '{function.__name__}' is wrapped by a decorator, which would be lost; pass "
+            "the function without it"
+        )
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        raise ModelError(
+            f"the source of function '{function.__name__}' is not available; define it with "
+            "`def` in a file or a notebook cell"
+        ) from None
+    try:
+        tree = ast.parse(text).body[0]
+    except SyntaxError:
+        tree = ast.Pass()
+    if not isinstance(tree, ast.FunctionDef):
+        raise ModelError(
+            f"function '{function.__name__}' must be defined with `def`, alone; a lambda cannot "
+            "be compiled"
+        )
+    tree.decorator_list = []
+    tree.returns = None
+    tree.args.defaults = []
+    tree.args.kw_defaults = [None for _ in tree.args.kwonlyargs]
+    for argument in [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]:
+        argument.annotation = None
+    if ast.get_docstring(tree) is not None:
+        tree.body = tree.body[1:] or [ast.Pass()]
+    return tree
 
 
 def _describe(value: Any) -> str:

@@ -10,7 +10,7 @@ class Status(IntEnum):
 
     sentence: str
 
-    def __new__(cls, code: int, sentence: str) -> Status:
+    def __new__(cls, code: int, sentence: str = "") -> Status:
         member = int.__new__(cls, code)
         member._value_ = code
         member.sentence = sentence

@@ -11,6 +11,6 @@ from ergode.epidemics.simulate import simulate
 from ergode.epidemics.summary import incidence, summary
 
 __all__ = [
-    "case_table", "generation_interval", "incidence", "reproduction_number", "serial_interval", "simulate",
-    "summary", "transmission_tree",
+    "case_table", "generation_interval", "incidence", "reproduction_number", "serial_interval",
+    "simulate", "summary", "transmission_tree",
 ]  # fmt: skip

@@ -19,9 +19,10 @@ from ergode.epidemics.seeding import Initial
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 
-# Words a CUDA kernel indexes with 32 bits, and how many make a launch worth its barriers.
-_INDEXABLE_WORDS = 2**31
+_INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits
+# Words a warp scans at a time, a power of two: short tiles share out uneven work.
 _TILE_LEAST, _TILE_MOST = 128, 256
+_CHUNK_BYTES = 2**28
 # Half of what the kernels would take: twice the threads to hide the latency of scattered reads.
 _REGISTERS = 64
 
@@ -66,15 +67,15 @@ class Ensemble:
         self.times = np.asarray(times - times[0]).astype(precision)
         self.horizon = real(self.times[-1])
         self._per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
-        self.width = real(width if width is not None else _width(model, contacts, device))
         self.seed = np.uint64(seed)
         self.stages = progression.stages_of(model, precision)
         self.seeding = seeding.seeding_of(model, initial, contacts.node_count)
         arc_weights = _arc_weights(model, contacts)
-        weighted = arc_weights is not None
-        self.weights = (arc_weights if weighted else np.zeros(1)).astype(precision, copy=False)
+        weights = np.zeros(1) if arc_weights is None else arc_weights
+        self.weights = weights.astype(precision, copy=False)
+        self.width = real(width if width is not None else _width(model, arc_weights, device))
         self.offsets, self.targets = contacts.offsets, contacts.targets
-        self.bindings = {**progression.bindings_of(model), "WEIGHTED": weighted}
+        self.bindings = {**progression.bindings_of(model), "WEIGHTED": arc_weights is not None}
         if device.is_cuda:
             self._spread, self._tally = kernels.cuda_kernels(
                 first_passage.spread_cuda,
@@ -85,7 +86,9 @@ class Ensemble:
             )
         else:
             self._spread, self._tally = kernels.cpu_kernels(
-                first_passage.spread_cpu, tally.tally_cpu, precision=precision,
+                first_passage.spread_cpu,
+                tally.tally_cpu,
+                precision=precision,
                 bindings=self.bindings,
             )
         self._network = tuple(map(device.put, (self.offsets, self.targets, self.weights)))
@@ -119,10 +122,8 @@ class Ensemble:
                 raise PlanError(f"{self.node_count:,} nodes exceed the 2^31 a CUDA grid indexes")
             wanted = _INDEXABLE_WORDS // self.node_count
         else:
-            # A few replicates a thread even out their unequal work; 1 GiB is plenty for that.
-            wanted = max(self.device.core_count, min(8 * self.device.core_count, 2**30 // (
-                self.bytes_per_replicate
-            )))
+            # Chunks that take seconds: long enough to share out, short enough to interrupt.
+            wanted = max(self.device.core_count, _CHUNK_BYTES // self.bytes_per_replicate)
         return max(1, min(replicates, wanted, fits))
 
     def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
@@ -143,7 +144,7 @@ class Ensemble:
         if self.device.is_cuda:
             return words, self._spread_cuda(arguments, words)
         work = self._buffer("work", (count, 2), np.int64)
-        self.device.run(self._spread, count, *arguments, words, work, grain=1)
+        self.device.run(self._spread, count, *arguments, words, work)
         return words, work.sum(axis=0)
 
     def _spread_cuda(self, arguments: tuple[Any, ...], words: Any) -> np.ndarray:
@@ -162,12 +163,16 @@ class Ensemble:
                 kernel, threads, (*arguments, _TILE_LEAST, *scratch)
             )
         warps = self._buffers["blocks"] * threads // 32
-        tile = -(-words.size // (warps * _TILE_LEAST)) * _TILE_LEAST
-        tile = min(tile, _TILE_MOST)
+        tile = _TILE_LEAST if words.size <= warps * _TILE_LEAST else _TILE_MOST
         blocks = min(self._buffers["blocks"], -(-words.size * 32 // (tile * threads)))
         cuda.launch(kernel, blocks, threads, (*arguments, tile, *scratch))
-        self._buffers["resident_blocks"] = blocks
         return work
+
+    def resources(self) -> dict[str, int]:
+        """Registers, local and shared bytes of the CUDA search; call after `spread`."""
+        from ergode.core import cuda
+
+        return cuda.resources(self._spread.compiled("cuda"))
 
     def count(self, words: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment at each time: int32 [count, time_count, compartment_count]."""
@@ -179,7 +184,7 @@ class Ensemble:
         )  # fmt: skip
         if not self.device.is_cuda:
             counts = np.empty(shape, np.int32)
-            self.device.run(self._tally, count, *arguments, counts, grain=1)
+            self.device.run(self._tally, count, *arguments, counts)
             return counts
         from ergode.core import cuda
 
@@ -226,13 +231,27 @@ def _arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarra
     return weights
 
 
-def _width(model: CompartmentModel, contacts: ContactNetwork, device: Device) -> float:
-    """A span of time within which few nodes infect one another, and many are reached."""
-    means = [
-        p.holding_time.mean
-        for p in model.progressions
-        if np.isfinite(p.holding_time.mean) and p.holding_time.mean > 0
-    ]
-    rate = max(max(i.transmission_rate.values()) for i in model.infections)
-    scale = sum(means) / max(1, len(means)) if means else 1.0 / max(rate, 1e-30)
-    return float(scale) * (1.3 if device.is_cuda else 0.3)
+def _width(model: CompartmentModel, weights: np.ndarray | None, device: Device) -> float:
+    """Span of time to expand in one pass.
+
+    Long enough that a pass has work for all, too short for many nodes to infect one another within
+    it.  Neither bound is sharp, and only speed depends on it; the factors were measured on random
+    networks of mean degree 8.
+    """
+    infection = model.infections[0]
+    after = {p.compartment: p for p in model.progressions}
+    rate, here, latent = 0.0, infection.infected, 0.0
+    while True:
+        rate = infection.transmission_rate.get(here, 0.0)
+        if rate > 0.0 or here not in after:
+            break
+        latent += after[here].holding_time.mean
+        here = max(after[here].to, key=lambda name: after[here].to[name])
+    infectious = after[here].holding_time.mean if here in after else np.inf
+    if weights is not None and weights.size:
+        rate *= float(weights.mean())
+    transmission = min(infectious, 1.0 / rate if rate > 0.0 else np.inf)
+    width = 0.8 * latent + 0.4 * transmission
+    if not (np.isfinite(width) and width > 0.0):
+        width = 1.0  # nothing would ever be transmitted, or all at once
+    return float(width) * (1.5 if device.is_cuda else 1.0)

@@ -261,9 +261,7 @@ def _expand(
             advance(lanes, size, stages, compartment, seed, replicate)
 
 
-def _try(
-    trials, tried, lanes, before, rate, nearest, reached, weights, seed, replicate, horizon
-):
+def _try(trials, tried, lanes, before, rate, nearest, reached, weights, seed, replicate, horizon):
     """Draw whether and when each trial's arc transmits, and lower the times of the targets."""
     for trial in range(tried):  # a loop for each kind of work: they vectorise one by one
         trials.threshold[trial] = threshold(seed, replicate, trials.arc[trial], weights)
@@ -295,13 +293,16 @@ _EVERY_LANE = np.uint32(0xFFFFFFFF)
 SEGMENT = 64
 
 
-def _owner(ends, mine, k):
-    """The lane of this warp to whose share arc `k` of the warp belongs, as a shared index."""
-    owner = mine
-    for step in (np.uint32(16), np.uint32(8), np.uint32(4), np.uint32(2), np.uint32(1)):
-        if ends[np.uint32(owner + step - np.uint32(1))] <= k:
-            owner = np.uint32(owner + step)
-    return owner
+class Shares(NamedTuple):
+    """What the lanes of a warp tell each other of the nodes they expand: shared memory [thread]."""
+
+    end: Any  # running sum over lanes of the arcs in their shares
+    arc: Any  # first arc of a lane's share, less the arcs of lanes before it
+    row: Any  # replicate, from the first of the chunk
+    since: Any  # when the node's stage begins
+    before: Any  # pressure exerted before
+    rate: Any
+    duration: Any
 
 
 def spread_cuda(
@@ -315,41 +316,40 @@ def spread_cuda(
     `segment_count` [3], each for this pass, the next and the one after.
 
     A warp scans tiles of words into a queue of its own and expands 32 nodes at a time: a lane
-    draws the stages of one node, then all lanes share the arcs of the 32 by searching the running
-    sum of their degrees.  Segments of hubs are expanded likewise, once the scan is over.
+    draws the stages of one node, then all lanes share the arcs of the 32.  Segments of hubs are
+    expanded likewise, by the whole grid, once the scan is over.
     """
     grid = cuda.cg.this_grid()
     me = np.uint32(cuda.threadIdx.x)
     lane = np.int32(cuda.threadIdx.x & 31)
     mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
     queue = cuda.shared.array(_QUEUE, np.uint32)
-    ends = cuda.shared.array(THREADS, np.int32)
-    arcs = cuda.shared.array(THREADS, np.int64)
-    rows = cuda.shared.array(THREADS, np.uint32)
-    sinces = cuda.shared.array(THREADS, real)
-    befores = cuda.shared.array(THREADS, real)
-    rates = cuda.shared.array(THREADS, real)
-    durations = cuda.shared.array(THREADS, real)
+    shares = Shares(
+        cuda.shared.array(THREADS, np.int32), cuda.shared.array(THREADS, np.int64),
+        cuda.shared.array(THREADS, np.uint32), cuda.shared.array(THREADS, real),
+        cuda.shared.array(THREADS, real), cuda.shared.array(THREADS, real),
+        cuda.shared.array(THREADS, real),
+    )  # fmt: skip
     block_earliest = cuda.shared.array(1, bits)
     block_expansions = cuda.shared.array(1, np.int32)
 
     node_count = np.uint32(offsets.size - 1)
-    total = np.int64(words.size)
     never = _word(_NEVER)
     first = cuda.grid(1)
     stride = cuda.gridsize(1)
-    for v in range(first, total, stride):
+    for v in range(first, words.size, stride):
         words[np.uint32(v)] = never
     if first < 3:
         earliest[first] = never
         segment_count[first] = 0
     if first < 2:
         work[first] = 0
-    if cuda.threadIdx.x == 0:
+    if me == 0:
         block_expansions[0] = 0
     grid.sync()
     seed_count = np.int64(seeding.named_count + seeding.drawn_count)
-    for s in range(first, seed_count * (total // np.int64(node_count)), stride):
+    replicate_count = np.int64(words.size // np.int64(node_count))
+    for s in range(first, seed_count * replicate_count, stride):
         row = s // seed_count
         node = seed_node(
             seeding, s - row * seed_count, np.int64(node_count), seed, first_replicate + row
@@ -359,10 +359,7 @@ def spread_cuda(
 
     expansions = np.int32(0)
     passes = np.int32(0)
-    slot = np.int32(0)
     start = bits(0)
-    warp_count = stride >> 5
-    tile_count = (total + tile - 1) // tile
     while start < never:
         limit = _word(time_of(start) + width)
         passes += np.int32(1)
@@ -373,145 +370,64 @@ def spread_cuda(
         scanning = True
         while True:
             left = never
-            if cuda.threadIdx.x == 0:
+            if me == 0:
                 block_earliest[0] = never
             cuda.syncthreads()
-            number = first >> 5
-            base = number * tile
-            end = min(base + tile, total) if number < tile_count else base
-            queued = 0
+            position = (first >> 5) * tile if scanning else first >> 5
+            queued = np.int32(0)
             while True:
-                # Fetch a node, or a segment of one, for every lane.
+                # A node, or a segment of a hub, for every lane.
                 alive = False
                 v = np.uint32(0)
-                part = np.uint32(0)
+                part = np.int64(0)
                 if scanning:
-                    while queued < 32 and number < tile_count:
-                        at = base + lane
-                        hit = False
-                        if at < end:
-                            word = words[np.uint32(at)]
-                            if (word & bits(1)) == bits(0):
-                                if word < limit:
-                                    hit = True
-                                else:
-                                    left = min(left, word)
-                        mask = cuda.ballot_sync(_EVERY_LANE, hit)
-                        if hit:
-                            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
-                            queue[np.uint32(2 * mine + np.uint32(queued + ahead))] = np.uint32(at)
-                        queued += cuda.popc(mask)
-                        base += 32
-                        if base >= end:
-                            number += warp_count
-                            base = number * tile
-                            end = min(base + tile, total)
+                    position, queued, left = _scan(
+                        words, limit, tile, stride >> 5, queue, mine, lane, position, queued, left
+                    )
                     if queued == 0:
                         break
-                    cuda.syncwarp()
-                    taken = min(queued, 32)
+                    taken = min(queued, np.int32(32))
                     queued -= taken
-                    if lane < taken:
-                        alive = True
+                    alive = lane < taken
+                    if alive:
                         v = queue[np.uint32(2 * mine + np.uint32(queued + lane))]
                     cuda.syncwarp()
                 else:
-                    if number >= segment_count[slot]:
+                    if position >= segment_count[slot]:
                         break
-                    at = number + lane * warp_count
-                    if at < segment_count[slot]:
-                        alive = True
+                    at = position + lane * (stride >> 5)
+                    alive = at < segment_count[slot]
+                    if alive:
                         v = segments[at, 0]
-                        part = segments[at, 1]
-                    number += stride
-
-                node = np.uint32(0)
-                row = np.uint32(0)
+                        part = np.int64(segments[at, 1])
+                    position += stride
                 since = real(0.0)
-                before = real(0.0)
-                compartment = np.int32(0)
                 arc = np.int64(0)
                 degree = np.int32(0)
                 if alive:
-                    row = np.uint32(v // node_count)
-                    node = np.uint32(v - row * node_count)
-                    arc = np.int64(offsets[node])
+                    node = np.uint32(v % node_count)
+                    arc = np.int64(offsets[node]) + part * SEGMENT
                     degree = np.int32(offsets[node + np.uint32(1)] - arc)
                     if scanning:
-                        word = cuda.atomic.or_(words, v, bits(1))
+                        since = time_of(cuda.atomic.or_(words, v, bits(1)))
                         expansions += np.int32(1)
                         if degree > SEGMENT:
-                            parts = np.int32((degree + SEGMENT - 1) // SEGMENT)
-                            at = cuda.atomic.add(segment_count, slot, parts)
-                            for k in range(parts):
-                                segments[at + k, 0] = v
-                                segments[at + k, 1] = k
+                            _cut(v, degree, segments, segment_count, slot)
                             degree = np.int32(0)
                     else:
-                        word = words[v]
-                        arc += np.int64(part) * SEGMENT
-                        degree = np.int32(min(degree - np.int64(part) * SEGMENT, SEGMENT))
-                    since = time_of(word)
-                    alive = degree > 0 and since <= horizon
-                if alive:
-                    compartment = starting_compartment(
-                        seeding, since, np.int64(node), np.int64(node_count), seed,
-                        first_replicate + row,
-                    )  # fmt: skip
-                while cuda.any_sync(_EVERY_LANE, alive):
-                    share = np.int32(0)
-                    while alive and share == 0:
-                        rate = stages.transmission_rate[compartment]
-                        duration = holding_time(
-                            stages, compartment, seed, first_replicate + row, node
-                        )
-                        if rate > 0.0:
-                            share = degree
-                            sinces[me] = since
-                            befores[me] = before
-                            rates[me] = rate
-                            durations[me] = duration
-                            before = fma(rate, duration, before)
-                        since = since + duration
-                        if stages.kind[compartment] < 0 or since > horizon:
-                            alive = False
-                        else:
-                            compartment = next_compartment(
-                                stages, compartment, seed, first_replicate + row, node
-                            )
-                    sum_to_me = share
-                    for shift in (1, 2, 4, 8, 16):
-                        below = cuda.shfl_up_sync(_EVERY_LANE, sum_to_me, shift)
-                        if lane >= shift:
-                            sum_to_me += below
-                    ends[me] = sum_to_me
-                    arcs[me] = arc - (sum_to_me - share)
-                    rows[me] = row
-                    arc_count = cuda.shfl_sync(_EVERY_LANE, sum_to_me, 31)
-                    cuda.syncwarp()
-                    for k in range(lane, arc_count, 32):
-                        owner = _owner(ends, mine, k)
-                        e = np.uint64(arcs[owner] + k)
-                        at = np.uint32(rows[owner] * node_count + np.uint32(targets[e]))
-                        word = words[at]
-                        known = bits(word & ~bits(1))
-                        if _word(sinces[owner]) < known:
-                            x = threshold(seed, first_replicate + rows[owner], e, weights)
-                            time = arrival(
-                                x, sinces[owner], befores[owner], rates[owner], durations[owner]
-                            )
-                            word = _word(time)
-                            if word < known and time <= horizon:
-                                cuda.atomic.min(words, at, word)
-                                left = min(left, word)
-                    cuda.syncwarp()
+                        since = time_of(words[v])
+                        degree = np.int32(min(degree, SEGMENT))
+                left = _expand_warp(
+                    v, since, arc, degree, left, lane, me, mine, shares, node_count,
+                    targets, weights, stages, seeding, seed, first_replicate, horizon, words,
+                )  # fmt: skip
             soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
             for shift in (16, 8, 4, 2, 1):
                 soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
             if lane == 0:
                 cuda.atomic.min(block_earliest, 0, _word(soonest))
             cuda.syncthreads()
-            if cuda.threadIdx.x == 0 and block_earliest[0] < never:
+            if me == 0 and block_earliest[0] < never:
                 cuda.atomic.min(earliest, slot, block_earliest[0])
             grid.sync()
             if not scanning or segment_count[slot] == 0:
@@ -520,7 +436,110 @@ def spread_cuda(
         start = earliest[slot]
     cuda.atomic.add(block_expansions, 0, expansions)
     cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
+    if me == 0:
         cuda.atomic.add(work, 0, np.int64(block_expansions[0]))
     if first == 0:
         work[1] = passes
+
+
+def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, left):
+    """Queue pending nodes earlier than `limit` until there are 32, or no more of this warp's tiles.
+
+    Returns where to go on, how many are queued, and the earliest pending word not queued.
+    """
+    while queued < 32 and position < words.size:
+        at = position + lane
+        hit = False
+        if at < words.size:
+            word = words[np.uint32(at)]
+            if (word & bits(1)) == bits(0):
+                hit = word < limit
+                if not hit:
+                    left = min(left, word)
+        mask = cuda.ballot_sync(_EVERY_LANE, hit)
+        if hit:
+            ahead = cuda.popc(np.uint32(mask & ((1 << lane) - 1)))
+            queue[np.uint32(2 * mine + np.uint32(queued + ahead))] = np.uint32(at)
+        queued += np.int32(cuda.popc(mask))
+        position += 32
+        if position & (tile - 1) == 0:
+            position += (warp_count - 1) * tile
+    cuda.syncwarp()
+    return position, queued, left
+
+
+def _cut(v, degree, segments, segment_count, slot):
+    """Leave a hub to the whole grid, in segments."""
+    parts = np.int32((degree + SEGMENT - 1) // SEGMENT)
+    at = cuda.atomic.add(segment_count, slot, parts)
+    for part in range(parts):
+        segments[at + part, 0] = v
+        segments[at + part, 1] = part
+
+
+def _expand_warp(
+    v, since, arc, degree, left, lane, me, mine, shares, node_count,
+    targets, weights, stages, seeding, seed, first_replicate, horizon, words,
+):  # fmt: skip
+    """Lower the times of those whom a warp's 32 nodes would infect, along `degree` arcs of each.
+
+    Returns the earliest word written, or `left` if that is earlier.
+    """
+    row = np.uint32(v // node_count)
+    node = np.uint32(v - row * node_count)
+    replicate = first_replicate + row
+    alive = degree > 0 and since <= horizon
+    before = real(0.0)
+    compartment = np.int32(0)
+    if alive:
+        compartment = starting_compartment(
+            seeding, since, np.int64(node), np.int64(node_count), seed, replicate
+        )
+    while cuda.any_sync(_EVERY_LANE, alive):
+        # Every lane goes on to the next stage in which its node infects ...
+        share = np.int32(0)
+        while alive and share == 0:
+            rate = stages.transmission_rate[compartment]
+            duration = holding_time(stages, compartment, seed, replicate, node)
+            if rate > 0.0:
+                share = degree
+                shares.since[me] = since
+                shares.before[me] = before
+                shares.rate[me] = rate
+                shares.duration[me] = duration
+                before = fma(rate, duration, before)
+            since = since + duration
+            if stages.kind[compartment] < 0 or since > horizon:
+                alive = False
+            else:
+                compartment = next_compartment(stages, compartment, seed, replicate, node)
+        # ... and all lanes share the arcs of all, found by searching the running sum.
+        end = share
+        for shift in (1, 2, 4, 8, 16):
+            below = cuda.shfl_up_sync(_EVERY_LANE, end, shift)
+            if lane >= shift:
+                end += below
+        shares.end[me] = end
+        shares.arc[me] = arc - (end - share)
+        shares.row[me] = row
+        cuda.syncwarp()
+        for k in range(lane, shares.end[np.uint32(mine + np.uint32(31))], 32):
+            owner = mine
+            for step in (np.uint32(16), np.uint32(8), np.uint32(4), np.uint32(2), np.uint32(1)):
+                if shares.end[np.uint32(owner + step - np.uint32(1))] <= k:
+                    owner = np.uint32(owner + step)
+            e = np.uint64(shares.arc[owner] + k)
+            at = np.uint32(shares.row[owner] * node_count + np.uint32(targets[e]))
+            known = bits(words[at] & ~bits(1))
+            begun = shares.since[owner]
+            if _word(begun) < known:
+                x = threshold(seed, first_replicate + shares.row[owner], e, weights)
+                time = arrival(
+                    x, begun, shares.before[owner], shares.rate[owner], shares.duration[owner]
+                )
+                word = _word(time)
+                if word < known and time <= horizon:
+                    cuda.atomic.min(words, at, word)
+                    left = min(left, word)
+        cuda.syncwarp()
+    return left

@@ -100,7 +100,7 @@ def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) ->
         *map(host.put, (ensemble.offsets, ensemble.targets, ensemble.weights)),
         progression.put(ensemble.stages, host), seeding.put(ensemble.seeding, host),
         ensemble.seed, first, horizon, host.put(words), first_case,
-        *cases.values(), grain=1,
+        *cases.values(),
     )  # fmt: skip
     return cases
 

@@ -56,11 +56,13 @@ def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
             code = progression.holding_time.code()
             kind[compartment] = code.kind
             parameters[:, compartment] = code.a, code.b
-            if code.times is not None:
+            if code.times is not None and code.cdf is not None:
                 tables.append((code.times, code.cdf))
                 length = len(code.times)
-            branch_to += [model.index[name] for name in progression.to]
-            branch_cdf += list(np.cumsum(list(progression.to.values())))
+            # In the order of compartments: equal models make equal draws.
+            branches = sorted((model.index[name], p) for name, p in progression.branches.items())
+            branch_to += [target for target, _ in branches]
+            branch_cdf += list(np.cumsum([p for _, p in branches]))
         table_start.append(table_start[-1] + length)
         branch_start.append(len(branch_to))
     for infection in model.infections:
@@ -87,7 +89,7 @@ def _order(model: CompartmentModel) -> np.ndarray:
     """Compartments in the order a node meets them; as listed where it may meet one twice."""
     before: dict[str, set[str]] = {name: set() for name in model.compartments}
     for progression in model.progressions:
-        for name in progression.to:
+        for name in progression.branches:
             before[name].add(progression.compartment)
     try:
         order = list(TopologicalSorter(before).static_order())
@@ -178,9 +180,7 @@ def hold(lanes, count, stages, compartment, horizon, seed, replicate):
     for lane in range(count):
         lanes.group[size] = lane
         lanes.group_node[size] = lanes.node[lane]
-        size += np.int64(
-            lanes.compartment[lane] == compartment and lanes.since[lane] <= horizon
-        )
+        size += np.int64(lanes.compartment[lane] == compartment and lanes.since[lane] <= horizon)
     for k in range(size):
         lanes.group_duration[k] = holding_time(
             stages, compartment, seed, replicate, lanes.group_node[k]

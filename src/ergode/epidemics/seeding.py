@@ -53,7 +53,7 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
     ends: list[int] = []
     drawn: list[int] = []
     total = 0
-    for name, value in initial.items():
+    for name in initial:
         if name not in model.index:
             raise ModelError(
                 f"initial names the unknown compartment '{name}'; the model has "
@@ -63,6 +63,9 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
             raise ModelError(
                 f"initial['{name}'] is not needed: every node that is not named starts in '{name}'"
             )
+    # In the order of compartments: equal mappings draw equal nodes.
+    for name in sorted(initial, key=lambda name: model.index[name]):
+        value = initial[name]
         if np.ndim(value):
             ids = _node_ids(name, np.asarray(value), node_count)
             nodes.append(ids)
@@ -95,20 +98,21 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
 
 def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
     if ids.size and ids.dtype.kind not in "iu":
-        raise ModelError(
-            f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids"
-        )
+        raise ModelError(f"initial['{name}'] is an array of {ids.dtype}; expected integer node ids")
+    ids = ids.ravel()
     outside = np.flatnonzero((ids < 0) | (ids >= node_count))
     if outside.size:
         raise ModelError(
             f"initial['{name}'][{outside[0]}] is node {ids[outside[0]]}, but node ids are 0 to "
             f"{node_count - 1}"
         )
-    return ids.astype(np.int64).ravel()
+    return ids.astype(np.int64)
 
 
 def _count(name: str, value: Any, node_count: int) -> int:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, int | float | np.integer | np.floating
+    ):
         raise ModelError(f"initial['{name}'] is {value!r}; expected a number or node ids")
     if isinstance(value, int | np.integer):
         if not 0 <= value <= node_count:

@@ -319,9 +319,7 @@ def _collector(
         return _Statistics(Statistics(*shape), levels)
     if output == "line_list":
         return _LineList()
-    raise PlanError(
-        f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'"
-    )
+    raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")
 
 
 def _check_memory(needed: int, what: str, instead: str) -> None:

@@ -25,15 +25,13 @@ class Statistics:
         self._square_high = np.zeros(shape, np.int64)
         self._square_low = np.zeros(shape, np.int64)
         self._by_value = most + 1 < replicates
-        kept = (time_count * compartment_count, most + 1) if self._by_value else (
-            replicates, *shape
+        kept = (
+            (time_count * compartment_count, most + 1) if self._by_value else (replicates, *shape)
         )
-        self._kept = np.zeros(kept, np.int32)
+        self._kept = np.zeros(kept, np.uint32 if self._by_value else np.int32)
 
     @staticmethod
-    def bytes_needed(
-        replicates: int, time_count: int, compartment_count: int, most: int
-    ) -> int:
+    def bytes_needed(replicates: int, time_count: int, compartment_count: int, most: int) -> int:
         """Memory for such statistics [bytes]."""
         return 4 * time_count * compartment_count * min(replicates, most + 1)
 
@@ -47,16 +45,20 @@ class Statistics:
         if self._by_value:
             cells, values = self._kept.shape
             index = wide.reshape(-1, cells) + np.arange(cells) * values
-            self._kept += np.bincount(index.ravel(), minlength=cells * values).reshape(
-                cells, values
-            ).astype(np.int32)
+            self._kept += (
+                np.bincount(index.ravel(), minlength=cells * values)
+                .reshape(cells, values)
+                .astype(np.uint32)
+            )
         else:
             self._kept[self.count : self.count + len(counts)] = counts
         self.count += len(counts)
 
     def mean(self) -> np.ndarray:
-        """Mean [time, compartment]."""
-        return self._sum / max(self.count, 1)
+        """Mean [time, compartment]; NaN for no replicate."""
+        if self.count == 0:
+            return np.full(self._sum.shape, np.nan)
+        return self._sum / self.count
 
     def variance(self) -> np.ndarray:
         """Unbiased variance [time, compartment]; NaN for fewer than two replicates."""

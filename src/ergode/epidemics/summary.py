@@ -45,8 +45,10 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     count = counts["count"]
     infectious = count.sel(compartment=_names(counts, "infectious")).sum("compartment")
     at = infectious.argmax("time")
-    susceptible = count.isel(time=-1).sel(compartment=_names(counts, "susceptible")).sum(
-        "compartment"
+    susceptible = (
+        count.isel(time=-1, drop=True)
+        .sel(compartment=_names(counts, "susceptible"))
+        .sum("compartment")
     )
     result = xarray.Dataset(
         {
@@ -74,9 +76,13 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
     susceptible = counts["count"].sel(compartment=_names(counts, "susceptible"))
     time = counts["time"].values
     new = -np.diff(susceptible.sum("compartment").values, axis=1)
-    return susceptible.isel(compartment=0, time=slice(1, None), drop=True).copy(data=new).rename(
-        time="interval"
-    ).assign_coords(interval=0.5 * (time[1:] + time[:-1])).rename("incidence")
+    return (
+        susceptible.isel(compartment=0, time=slice(1, None), drop=True)
+        .copy(data=new)
+        .rename(time="interval")
+        .assign_coords(interval=0.5 * (time[1:] + time[:-1]))
+        .rename("incidence")
+    )
 
 
 def _names(counts: xarray.Dataset, role: str) -> list[str]:

@@ -81,9 +81,7 @@ def tally_cpu(
                     moves[at, lanes.compartment[lane]] += 1
         counts[row] = moves[: times.size]
         for compartment in range(counts.shape[2]):
-            _running_sums(
-                row * counts.shape[2] + compartment, counts, node_count, susceptible
-            )
+            _running_sums(row * counts.shape[2] + compartment, counts, node_count, susceptible)
 
 
 def tally_cuda(words, stages, seeding, seed, first_replicate, times, per_step, susceptible, moves):
@@ -107,9 +105,7 @@ def tally_cuda(words, stages, seeding, seed, first_replicate, times, per_step, s
         for node in range(cuda.grid(1), node_count, cuda.blockDim.x * cuda.gridDim.x):
             time = time_of(words[row, node])
             if time <= last:
-                compartment = starting_compartment(
-                    seeding, time, node, node_count, seed, replicate
-                )
+                compartment = starting_compartment(seeding, time, node, node_count, seed, replicate)
                 came_from = np.int32(susceptible)
                 going = True
                 while going:

@@ -40,17 +40,29 @@ class Infection:
     transmission_rate: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        if isinstance(self.transmission_rate, int | float):
+        if not isinstance(self.transmission_rate, Mapping):
             raise ModelError(
                 f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
-                "name who infects, such as {'I': 0.25}; found a bare number"
+                "name who infects, such as {'I': 0.25}; found "
+                + (
+                    "a bare number"
+                    if _is_number(self.transmission_rate)
+                    else repr(self.transmission_rate)
+                )
+            )
+        if self.susceptible == self.infected:
+            raise ModelError(f"the infection of '{self.susceptible}' leads to itself")
+        if self.transmission_rate.get(self.susceptible):
+            raise ModelError(
+                f"'{self.susceptible}' infects itself: it is both the susceptible and an "
+                "infectious compartment of one infection"
             )
         if not self.transmission_rate:
             raise ModelError(
                 f"infection {self.susceptible} -> {self.infected} names no infectious compartment"
             )
         for compartment, rate in self.transmission_rate.items():
-            if not (np.isreal(rate) and np.isfinite(rate) and rate >= 0):
+            if not (_is_number(rate) and np.isfinite(rate) and rate >= 0):
                 raise ModelError(
                     f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
                     f"{self.infected} is {rate!r}; expected a finite number, zero or more"
@@ -75,13 +87,18 @@ class Progression:
     """
 
     compartment: str
-    to: Mapping[str, float]
+    to: str | Mapping[str, float]
     holding_time: HoldingTime
 
     def __post_init__(self) -> None:
+        if not isinstance(self.to, str | Mapping):
+            raise ModelError(
+                f"the progression out of '{self.compartment}' leads to {self.to!r}; expected a "
+                "compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
+            )
         to = {self.to: 1.0} if isinstance(self.to, str) else dict(self.to)
         for target, probability in to.items():
-            if not (np.isfinite(probability) and 0 <= probability <= 1):
+            if not (_is_number(probability) and 0 <= probability <= 1):
                 raise ModelError(
                     f"branching probability {self.compartment} -> {target} is {probability!r}; "
                     "expected a number between 0 and 1"
@@ -97,7 +114,17 @@ class Progression:
                 f"holding time of '{self.compartment}' is {self.holding_time!r}; expected a "
                 "distribution such as ergode.Exponential(mean=5)"
             )
-        object.__setattr__(self, "to", {k: float(v) for k, v in to.items() if v > 0})
+        object.__setattr__(self, "to", {k: float(v) for k, v in to.items()})
+
+    @property
+    def branches(self) -> dict[str, float]:
+        """Where nodes do go: the entries of `to` that are not impossible."""
+        assert not isinstance(self.to, str)  # made a mapping above
+        return {name: probability for name, probability in self.to.items() if probability > 0}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
 
 
 @dataclass(frozen=True)
@@ -214,7 +241,7 @@ class CompartmentModel:
     @property
     def recurrent(self) -> bool:
         """Whether a node may be in the same compartment twice."""
-        after: dict[str, set[str]] = {p.compartment: set(p.to) for p in self.progressions}
+        after: dict[str, set[str]] = {p.compartment: set(p.branches) for p in self.progressions}
         for infection in self.infections:
             after.setdefault(infection.susceptible, set()).add(infection.infected)
         remaining = set(self.compartments)
@@ -239,7 +266,7 @@ class CompartmentModel:
             "progressions": [
                 {
                     "compartment": progression.compartment,
-                    "to": dict(progression.to),
+                    "to": progression.branches,
                     "holding_time": progression.holding_time.to_dict(),
                 }
                 for progression in self.progressions
@@ -327,7 +354,9 @@ class CompartmentModel:
         immune: HoldingTime,
     ) -> CompartmentModel:
         """SEIR whose immunity wanes."""
-        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S")
+        return _chain(
+            transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S"
+        )
 
     @classmethod
     def seird(
@@ -389,13 +418,10 @@ def _chain(
 ) -> CompartmentModel:
     """A model whose nodes pass through `stages` in order, and then perhaps return."""
     names = list(stages)
-    following = {**dict(zip(names, names[1:], strict=False)), names[-1]: back_to}
-    return CompartmentModel(
-        names,
-        [Infection("S", names[1], {"I": rate})],
-        [
-            Progression(name, str(following[name]), holding_time)
-            for name, holding_time in stages.items()
-            if name != "S" and following[name] is not None
-        ],
-    )
+    following = dict(zip(names, [*names[1:], back_to], strict=True))
+    progressions = []
+    for name, holding_time in stages.items():
+        to = following[name]
+        if holding_time is not None and to is not None:
+            progressions.append(Progression(name, to, holding_time))
+    return CompartmentModel(names, [Infection("S", names[1], {"I": rate})], progressions)

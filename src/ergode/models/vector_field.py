@@ -14,7 +14,7 @@ from typing import Any
 
 from ergode.core import source
 from ergode.core.errors import ModelError
-from ergode.core.rewrite import syntax
+from ergode.core.source import syntax
 
 _NOT_SCALAR = {
     ast.List: "a list",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def visit() -> Stop:
         transmission_rate=_RATE, latent=LogNormal(mean=5, median=4), infectious=infectious
     )
     days = np.arange(181)
-    common = {"initial": {"I": _SEEDS}, "times": days, "seed": 1, "device": "cpu"}
+    common: dict[str, Any] = {"initial": {"I": _SEEDS}, "times": days, "seed": 1, "device": "cpu"}
     # The lists come first: they compile (or load) what the counts then only use.
     cases = epidemics.simulate(model, contacts, replicates=_LISTED, output="line_list", **common)
     epidemics.simulate(model, contacts, replicates=1, **common)

@@ -1,4 +1,4 @@
-"""What the bundler writes: unrolled loops, typed literals, users' formulas."""
+"""What the bundler writes: loops written out, and users' formulas with real numbers."""
 
 import math
 
@@ -98,5 +98,6 @@ def test_single_precision_formula_has_no_double():
     from ergode.core import cuda
 
     kernel = kernels.for_each(apply, precision="float32", bindings={"rhs": Formula(formula)})
-    text = cuda.ptx(kernel.compiled("cuda"), "void(int64, int64, float32[::1], float32[::1])")
+    x, out = np.zeros(2, np.float32), np.zeros(1, np.float32)
+    text = cuda.ptx(kernel.compiled("cuda"), (0, 1, x, out))
     assert ".f64" not in text

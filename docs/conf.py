@@ -1,0 +1,35 @@
+"""Sphinx: ``sphinx-build docs docs/_build`` with ``pip install '.[docs]'``."""
+
+import ergode
+
+project = "ergode"
+author = "ergode contributors"
+copyright = "2026, ergode contributors"
+release = version = ergode.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "jupyter_execute"]
+
+html_theme = "furo"
+html_title = "ergode"
+html_static_path = ["_static"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# Pages run when they are built; an error in one is an error of the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_render_markdown_format = "myst"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_rtype = False

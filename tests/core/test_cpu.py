@@ -1,0 +1,104 @@
+"""Ranges on threads: what is run, what is reported, and what an error leaves behind."""
+
+import threading
+import time
+
+import pytest
+
+from ergode.core import cpu
+
+RANGES = [(k, k + 1) for k in range(40)]
+
+
+class Calls:
+    """Stands for a compiled kernel; remembers its ranges, and fails at some."""
+
+    def __init__(self, fails_at=(), seconds=0.0):
+        self.seen, self.fails_at, self.seconds = [], fails_at, seconds
+        self._lock = threading.Lock()
+
+    def __call__(self, start, stop, *arguments):
+        time.sleep(self.seconds)
+        if start in self.fails_at:
+            raise ValueError(f"range {start}")
+        with self._lock:
+            self.seen.append((start, stop))
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 3, 100])
+def test_every_range_is_run_once_and_reported(threads):
+    calls, reported = Calls(), []
+    cpu.run(calls, RANGES, (), threads, lambda *span: reported.append(span))
+    assert sorted(calls.seen) == RANGES
+    assert sorted(reported) == RANGES
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_nothing_to_do_is_done_at_once(threads):
+    calls, reported = Calls(), []
+    cpu.run(calls, iter(()), (), threads, lambda *span: reported.append(span))
+    assert calls.seen == reported == []
+
+
+def test_arguments_and_callback_are_as_given():
+    found, callers = [], set()
+    cpu.run(
+        lambda *all_of_them: found.append(all_of_them), [(0, 2), (2, 3)], ("x", 1.5), 2,
+        lambda *_: callers.add(threading.current_thread()),
+    )  # fmt: skip
+    assert sorted(found) == [(0, 2, "x", 1.5), (2, 3, "x", 1.5)]
+    assert callers == {threading.current_thread()}
+
+
+def test_ranges_really_run_side_by_side():
+    barrier = threading.Barrier(3, timeout=30)
+    cpu.run(lambda start, stop: barrier.wait(), [(0, 1), (1, 2), (2, 3)], (), 3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_is_raised_and_the_rest_is_dropped(threads):
+    calls, reported = Calls(fails_at={5}, seconds=0.002), []
+    with pytest.raises(ValueError, match="range 5"):
+        cpu.run(calls, RANGES, (), threads, lambda *span: reported.append(span))
+    # Whatever was begun has ended and has been reported, and the rest was never begun.
+    assert sorted(calls.seen) == sorted(reported)
+    assert set(RANGES[:5]) <= set(reported)
+    assert len(reported) < 20
+    assert threading.active_count() == len(threading.enumerate())
+    assert not [t for t in threading.enumerate() if t.name.endswith("(work)")]
+
+
+def test_of_several_errors_the_first_is_raised_and_no_report_is_lost():
+    both = threading.Barrier(3, timeout=30)
+
+    def compiled(start, stop):
+        both.wait()
+        if start == 2:
+            time.sleep(0.05)
+        elif start == 1:
+            time.sleep(0.02)
+            raise KeyError("second")
+        else:
+            raise ValueError("first")
+
+    reported = []
+    with pytest.raises(ValueError, match="first"):
+        cpu.run(
+            compiled, [(0, 1), (1, 2), (2, 3)], (), 3, lambda *span: reported.append(span)
+        )
+    assert reported == [(2, 3)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interruption_keeps_what_was_finished(threads):
+    calls, reported = Calls(seconds=0.002), []
+
+    def finished(start, stop):
+        reported.append((start, stop))
+        if len(reported) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cpu.run(calls, RANGES, (), threads, finished)
+    assert sorted(calls.seen) == sorted(reported)
+    assert 4 <= len(reported) < 20

@@ -1,0 +1,152 @@
+"""Every CUDA kernel of the library compiles to PTX, which needs no GPU."""
+
+import re
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.core.random import draw_words, exponential, gamma, integer_below, normal, shuffled
+from ergode.epidemics import first_passage, tally
+from ergode.epidemics.ensemble import Ensemble
+
+pytest.importorskip("numba.cuda")
+from ergode.core import cuda
+
+PRECISIONS = ("float32", "float64")
+TIMES = np.arange(10.0)
+
+
+@pytest.fixture(scope="module", params=PRECISIONS)
+def ensemble(request):
+    """Every kind of holding time that draws differently, weights, named and drawn seeds."""
+    model = ergode.CompartmentModel(
+        ["S", "E", "I", "J", "R", "D"],
+        [ergode.Infection("S", "E", {"I": 0.25, "J": 0.1})],
+        [
+            ergode.Progression("E", {"I": 0.5, "J": 0.5}, ergode.LogNormal(mean=5, median=4)),
+            ergode.Progression("I", {"R": 0.9, "D": 0.1}, ergode.Gamma(mean=5, sd=2)),
+            ergode.Progression("J", "R", ergode.Weibull(shape=2, scale=3)),
+        ],
+    )
+    source, target = np.arange(99), np.arange(1, 100)
+    contacts = ergode.ContactNetwork.from_edges(source, target, weights=np.full(99, 0.5))
+    return Ensemble(
+        model, contacts, {"I": 3, "J": [5]}, times=TIMES, seed=1, device=resolve("cpu"),
+        precision=request.param,
+    )  # fmt: skip
+
+
+def arguments_of(ensemble, replicates=1):
+    """What `Ensemble` passes to its two CUDA kernels."""
+    word = ensemble.word_type
+    nodes = ensemble.node_count
+    spread = (
+        ensemble.offsets, ensemble.targets, ensemble.weights, ensemble.stages, ensemble.seeding,
+        ensemble.seed, 0, ensemble.width, ensemble.horizon, 128, np.zeros(replicates * nodes, word),
+        np.zeros((1, 2), np.uint32), np.zeros(3, word), np.zeros(3, np.int32),
+        np.zeros(2, np.int64),
+    )  # fmt: skip
+    count = (
+        np.zeros((replicates, nodes), word), ensemble.stages, ensemble.seeding, ensemble.seed, 0,
+        ensemble.times, ensemble._per_step, ensemble.susceptible,
+        np.zeros((replicates, TIMES.size, ensemble.compartment_count), np.int32),
+    )  # fmt: skip
+    return spread, count
+
+
+def assert_lean(text, precision):
+    """Nothing in local memory; no double precision in a kernel of single precision."""
+    assert ".entry" in text
+    assert ".target sm_90" in text
+    assert not re.search(r"__local_depot|\.local\b", text)
+    assert bool(re.search(r"\.f64\b", text)) == (precision == "float64")
+
+
+def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
+    precision = f"float{8 * ensemble.times.itemsize}"
+    made = kernels.cuda_kernels(
+        first_passage.spread_cuda, tally.tally_cuda, precision=precision,
+        bindings=ensemble.bindings, registers=64,
+    )  # fmt: skip
+    for kernel, arguments in zip(made, arguments_of(ensemble), strict=True):
+        text = cuda.ptx(kernel.compiled("cuda"), arguments)
+        assert_lean(text, precision)
+        assert "fma.rn" in text
+
+
+def test_running_sums_compile_to_integer_ptx():
+    moves = np.zeros((1, 10, 4), np.int32)
+    text = cuda.ptx(tally.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, 100, 0))
+    assert_lean(text, "float32")
+    assert not re.search(r"\.f32\b", text)
+
+
+def _draws(index, seed, shape, out, whole):
+    w0, w1, w2, w3 = draw_words(seed, 1, index, np.uint32(6), 0)
+    out[index] = exponential(w0, w1) + normal(w2, w3) * gamma(seed, 1, index, np.uint32(6), 1, shape)
+    whole[index] = integer_below(10, seed, 1, index, np.uint32(6), 2) + shuffled(
+        index, 100, seed, 1, np.uint32(6)
+    )
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_draws_compile_to_lean_ptx(precision):
+    kernel = kernels.for_each(_draws, precision=precision)
+    real = np.dtype(precision).type
+    arguments = (0, 8, np.uint64(1), real(2.0), np.zeros(8, precision), np.zeros(8, np.int64))
+    assert_lean(cuda.ptx(kernel.compiled("cuda"), arguments), precision)
+
+
+def _wrong_type(index, out):
+    out[index] = index.no_such_attribute
+
+
+def test_a_kernel_that_does_not_type_is_an_error_without_a_gpu():
+    kernel = kernels.for_each(_wrong_type).compiled("cuda")
+    with pytest.raises(Exception, match="no_such_attribute"):
+        cuda.ptx(kernel, (0, 1, np.zeros(1)))
+
+
+def _wide(index, x, out):
+    out[index] = np.float64(x[index]) * 0.5
+
+
+def test_double_precision_would_be_seen():
+    kernel = kernels.for_each(_wide, precision="float32").compiled("cuda")
+    x = np.zeros(1, np.float32)
+    with pytest.raises(AssertionError):
+        assert_lean(cuda.ptx(kernel, (0, 1, x, x)), "float32")
+
+
+@pytest.mark.cuda
+def test_a_device_says_what_it_is():
+    name, memory, multiprocessors = cuda.describe(0)
+    assert name
+    assert memory > 2**30
+    assert multiprocessors > 0
+    assert 0 < cuda.free_memory(0) <= memory
+
+
+@pytest.mark.cuda
+def test_arrays_are_zeroed_and_timed():
+    array = cuda.put(np.ones((100, 7), np.int32))
+    assert len(cuda.elapsed(lambda: cuda.fill_zero(array), 3)) == 3
+    assert not cuda.get(array).any()
+
+
+@pytest.mark.cuda
+def test_a_cooperative_grid_fits_the_device(ensemble):
+    precision = f"float{8 * ensemble.times.itemsize}"
+    spread, _ = kernels.cuda_kernels(
+        first_passage.spread_cuda, tally.tally_cuda, precision=precision,
+        bindings=ensemble.bindings, registers=64,
+    )  # fmt: skip
+    arguments, _ = arguments_of(ensemble)
+    blocks = cuda.cooperative_block_count(
+        spread.compiled("cuda"), first_passage.THREADS, arguments
+    )
+    assert blocks >= cuda.describe(0)[2]
+    assert cuda.resources(spread.compiled("cuda"))["registers"] <= 64

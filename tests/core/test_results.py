@@ -1,0 +1,189 @@
+"""Datasets are what was registered, and files are complete or not there."""
+
+import os
+
+import numpy as np
+import pytest
+import xarray
+
+import ergode
+from ergode.core import results
+from ergode.core.errors import PlanError
+from ergode.core.results import Variable
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(results, "_REGISTRY", {})
+    results.register(
+        "engine",
+        "counts",
+        [
+            Variable("count", ("replicate", "time"), "int32", "1", "how many"),
+            Variable("share", ("time",), "floating", "1", "what part"),
+        ],
+    )
+
+
+GOOD = {"count": np.zeros((2, 3), np.int32), "share": np.zeros(3, np.float32)}
+
+
+def build(**changes):
+    values = {k: v for k, v in {**GOOD, **changes}.items() if v is not None}
+    return results.dataset(
+        "engine", "counts", values, coords={"time": [0.0, 1.0, 2.0]}, attrs={"seed": 1}
+    )
+
+
+def test_a_dataset_says_what_its_variables_are(registered):
+    found = build()
+    assert found["count"].dims == ("replicate", "time")
+    assert found["count"].attrs == {"units": "1", "long_name": "how many"}
+    assert found.attrs == {"seed": 1}
+    assert found.ergode is not None
+    assert [v.name for v in results.registered()["engine", "counts"]] == ["count", "share"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"count": None}, "declares"),
+        ({"extra": np.zeros(1)}, "declares"),
+        ({"count": np.zeros((2, 3), np.int64)}, r"'count' is int64\(2, 3\), declared int32"),
+        ({"count": np.zeros(3, np.int32)}, r"'count' is int32\(3,\)"),
+        ({"share": np.zeros(3, np.int32)}, "'share' is int32"),
+        ({"share": np.zeros((1, 3))}, "'share' is float64"),
+    ],
+)
+def test_what_was_not_declared_is_an_error(registered, changes, message):
+    with pytest.raises(TypeError, match=message):
+        build(**changes)
+
+
+def test_a_declared_type_must_exist(registered):
+    results.register("engine", "counts", [Variable("x", ("time",), "flaot64", "1", "a typo")])
+    with pytest.raises(AttributeError, match="flaot64"):
+        results.dataset("engine", "counts", {"x": np.zeros(3)}, coords={}, attrs={})
+
+
+def test_provenance_holds_plain_values():
+    found = results.provenance(steps=np.int64(3), wall=np.float32(0.5), name="x", n=1)
+    assert found == {"version": ergode.__version__, "steps": 3, "wall": 0.5, "name": "x", "n": 1}
+    assert type(found["steps"]) is int
+    assert type(found["wall"]) is float
+
+
+def example(value=0):
+    return xarray.Dataset(
+        {
+            "count": (("replicate", "time"), np.full((2, 3), value, np.int32), {"units": "1"}),
+            "large": (("big",), np.arange(400_000.0)),
+            "status": (("replicate",), np.zeros(2, np.uint8)),
+        },
+        coords={"compartment": ["S", "I"], "time": [0.0, 0.1, 1 / 3]},
+        attrs=results.provenance(
+            seed=str(2**64 - 1), device="cpu", wall_seconds=0.1, steps=2**40, empty="",
+            times=np.array([0.0, 1 / 3]), name="Poincar\u00e9",
+        ),
+    )  # fmt: skip
+
+
+SUFFIXES = [".nc", ".zarr"]
+
+
+def writes(suffix):
+    if suffix == ".zarr":
+        pytest.importorskip("zarr")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_gives_back_what_was_saved(tmp_path, suffix):
+    writes(suffix)
+    path = tmp_path / f"result{suffix}"
+    dataset = example()
+    assert results.save(dataset, str(path)) == path
+    assert os.listdir(tmp_path) == [path.name]
+    back = results.open_dataset(path)
+    xarray.testing.assert_equal(back, dataset)
+    for name in dataset.variables:
+        assert back[name].dtype.kind == dataset[name].dtype.kind
+    assert back["count"].dtype == np.int32
+    assert back["count"].attrs["units"] == "1"
+    assert set(back.attrs) == set(dataset.attrs)
+    for name, value in dataset.attrs.items():
+        assert np.array_equal(back.attrs[name], value), name
+    assert back.ergode.raise_for_status() is back
+    # It is in memory: the file may go.
+    results.save(example(7), path)
+    assert int(back["count"].max()) == 0
+    assert int(results.open_dataset(path)["count"].min()) == 7
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("old", [True, False])
+def test_a_failure_midway_leaves_what_was_there(tmp_path, monkeypatch, suffix, old):
+    writes(suffix)
+    path = tmp_path / f"result{suffix}"
+    if old:
+        results.save(example(7), path)
+    method = "to_netcdf" if suffix == ".nc" else "to_zarr"
+    original = getattr(xarray.Dataset, method)
+
+    def breaks(self, target, **options):
+        original(self, target, **options)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(xarray.Dataset, method, breaks)
+    with pytest.raises(OSError, match="disk full"):
+        results.save(example(1), path)
+    assert os.listdir(tmp_path) == ([path.name] if old else [])
+    if old:
+        assert int(results.open_dataset(path)["count"].min()) == 7
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_failure_at_the_last_step_leaves_what_was_there(tmp_path, monkeypatch, suffix):
+    writes(suffix)
+    path = tmp_path / f"result{suffix}"
+    results.save(example(7), path)
+    original = os.replace
+
+    def replace(source, target):
+        if str(target) == str(path) and "replaced" not in str(source):
+            raise PermissionError("not now")
+        original(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(PermissionError, match="not now"):
+        results.save(example(1), path)
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == [path.name]
+    assert int(results.open_dataset(path)["count"].min()) == 7
+
+
+def test_a_name_or_a_folder_that_cannot_be_is_an_error(tmp_path):
+    for name in ("x.csv", "x", ".nc.gz"):
+        with pytest.raises(PlanError, match=r"expected a name that ends in \.nc or \.zarr"):
+            results.save(example(), tmp_path / name)
+    with pytest.raises(PlanError, match=r"the folder '.*missing' does not exist"):
+        results.save(example(), tmp_path / "missing" / "x.nc")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlanError, match=r"the folder '.*file' does not exist"):
+        results.save(example(), tmp_path / "file" / "x.nc")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_is_no_result_is_not_replaced(tmp_path):
+    (tmp_path / "x.nc").mkdir()
+    (tmp_path / "x.zarr").write_text("mine")
+    with pytest.raises(PlanError, match="a folder of that name is in the way"):
+        results.save(example(), tmp_path / "x.nc")
+    with pytest.raises(PlanError, match="a file of that name is in the way"):
+        results.save(example(), tmp_path / "x.zarr")
+    assert (tmp_path / "x.zarr").read_text() == "mine"
+
+
+def test_a_large_variable_is_compressed(tmp_path):
+    path = results.save(example(), tmp_path / "x.nc")
+    assert path.stat().st_size < 0.7 * example()["large"].nbytes

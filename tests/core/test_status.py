@@ -1,0 +1,45 @@
+"""Status codes, and the exception for those who want one."""
+
+import numpy as np
+import pytest
+import xarray
+
+import ergode.core.accessor  # noqa: F401
+from ergode.core.errors import ErgodeError
+from ergode.core.status import Status
+
+
+def with_status(*codes):
+    return xarray.Dataset({"status": (("replicate",), np.array(codes, np.uint8))})
+
+
+def test_codes_are_for_ever_and_say_what_they_mean():
+    assert [(s.name, s.value) for s in Status] == [
+        ("DONE", 0), ("EXTINCT", 1), ("NOT_RUN", 2), ("NOT_FINITE", 3), ("TOO_MANY_STEPS", 4),
+        ("OVERFLOW", 5), ("INACCURATE", 6),
+    ]  # fmt: skip
+    assert {s.name for s in Status if not s.is_error} == {"DONE", "EXTINCT"}
+    assert len({s.sentence for s in Status}) == len(Status)
+    assert all(s.sentence[0].isupper() and s.sentence.endswith(".") for s in Status)
+    assert Status(3) is Status.NOT_FINITE
+    assert np.full(2, Status.EXTINCT, np.uint8).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("codes", [(), (0,), (0, 1, 1)])
+def test_what_ended_well_is_returned(codes):
+    dataset = with_status(*codes)
+    assert dataset.ergode.raise_for_status() is dataset
+
+
+def test_what_did_not_is_counted_and_explained():
+    with pytest.raises(ErgodeError) as caught:
+        with_status(0, 3, 1, 3, 5).ergode.raise_for_status()
+    assert str(caught.value) == (
+        "2 of 5 replicates: A value became infinite or not a number.; "
+        "1 of 5 replicates: A count exceeded what its type can hold."
+    )
+
+
+def test_a_dataset_without_status_cannot_say():
+    with pytest.raises(ErgodeError, match="no variable 'status'"):
+        xarray.Dataset({"x": 1.0}).ergode.raise_for_status()

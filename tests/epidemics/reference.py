@@ -1,0 +1,104 @@
+"""Two independent ways to the same epidemic, written to be read rather than to be fast."""
+
+import heapq
+
+import numpy as np
+
+from ergode.core import devices, kernels
+from ergode.epidemics import progression
+from ergode.epidemics.first_passage import threshold
+from ergode.epidemics.progression import holding_time, next_compartment
+
+
+def _draw_arcs(index, replicate, seed, weights, out):
+    out[index] = threshold(seed, replicate, index, weights)
+
+
+def _draw_stages(index, replicate, seed, stages, stay, following):
+    node = index // stay.shape[1]
+    compartment = index - node * stay.shape[1]
+    stay[node, compartment] = holding_time(stages, compartment, seed, replicate, node)
+    following[node, compartment] = -1
+    if stages.kind[compartment] >= 0:
+        following[node, compartment] = next_compartment(stages, compartment, seed, replicate, node)
+
+
+def heap_first_passage(ensemble, start, replicate):
+    """Infection times by Dijkstra's algorithm with a heap, from the same keyed draws.
+
+    `start` maps seeds to the compartment they start in. Arithmetic is that of the kernels, one
+    operation after another in the working precision.
+    """
+    real = ensemble.times.dtype.type
+    device = devices.resolve("cpu:1")
+    options = {"precision": ensemble.times.dtype.name, "bindings": ensemble.bindings}
+    x = np.empty(ensemble.targets.size, real)
+    device.run(
+        kernels.for_each(_draw_arcs, **options),
+        x.size, replicate, ensemble.seed, device.put(ensemble.weights), x,
+    )  # fmt: skip
+    shape = (ensemble.node_count, ensemble.compartment_count)
+    stay, following = np.empty(shape, real), np.empty(shape, np.int32)
+    device.run(
+        kernels.for_each(_draw_stages, **options),
+        stay.size, replicate, ensemble.seed, progression.put(ensemble.stages, device),
+        stay, following,
+    )  # fmt: skip
+    rates = ensemble.stages.transmission_rate
+    reached = np.full(ensemble.node_count, np.inf, real)
+    heap = []
+    for node in start:
+        reached[node] = 0
+        heap.append((0.0, node))
+    heapq.heapify(heap)
+    settled = set()
+    while heap:
+        _, node = heapq.heappop(heap)
+        if node in settled:
+            continue
+        settled.add(node)
+        since, before = reached[node], real(0)
+        compartment = start.get(node, ensemble.seeding.entry)
+        while compartment >= 0 and since <= ensemble.horizon:
+            rate, duration = rates[compartment], stay[node, compartment]
+            # A fused multiply-add: the product of two float32 is exact in float64, and that of
+            # two float64 in the extended type.
+            wide = np.longdouble
+            after = real(wide(rate) * wide(duration) + wide(before)) if rate > 0 else before
+            for arc in range(ensemble.offsets[node], ensemble.offsets[node + 1]):
+                if rate > 0 and before <= x[arc] < after:
+                    time = since + (x[arc] - before) / rate
+                    other = ensemble.targets[arc]
+                    if time < reached[other] and time <= ensemble.horizon:
+                        reached[other] = time
+                        heapq.heappush(heap, (float(time), int(other)))
+            since, before = since + duration, after
+            compartment = following[node, compartment]
+    return reached
+
+
+def event_driven(contacts, rate, latent, infectious, seeds, rng):
+    """One SEIR epidemic with NumPy's random numbers and a queue of events.
+
+    Returns the times at which infectious periods begin and end.
+    """
+    node_count = contacts.node_count
+    state = np.zeros(node_count, np.int8)  # 0 susceptible, 1 infected at some time
+    begin, end = [], []
+    queue = [(0.0, int(node), True) for node in rng.choice(node_count, seeds, replace=False)]
+    heapq.heapify(queue)
+    while queue:
+        time, node, is_seed = heapq.heappop(queue)
+        if state[node]:
+            continue
+        state[node] = 1
+        onset = time if is_seed else time + latent(rng)
+        recovery = onset + infectious(rng)
+        begin.append(onset)
+        end.append(recovery)
+        for other in contacts.targets[contacts.offsets[node] : contacts.offsets[node + 1]]:
+            if not state[other]:
+                moment = onset + rng.exponential(1.0 / rate)
+                if moment < recovery:
+                    heapq.heappush(queue, (moment, int(other), False))
+    return np.sort(begin), np.sort(end)

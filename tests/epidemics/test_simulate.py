@@ -1,0 +1,166 @@
+"""What a user calls: outputs that agree with each other, and errors at the door."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.epidemics import simulate, summary
+
+TIMES = np.arange(0, 61.0)
+
+
+def test_counts_conserve_nodes_and_never_return(counts, contacts):
+    count = counts["count"]
+    assert (count.sum("compartment") == contacts.node_count).all()
+    assert (count.sel(compartment="S").diff("time") <= 0).all()
+    assert (count.sel(compartment="R").diff("time") >= 0).all()
+    assert (count.isel(time=0).sel(compartment="I") == 5).all()
+    assert (counts["status"] == 0).all()
+
+
+def test_attributes_tell_where_a_result_comes_from(counts, model, contacts):
+    attrs = counts.attrs
+    assert attrs["method"] == "first-passage" and "exact" in attrs["method_reason"]
+    assert attrs["model_digest"] == model.digest
+    assert attrs["network_digest"] == contacts.digest
+    assert attrs["seed"] == "1" and attrs["device"] == "cpu" and attrs["precision"] == "float32"
+    assert attrs["expansions"] > 0 and attrs["passes"] > 0 and attrs["wall_seconds"] > 0
+
+
+def test_statistics_are_those_of_the_counts(counts, model, contacts):
+    statistics = simulate(
+        model, contacts, initial={"I": 5}, times=range(61), replicates=12, seed=1, device="cpu",
+        output="statistics", quantiles=(0.1, 0.5, 1.0),
+    )  # fmt: skip
+    count = counts["count"]
+    np.testing.assert_allclose(statistics["mean"], count.mean("replicate"), rtol=1e-12)
+    np.testing.assert_allclose(
+        statistics["variance"], count.var("replicate", ddof=1), rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        statistics["quantile"], count.quantile([0.1, 0.5, 1.0], "replicate"), rtol=1e-12
+    )
+
+
+def test_counts_at_a_time_do_not_depend_on_the_grid(counts, model, contacts):
+    # Uneven, so that the first guess at a grid index is often wrong.
+    grid = np.array([0.0, 0.5, 1.0, 2.0, 30.0, 31.0, 60.0])
+    other = simulate(
+        model, contacts, initial={"I": 5}, times=grid, replicates=12, seed=1, device="cpu"
+    )
+    shared = [0.0, 1.0, 2.0, 30.0, 31.0, 60.0]
+    np.testing.assert_array_equal(other["count"].sel(time=shared), counts["count"].sel(time=shared))
+
+
+def test_time_is_counted_from_the_first_time(counts, model, contacts):
+    later = simulate(
+        model, contacts, initial={"I": 5}, times=np.arange(100, 161), replicates=2, seed=1,
+        device="cpu",
+    )  # fmt: skip
+    np.testing.assert_array_equal(later["count"], counts["count"].isel(replicate=[0, 1]))
+    assert later["time"][0] == 100
+
+
+def test_a_single_time_is_the_start(model, contacts):
+    counts = simulate(model, contacts, initial={"I": 5}, times=[3.0], device="cpu")
+    assert counts["count"].sel(compartment="I").item() == 5
+    assert counts["count"].sel(compartment="S").item() == contacts.node_count - 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"initial": {"X": 1}}, "unknown compartment 'X'"),
+        ({"initial": {"I": 501}}, "501 nodes; expected 0 to 500"),
+        ({"initial": {"I": [500]}}, "node 500, but node ids are 0 to 499"),
+        ({"times": [0, 2, 1]}, "times must ascend"),
+        ({"times": [0, np.nan]}, r"times\[1\] is nan"),
+        ({"times": []}, "non-empty"),
+        ({"replicates": 0}, "replicates is 0"),
+        ({"replicates": 2.5}, "replicates is 2.5; expected an integer"),
+        ({"seed": -1}, "seed is -1"),
+        ({"method": "leap"}, "method 'leap' is unknown"),
+        ({"device": "tpu"}, "device 'tpu' is unknown"),
+        ({"output": "all"}, "output 'all' is unknown"),
+        ({"output": "statistics", "quantiles": [2.0]}, "between 0 and 1"),
+        ({"precision": "half"}, "precision 'half' is unknown"),
+    ],
+)
+def test_bad_input_is_an_error_that_names_it(model, contacts, change, message):
+    good = {"initial": {"I": 5}, "times": TIMES, "device": "cpu"}
+    with pytest.raises(ergode.ErgodeError, match=message):
+        simulate(model, contacts, **(good | change))
+
+
+def test_models_that_the_method_cannot_run_are_refused(contacts):
+    recurrent = ergode.CompartmentModel.sis(
+        transmission_rate=0.2, infectious=ergode.Exponential(mean=5)
+    )
+    with pytest.raises(ergode.PlanError, match="susceptible again"):
+        simulate(recurrent, contacts, initial={"I": 5}, times=TIMES, device="cpu")
+    with pytest.raises(ergode.ModelError, match="expected a ContactNetwork"):
+        simulate(recurrent, "contacts", initial={"I": 5}, times=TIMES)
+    with pytest.raises(ergode.ModelError, match="expected a CompartmentModel"):
+        simulate("model", contacts, initial={"I": 5}, times=TIMES)
+
+
+def test_a_missing_attribute_is_named(model, contacts):
+    needy = ergode.CompartmentModel(
+        model.compartments, model.infections, model.progressions, susceptibility="age"
+    )
+    with pytest.raises(ergode.ModelError, match="no node attribute 'age'"):
+        simulate(needy, contacts, initial={"I": 5}, times=TIMES, device="cpu")
+
+
+def test_counts_that_cannot_fit_are_refused_before_anything_is_run(model, contacts):
+    with pytest.raises(ergode.PlanError, match="GB"):
+        simulate(
+            model, contacts, initial={"I": 5}, times=np.arange(1e5), replicates=10**8, device="cpu"
+        )
+
+
+def test_an_interruption_keeps_what_was_computed(model, contacts, monkeypatch):
+    from ergode.epidemics.ensemble import Ensemble
+
+    spread = Ensemble.spread
+
+    def interrupted(self, first, count):
+        if first >= 4:
+            raise KeyboardInterrupt
+        return spread(self, first, count)
+
+    monkeypatch.setattr(Ensemble, "spread", interrupted)
+    monkeypatch.setattr(Ensemble, "chunk_size", lambda self, replicates: 2)
+    with pytest.warns(RuntimeWarning, match="4 of 12 replicates"):
+        partial = simulate(
+            model, contacts, initial={"I": 5}, times=TIMES, replicates=12, seed=1, device="cpu"
+        )
+    assert partial.sizes["replicate"] == 4 and partial.attrs["interrupted"] == 1
+    whole = simulate(
+        model, contacts, initial={"I": 5}, times=TIMES, replicates=4, seed=1, device="cpu"
+    )
+    np.testing.assert_array_equal(partial["count"], whole["count"])
+
+
+def test_summary_and_incidence(counts, contacts):
+    found = summary(counts)
+    infectious = counts["count"].sel(compartment="I").values
+    np.testing.assert_array_equal(found["peak_count"], infectious.max(axis=1))
+    np.testing.assert_array_equal(
+        found["peak_time"], counts["time"].values[infectious.argmax(axis=1)]
+    )
+    incidence = ergode.epidemics.incidence(counts)
+    total = incidence.sum("interval") + 5
+    np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
+
+
+@pytest.mark.cuda
+def test_cuda_gives_the_same_dataset(counts, model, contacts):
+    there = simulate(
+        model, contacts, initial={"I": 5}, times=range(61), replicates=12, seed=1, device="cuda"
+    )
+    np.testing.assert_array_equal(there["count"], counts["count"])
+    options = {"initial": {"I": 5}, "times": range(61), "replicates": 3, "output": "line_list"}
+    cases = [simulate(model, contacts, device=device, **options) for device in ("cpu", "cuda")]
+    for name in cases[0].data_vars:
+        np.testing.assert_array_equal(cases[0][name], cases[1][name])
