@@ -20,14 +20,9 @@ from ergode.core.machine import Formula
 
 # In a formula these are our own, which vectorise and are the same on every target.
 _ELEMENTARY = {
-    math.exp: elementary.exp,
-    math.expm1: elementary.expm1,
-    math.log: elementary.log,
-    math.log1p: elementary.log1p,
-    np.exp: elementary.exp,
-    np.expm1: elementary.expm1,
-    np.log: elementary.log,
-    np.log1p: elementary.log1p,
+    getattr(module, name): getattr(elementary, name)
+    for module in (math, np)
+    for name in ("exp", "expm1", "log", "log1p", "sin", "cos")
 }
 
 

@@ -107,23 +107,27 @@ class Ensemble:
             Called with the number of trajectories done since the last call.
         """
         count = out.shape[2]
-        longest = int(steps.lags.max())
-        lags = self.device.put(steps.lags)
-        for start, stop in spans(count, self._chunk_size(count, longest)):
+        for start, stop in spans(count, self._chunk_size(count, int(steps.lags.max()))):
             chunk = slice(start, stop)
-            arguments = (
-                self._origin, self._times, lags,
-                *(
-                    self.device.put(np.asarray(rows[..., chunk], self.precision))
-                    for rows in (initial, parameters, steps.size)
-                ),
-                self.device.put(steps.count[chunk]),
-            )  # fmt: skip
+            arguments = self.arguments(initial, parameters, steps, chunk)
             if self.device.is_cuda:
-                self._launch(arguments, longest, out[..., chunk], status[chunk])
+                launch, states, outcomes = self.launcher(arguments)
+                launch()
+                out[..., chunk] = self.device.get(states)
+                status[chunk] = self.device.get(outcomes)
                 report(stop - start)
             else:
                 self._work(arguments, out, status, report)
+
+    def arguments(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice
+    ) -> tuple[Any, ...]:
+        """What a kernel is told of a chunk of trajectories, on the device."""
+        put = self.device.put
+        rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
+        initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
+        counts = put(steps.count[chunk])
+        return self._origin, self._times, put(steps.lags), initial, parameters, sizes, counts
 
     def _work(
         self,
@@ -141,22 +145,25 @@ class Ensemble:
             blocks = -(-count // lanes)
             self.device.run(self.kernel, blocks, *arguments, out, status, finished=finished)
 
-    def _launch(
-        self, arguments: tuple[Any, ...], longest: int, out: np.ndarray, status: np.ndarray
-    ) -> None:
+    def launcher(self, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, Any]:
+        """A function that starts the CUDA kernel, and the arrays it fills: states and status."""
         from ergode.core import cuda
 
-        count = status.size
-        ring = self.device.empty((longest + 2, max(1, self._ring_width // 2), 2, count), out.dtype)
-        results = self.device.empty(out.shape, out.dtype)
+        lags, count = self.device.get(arguments[2]), arguments[-1].size
+        slots = (int(lags.max()) + 2, max(1, self._ring_width // 2), 2, count)
+        ring = self.device.empty(slots, self.precision)
+        shape = (self._times.size, self._variable_count, count)
+        states = self.device.empty(shape, self.precision)
         outcomes = self.device.empty(count, np.uint8)
-        with kernels.readable_errors():
-            cuda.launch(
-                self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-                (*arguments, ring, results, outcomes),
-            )  # fmt: skip
-        out[...] = self.device.get(results)
-        status[...] = self.device.get(outcomes)
+
+        def launch() -> None:
+            with kernels.readable_errors():
+                cuda.launch(
+                    self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
+                    (*arguments, ring, states, outcomes),
+                )  # fmt: skip
+
+        return launch, states, outcomes
 
     def _chunk_size(self, count: int, longest: int) -> int:
         """Trajectories to run together: all on a CPU, whose threads keep few rings at a time."""
