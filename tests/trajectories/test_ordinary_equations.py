@@ -166,6 +166,23 @@ def test_sweeps_are_labelled():
     assert list(result["variable"].values) == ["x", "y", "z"]
 
 
+RATE = 1.0
+
+
+def decay(t, y, p):
+    return (-RATE * y[0],)
+
+
+def test_constants_are_those_of_the_moment(monkeypatch):
+    field = ergode.VectorField(decay, ["y"])
+    options = {"times": [0.0, 1.0], "initial": {"y": 1.0}, "step": 0.01}
+    assert float(solve(field, **options)["state"][-1, 0]) == pytest.approx(math.exp(-1))
+    digest = field.digest
+    monkeypatch.setitem(globals(), "RATE", 2.0)
+    assert field.digest != digest
+    assert float(solve(field, **options)["state"][-1, 0]) == pytest.approx(math.exp(-2))
+
+
 def test_result_can_be_saved(tmp_path):
     result = solve(LORENZ, times=[0, 1], initial=START, parameters=USUAL, step=0.1)
     path = ergode.save(result, tmp_path / "lorenz.nc")
@@ -182,7 +199,9 @@ def test_result_can_be_saved(tmp_path):
         ({"step": 0.0}, ergode.PlanError, "step is 0.0; expected a positive number"),
         ({"step": np.inf}, ergode.PlanError, "step is inf"),
         ({"step": 1e-10}, ergode.PlanError, r"takes 10,000,000,000 steps; at most 2\^31 - 1"),
+        ({"step": "small"}, ergode.PlanError, "step is 'small'; expected a positive number"),
         ({"rtol": -1.0}, ergode.PlanError, "rtol is -1.0"),
+        ({"atol": None}, ergode.PlanError, "atol is None"),
         ({"method": "rk5"}, ergode.PlanError, "method 'rk5' is unknown; expected 'auto', 'euler'"),
         ({"precision": "half"}, ergode.PlanError, "precision 'half' is unknown"),
         ({"device": "tpu"}, ergode.PlanError, "device 'tpu' is unknown"),

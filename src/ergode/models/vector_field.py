@@ -8,7 +8,6 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -129,9 +128,9 @@ class VectorField:
                     f"{_count(len(tuples[which]), kinds[which], verb=True)}"
                 )
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """Hexadecimal digest of the model, kept in the attributes of every result."""
+        """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
         names = json.dumps([self.variables, self.parameters, self.delays])
         text = names + source.formula_text(self.function)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

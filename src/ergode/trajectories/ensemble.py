@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
-from ergode.core.source import Precision
+from ergode.core.source import Precision, formula_text
 from ergode.models.vector_field import VectorField
 from ergode.trajectories import fixed_step
 from ergode.trajectories.history import hermite_weights
@@ -45,6 +45,24 @@ def bindings_of(
     return bindings
 
 
+_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
+
+
+def _kernel(on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]) -> kernels.Kernel:
+    """The kernel for these bindings; writing its source takes longer than a small ensemble."""
+    # A formula is known by its text, with the constants and functions that it uses at this moment.
+    texts = [
+        (name, formula_text(value.function) if isinstance(value, Formula) else value)
+        for name, value in sorted(bindings.items())
+    ]
+    key = (on_cuda, precision, *texts)
+    if key not in _KERNELS:
+        make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
+        body = fixed_step.integrate_cuda if on_cuda else fixed_step.integrate_cpu
+        _KERNELS[key] = make(body, precision=precision, bindings=bindings)
+    return _KERNELS[key]
+
+
 class Ensemble:
     """Trajectories of a vector field.
 
@@ -75,9 +93,7 @@ class Ensemble:
         self.device = device
         self.precision = precision
         self.bindings = bindings_of(field, tableau, history, precision)
-        make = kernels.cuda_kernel if device.is_cuda else kernels.cpu_kernel
-        body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
-        self.kernel = make(body, precision=precision, bindings=self.bindings)
+        self.kernel = _kernel(device.is_cuda, precision, self.bindings)
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
         self._variable_count = len(field.variables)

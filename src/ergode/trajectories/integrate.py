@@ -140,9 +140,10 @@ def integrate(
         raise PlanError(f"method {method!r} is unknown; expected {known}")
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
-    for name, value in (("step", step), ("rtol", rtol), ("atol", atol)):
-        if not (value is None or (np.isreal(value) and np.isfinite(value) and value > 0)):
-            raise PlanError(f"{name} is {value!r}; expected a positive number")
+    _check_positive("rtol", rtol)
+    _check_positive("atol", atol)
+    if step is not None:
+        _check_positive("step", step)
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
@@ -302,6 +303,12 @@ def _check_history(
                 f"initial '{name}' is {row[first]:g} and history({begin:g}) is {value:g}: a jump "
                 "at the first time cannot be followed; let both be the same"
             )
+
+
+def _check_positive(name: str, value: Any) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and 0 < value < np.inf):
+        raise PlanError(f"{name} is {value!r}; expected a positive number")
 
 
 def _check_memory(needed: int) -> None:
