@@ -83,9 +83,7 @@ def test_of_several_errors_the_first_is_raised_and_no_report_is_lost():
 
     reported = []
     with pytest.raises(ValueError, match="first"):
-        cpu.run(
-            compiled, [(0, 1), (1, 2), (2, 3)], (), 3, lambda *span: reported.append(span)
-        )
+        cpu.run(compiled, [(0, 1), (1, 2), (2, 3)], (), 3, lambda *span: reported.append(span))
     assert reported == [(2, 3)]
 
 

@@ -86,7 +86,8 @@ def test_running_sums_compile_to_integer_ptx():
 
 def _draws(index, seed, shape, out, whole):
     w0, w1, w2, w3 = draw_words(seed, 1, index, np.uint32(6), 0)
-    out[index] = exponential(w0, w1) + normal(w2, w3) * gamma(seed, 1, index, np.uint32(6), 1, shape)
+    out[index] = exponential(w0, w1) + normal(w2, w3)
+    out[index] += gamma(seed, 1, index, np.uint32(6), 1, shape)
     whole[index] = integer_below(10, seed, 1, index, np.uint32(6), 2) + shuffled(
         index, 100, seed, 1, np.uint32(6)
     )
@@ -111,7 +112,7 @@ def test_a_kernel_that_does_not_type_is_an_error_without_a_gpu():
 
 
 def _wide(index, x, out):
-    out[index] = np.float64(x[index]) * 0.5
+    out[index] = np.float64(x[index]) * np.float64(0.1)
 
 
 def test_double_precision_would_be_seen():
@@ -145,8 +146,6 @@ def test_a_cooperative_grid_fits_the_device(ensemble):
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     arguments, _ = arguments_of(ensemble)
-    blocks = cuda.cooperative_block_count(
-        spread.compiled("cuda"), first_passage.THREADS, arguments
-    )
+    blocks = cuda.cooperative_block_count(spread.compiled("cuda"), first_passage.THREADS, arguments)
     assert blocks >= cuda.describe(0)[2]
     assert cuda.resources(spread.compiled("cuda"))["registers"] <= 64

@@ -1,10 +1,12 @@
 """Kernels on threads, and what is kept of them on disk."""
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -200,8 +202,16 @@ def first_use(index, out):
     out[index] = index * 3.0
 
 
-def test_the_first_use_may_be_by_several_threads_at_once(cache):
+def test_the_first_use_may_be_by_several_threads_at_once(cache, monkeypatch):
     kernel = kernels.for_each(first_use)
+    made, make = [], importlib.util.module_from_spec
+
+    def slowly(specification):
+        made.append(specification.name)
+        time.sleep(0.05)
+        return make(specification)
+
+    monkeypatch.setattr(kernels.importlib.util, "module_from_spec", slowly)
     barrier = threading.Barrier(8, timeout=60)
     found, compiled = [], []
 
@@ -221,5 +231,6 @@ def test_the_first_use_may_be_by_several_threads_at_once(cache):
     assert len(found) == 8
     assert all(np.array_equal(out, 3.0 * np.arange(10)) for out in found)
     assert len(set(compiled)) == 1
+    assert len(made) == 1
     assert sum(compiled[0].stats.cache_misses.values()) == 1
     assert len(list(cache.glob("*.py"))) == 1

@@ -1,7 +1,7 @@
 """Random draws: the published words, exact ranges, distributions, independence, both devices.
 
-Every statistical test has a fixed seed and a probability of 1e-8 of failing by chance; there are
-fewer than a hundred, so all of them pass together with probability 1 - 1e-6.
+Every statistical test has a fixed seed and a probability of 5e-9 of failing by chance; there are
+fewer than two hundred, so that all of them pass together with probability 1 - 1e-6.
 """
 
 import math
@@ -28,7 +28,7 @@ from ergode.core.random import (
     uniform_53,
 )
 
-LEVEL = 1e-8
+LEVEL = 5e-9
 Z = stats.norm.isf(LEVEL / 2)
 PRECISIONS = ("float32", "float64")
 SEED = np.uint64(0x0123456789ABCDEF)
@@ -50,9 +50,7 @@ def _philox(index, counters, out):
 
 
 def _words(index, seed, replicate, entity, purpose, number, out):
-    words = draw_words(
-        seed[index], replicate[index], entity[index], purpose[index], number[index]
-    )
+    words = draw_words(seed[index], replicate[index], entity[index], purpose[index], number[index])
     out[index, 0] = words[0]
     out[index, 1] = words[1]
     out[index, 2] = words[2]
@@ -99,9 +97,7 @@ def _poissons(index, seed, means, out):
 
 def _binomials(index, seed, trials, probabilities, out):
     for k in range(trials.size):
-        out[k, index] = binomial(
-            seed, 5, index, np.uint32(10), k, trials[k], probabilities[k]
-        )
+        out[k, index] = binomial(seed, 5, index, np.uint32(10), k, trials[k], probabilities[k])
 
 
 def _orders(index, seed, count, inverse, replicate, given, out):
@@ -386,7 +382,7 @@ def test_integer_below():
     assert_frequencies(np.bincount(found[9] % 3, minlength=3), np.full(3, 1 / 3))
 
 
-MEANS = np.array([0.0, 0.5, 3.0, 9.99, 10.01, 30.0, 1e3, 1e6, 1e9])
+MEANS = np.array([0.0, 0.5, 3.0, 9.99, 10.01, 30.0, 1e3, 1e6, 4e15])
 
 
 def test_poisson():
@@ -394,12 +390,13 @@ def test_poisson():
     assert (found[0] == 0).all()
     for sample, mean in zip(found[1:], MEANS[1:], strict=True):
         assert sample.min() >= 0
-        assert_discrete(sample, stats.poisson(mean))
+        normal_law = stats.norm(mean - 0.5, math.sqrt(mean))
+        assert_discrete(sample, stats.poisson(mean) if mean < 1e9 else normal_law)
         assert_mean(sample, mean, mean)
         assert_mean((sample - mean) ** 2, mean, mean * (1 + 2 * mean))
 
 
-TRIALS = np.array([0, 5, 5, 1, 10, 100, 100, 40, 100, 1000, 10**6, 10**9, 10**12])
+TRIALS = np.array([0, 5, 5, 1, 10, 100, 100, 40, 100, 1000, 10**6, 10**9, 2**51])
 CHANCES = np.array([0.5, 0.0, 1.0, 0.5, 0.3, 0.0999, 0.1001, 0.8, 0.7, 0.5, 0.25, 3e-9, 0.9])
 
 
@@ -412,9 +409,8 @@ def test_binomial():
         if variance == 0:
             assert (sample == n * p).all()
             continue
-        assert_discrete(sample, stats.binom(n, p) if n < 10**10 else stats.norm(
-            n * p - 0.5, math.sqrt(variance)
-        ))
+        normal_law = stats.norm(n * p - 0.5, math.sqrt(variance))
+        assert_discrete(sample, stats.binom(n, p) if n < 10**10 else normal_law)
         assert_mean(sample, n * p, variance)
         fourth = variance * (1 + 3 * (n - 2) * p * (1 - p))
         assert_mean((sample - n * p) ** 2, variance, max(fourth - variance**2, 0.0))
@@ -460,7 +456,7 @@ def test_ranks_and_elements_are_inverse_permutations():
         assert np.array_equal(order_of(elements, count, inverse=True), ranks)
 
 
-@pytest.mark.parametrize(("count", "ranks"), [(2, 1), (4, 3), (5, 2), (1000, 1)])
+@pytest.mark.parametrize(("count", "ranks"), [(4, 3), (5, 2), (1000, 1)])
 def test_every_order_is_equally_likely(count, ranks):
     replicate = np.arange(COUNT)
     code = np.zeros(COUNT, np.int64)

@@ -187,3 +187,12 @@ def test_what_is_no_result_is_not_replaced(tmp_path):
 def test_a_large_variable_is_compressed(tmp_path):
     path = results.save(example(), tmp_path / "x.nc")
     assert path.stat().st_size < 0.7 * example()["large"].nbytes
+
+
+def test_a_missing_or_broken_file_is_a_read_error(tmp_path):
+    with pytest.raises(ergode.ReadError, match="does not exist"):
+        ergode.open_dataset(tmp_path / "absent.nc")
+    broken = tmp_path / "broken.nc"
+    broken.write_bytes(b"not a dataset")
+    with pytest.raises(ergode.ReadError, match=r"broken\.nc.*cannot be read"):
+        ergode.open_dataset(broken)

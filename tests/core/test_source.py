@@ -160,6 +160,7 @@ def test_numpy_and_math_go_by_their_own_names(module):
 
 # ---- constants
 
+
 class Level(IntEnum):
     HIGH = 7
 
@@ -251,7 +252,9 @@ def test_names_of_different_modules_do_not_collide(module):
 
 def test_equal_constants_of_one_name_are_written_once(module):
     module("RATE = 2.0\n\ndef f(x):\n    return x * RATE\n", "first_for_a_test")
-    user = module("from first_for_a_test import f\nRATE = 2.0\n\ndef g(x):\n    return f(x) * RATE\n")
+    user = module(
+        "from first_for_a_test import f\nRATE = 2.0\n\ndef g(x):\n    return f(x) * RATE\n"
+    )
     assert bundle([user.g], target="cpu").text.count("= real(2.0)") == 1
     assert call(user.g, 1.0) == 4.0
 

@@ -160,7 +160,7 @@ def gamma(seed, replicate, entity, purpose, index, shape):
     return d * cube
 
 
-# The counting draws below compare logarithms of factorials, which float32 cannot hold: they are
+# The counting draws below compare logarithms of probabilities, which float32 cannot hold: they are
 # computed in float64 whatever the working precision. Their constants are those of the papers.
 _ONE = np.float64(1.0)
 _HALF = np.float64(0.5)
@@ -177,6 +177,32 @@ _SQUEEZE = np.float64(0.07)
 _INVERSION_BELOW = np.float64(10.0)
 _INVERSION_STEPS_MOST = np.float64(200.0)  # beyond any uniform's reach, but for rounding
 _COUNTED_BELOW = np.float64(2.0**52)
+_HALF_LOG_TWO_PI = np.float64(0.9189385332046727)
+_STIRLING = (
+    np.float64(1 / 12), np.float64(-1 / 360), np.float64(1 / 1260), np.float64(-1 / 1680),
+    np.float64(1 / 1188),
+)  # fmt: skip
+
+
+def _stirling_rest(x):
+    """How far log Gamma(x) exceeds (x - 1/2) log x - x + log(2 pi) / 2 (DLMF 5.11.1)."""
+    if x < _INVERSION_BELOW:
+        return math.lgamma(x) - ((x - _HALF) * math.log(x) - x + _HALF_LOG_TWO_PI)
+    y = _ONE / (x * x)
+    rest = _STIRLING[3] + _STIRLING[4] * y
+    rest = _STIRLING[2] + rest * y
+    rest = _STIRLING[1] + rest * y
+    return (_STIRLING[0] + rest * y) / x
+
+
+def _log_weight(k, mean):
+    """Logarithm of mean^(k + 1) exp(-mean) / k!, and log(2 pi) / 2 more.
+
+    By way of deviances: the terms of the plain formula grow with k and cancel.
+    """
+    x = k + _ONE
+    d = (mean - x) / x
+    return _HALF * math.log(x) - x * (d - math.log1p(d)) - _stirling_rest(x)
 
 
 def poisson(seed, replicate, entity, purpose, index, mean):
@@ -212,8 +238,8 @@ def poisson(seed, replicate, entity, purpose, index, mean):
         k = math.floor((a / us + a / us + b) * u + mean + _PTRS[10])
         if us >= _SQUEEZE and v <= accept_all:
             return np.int64(k)
-        if k >= 0 and math.log(v * inverse_alpha / (a / (us * us) + b)) <= (
-            k * math.log(mean) - mean - math.lgamma(k + _ONE)
+        if k >= 0 and math.log(v * inverse_alpha * mean / (a / (us * us) + b)) <= (
+            _log_weight(k, mean) - _HALF_LOG_TWO_PI
         ):
             return np.int64(k)
 
@@ -246,7 +272,9 @@ def binomial(seed, replicate, entity, purpose, index, trials, probability):
         a = _BTRS[2] + _BTRS[3] * b + _BTRS[4] * p
         accept_all = _BTRS[5] - _BTRS[6] / b
         alpha = (_BTRS[7] + _BTRS[8] / b) * deviation
+        successes, failures = (n + _ONE + _ONE) * p, (n + _ONE + _ONE) * (_ONE - p)
         mode = math.floor((n + _ONE) * p)
+        at_mode = _log_weight(mode, successes) + _log_weight(n - mode, failures)
         number = 0
         while True:
             w0, w1, w2, w3 = draw_words(seed, replicate, entity, purpose, attempt(index, number))
@@ -260,10 +288,8 @@ def binomial(seed, replicate, entity, purpose, index, trials, probability):
             if us >= _SQUEEZE and v <= accept_all:
                 break
             if math.log(v * alpha / (a / (us * us) + b)) <= (
-                math.lgamma(mode + _ONE) + math.lgamma(n - mode + _ONE)
-                - math.lgamma(k + _ONE) - math.lgamma(n - k + _ONE)
-                + (k - mode) * math.log(odds)
-            ):  # fmt: skip
+                _log_weight(k, successes) + _log_weight(n - k, failures) - at_mode
+            ):
                 break
     return np.int64(n - k) if flipped else np.int64(k)
 

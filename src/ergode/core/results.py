@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.errors import PlanError
+from ergode.core.errors import PlanError, ReadError
 
 if TYPE_CHECKING:
     import xarray
@@ -173,13 +173,24 @@ def _encoding(dataset: xarray.Dataset) -> dict[str, Any]:
 
 
 def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
-    """Read a Dataset that `save` wrote, wholly into memory."""
+    """Read a Dataset that `save` wrote, wholly into memory.
+
+    Raises
+    ------
+    ReadError
+        The file is not there, or is not such a file.
+    """
     import xarray
 
     import ergode.core.accessor  # noqa: F401  (registers `dataset.ergode`)
 
     path = Path(path)
-    if path.suffix == ".zarr":
-        return xarray.open_zarr(path).load()
-    with xarray.open_dataset(path, engine="h5netcdf") as opened:
-        return opened.load()
+    if not path.exists():
+        raise ReadError(f"'{path}' does not exist")
+    try:
+        if path.suffix == ".zarr":
+            return xarray.open_zarr(path).load()
+        with xarray.open_dataset(path, engine="h5netcdf") as opened:
+            return opened.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise ReadError(f"'{path}' cannot be read as a Dataset: {error}") from error

@@ -5,6 +5,9 @@ self-contained module for one target and one working precision: constants as con
 as device functions, float literals typed.  The text is its own identity, so a compiled kernel can
 be cached on disk by the digest of what it is made of - its own source, that of everything it
 calls, the constants and functions bound into it - and of the versions that compile it.
+
+Before names are resolved, loops over the size of a model are written out (`core.unrolled`) and the
+numbers of a user's formula made real (`core.formulas`).
 """
 
 from __future__ import annotations
@@ -147,15 +150,17 @@ def formula_text(function: Callable[..., Any]) -> str:
     return "\n\n".join([*collector.constants, *collector.definitions.values()])
 
 
+# The mask says that an index is not negative: without it numba makes every access wrap around,
+# and the loop does not vectorise.
 _LOOPS: dict[Target, str] = {
     "cpu": """\
 def {run}(start, stop, {arguments}):
     for index in range(start, stop):
-        {body}(index, {arguments})""",
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
     "cuda": """\
 def {run}(start, stop, {arguments}):
     for index in range(start + cuda.grid(1), stop, cuda.gridsize(1)):
-        {body}(index, {arguments})""",
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
 }
 
 

@@ -52,7 +52,8 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
     places: list[np.ndarray] = []
     ends: list[int] = []
     drawn: list[int] = []
-    total = 0
+    total = fractions = 0
+    fraction = 0.0
     for name in initial:
         if name not in model.index:
             raise ModelError(
@@ -71,7 +72,13 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
             nodes.append(ids)
             places.append(np.full(ids.size, model.index[name], np.int32))
         else:
-            total += _count(name, value, node_count)
+            number = _number(name, value, node_count)
+            if isinstance(number, float):
+                # Rounded as they add up: fractions of one network never exceed it.
+                fraction += number
+                number = round(fraction * node_count) - fractions
+                fractions += number
+            total += number
             ends.append(total)
             drawn.append(model.index[name])
     node = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
@@ -109,7 +116,8 @@ def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
     return ids.astype(np.int64)
 
 
-def _count(name: str, value: Any, node_count: int) -> int:
+def _number(name: str, value: Any, node_count: int) -> int | float:
+    """A count of nodes, or a fraction of them."""
     if isinstance(value, bool | np.bool_) or not isinstance(
         value, int | float | np.integer | np.floating
     ):
@@ -126,7 +134,7 @@ def _count(name: str, value: Any, node_count: int) -> int:
             f"initial['{name}'] is {value!r}; a fraction is at least 0 and below 1, and a count "
             "of nodes is an integer"
         )
-    return round(float(value) * node_count)
+    return float(value)
 
 
 def put(seeding: Seeding, device: Device) -> Seeding:

@@ -275,6 +275,9 @@ class CompartmentModel:
             "infectivity": self.infectivity,
         }
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Hexadecimal digest of the model, kept in the attributes of every result."""
