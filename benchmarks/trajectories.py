@@ -138,7 +138,7 @@ def on_cpu(options, rows):
 
 
 def against_scipy(rows, device):
-    """Lorenz to t = 10 with an error of about 1e-6 at t = 5, each a trajectory at a time."""
+    """Lorenz to t = 10 at the usual settings of each: errors are not matched."""
 
     def peer():
         return solve_ivp(
