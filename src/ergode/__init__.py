@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, plots
+    from ergode import epidemics, plots, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.sweep import grid
+    from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
 
 try:
@@ -42,17 +44,19 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.sweep": ("grid",),
+    "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "plots")
+_MODULES = ("epidemics", "plots", "trajectories")
 
 __all__ = [
     "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical", "ErgodeError",
     "Erlang", "Exponential", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError",
-    "PlanError", "Progression", "ReadError", "Weibull", "__version__", "epidemics",
-    "open_dataset", "plots", "read_contacts", "save",
+    "PlanError", "Progression", "ReadError", "VectorField", "Weibull", "__version__",
+    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "trajectories",
 ]  # fmt: skip
 
 

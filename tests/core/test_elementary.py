@@ -9,12 +9,14 @@ import pytest
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.elementary import (
+    cos,
     cos_two_pi,
     exp,
     expm1,
     log,
     log1p,
     normal_quantile,
+    sin,
     sin_two_pi,
 )
 
@@ -235,3 +237,25 @@ def test_float32_ptx_has_no_double():
     text = cuda.ptx(KERNELS["float32"].compiled("cuda"), (0, 1, x, out))
     assert not re.search(r"\.f64", text)
     assert "fma.rn.f32" in text
+
+
+def each_of_radians(index, x, out):
+    out[0, index] = sin(x[index])
+    out[1, index] = cos(x[index])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("precision", "bound"), [("float32", 7.0), ("float64", 2.0)])
+def test_sine_and_cosine_of_radians(precision, bound, device):
+    where = resolve(device)
+    rng = np.random.default_rng(6)
+    parts = [rng.uniform(-top, top, 500) for top in (2.0, 100.0, 1e5)]
+    x = np.concatenate([*parts, np.arange(-9, 10) * np.pi / 2]).astype(precision)
+    out = where.empty((2, x.size), precision)
+    kernel = kernels.for_each(each_of_radians, precision=precision)
+    where.run(kernel, x.size, where.put(x), out)
+    with mpmath.workdps(60):
+        for row, function in zip(where.get(out), (mpmath.sin, mpmath.cos), strict=True):
+            exact = np.array([float(function(mpmath.mpf(float(value)))) for value in x])
+            error = np.abs(row - exact) / np.spacing(np.abs(exact).astype(precision))
+            assert error.max() <= bound, x[np.argmax(error)]

@@ -16,7 +16,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 from ergode.core import source
+from ergode.core.errors import ModelError
 from ergode.core.source import Precision, Source, Target
 
 _COMPILED: dict[Any, Any] = {}
@@ -115,6 +117,26 @@ def cuda_kernels(
 def cuda_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
     """One kernel as `cuda_kernels` makes them."""
     return cuda_kernels(body, **options)[0]
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Make one line of what the compiler says about a kernel with a user's formula in it.
+
+    Raises
+    ------
+    ModelError
+        The kernel did not compile.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("numba.", "numba_cuda.")):
+            raise
+        said = [line.strip() for line in str(error).splitlines() if line.strip()]
+        found = [line for line in said if not line.startswith(("Failed in", "During:"))]
+        what = " ".join([*found[:1], *(line[4:] for line in found if line.startswith(">>> "))][:2])
+        raise ModelError(f"a function of the model cannot be compiled: {what}") from error
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ differ, so here they are only promises.  `core.cpu` and `core.cuda` each keep th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,21 @@ class ByPrecision:
             f"'{self.float64.__name__}' is chosen by the precision of a kernel; "
             "run it through ergode.core.kernels"
         )
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A user's function: plain arithmetic, in which every number is `real`."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+def unroll(values: Iterable[int]) -> Iterable[int]:
+    """In ``for i in unroll(range(N))``, with N a constant: write the loop out."""
+    return values
 
 
 real = Word("real")

@@ -30,6 +30,7 @@ class Variable:
     ----------
     name : str
     dims : tuple of str
+        `SWEPT` stands for the dims, none or more, of what a user sweeps.
     dtype : str
         NumPy type, or a kind such as ``"floating"``.
     unit : str
@@ -44,6 +45,8 @@ class Variable:
     unit: str
     meaning: str
 
+
+SWEPT = "<swept>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
 
@@ -65,8 +68,11 @@ def dataset(
     *,
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
+    swept: Sequence[str] = (),
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
+
+    `swept` names the dims that `SWEPT` stands for.
 
     Raises
     ------
@@ -84,13 +90,14 @@ def dataset(
     for name, variable in declared.items():
         value = np.asarray(values[name])
         kind = getattr(np, variable.dtype)
-        if value.ndim != len(variable.dims) or not np.issubdtype(value.dtype, kind):
+        dims = [n for dim in variable.dims for n in (swept if dim == SWEPT else (dim,))]
+        if value.ndim != len(dims) or not np.issubdtype(value.dtype, kind):
             raise TypeError(
                 f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
-                f"{variable.dtype}{variable.dims}"
+                f"{variable.dtype}{tuple(dims)}"
             )
         notes = {"units": variable.unit, "long_name": variable.meaning}
-        arrays[name] = xarray.Variable(variable.dims, value, notes)
+        arrays[name] = xarray.Variable(dims, value, notes)
     return xarray.Dataset(arrays, coords=dict(coords), attrs=dict(attrs))
 
 

@@ -5,6 +5,9 @@ self-contained module for one target and one working precision: constants as con
 as device functions, float literals typed.  The text is its own identity, so a compiled kernel can
 be cached on disk by the digest of what it is made of - its own source, that of everything it
 calls, the constants and functions bound into it - and of the versions that compile it.
+
+Before names are resolved, loops over the size of a model are written out (`core.unrolled`) and the
+numbers of a user's formula made real (`core.formulas`).
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, Word
+from ergode.core.machine import ByPrecision, Formula, Word, fma
 
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
@@ -133,6 +137,19 @@ def bundle(
     return Source("\n\n".join(part for part in parts if part) + "\n", tuple(entries), target)
 
 
+def formula_text(function: Callable[..., Any]) -> str:
+    """What a user's function is compiled from: itself, its helpers and constants.
+
+    Raises
+    ------
+    ModelError
+        As `bundle`.
+    """
+    collector = _Collector("float64", {})
+    collector.function(Formula(function))
+    return "\n\n".join([*collector.constants, *collector.definitions.values()])
+
+
 # The mask says that an index is not negative: without it numba makes every access wrap around,
 # and the loop does not vectorise.
 _LOOPS: dict[Target, str] = {
@@ -162,6 +179,9 @@ class _Collector:
 
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` (and first all it needs) and return its name in the module."""
+        rename = _Rename
+        if isinstance(function, Formula):
+            rename, function = _RenameFormula, function.function
         if isinstance(function, ByPrecision):
             function = getattr(function, self.precision)
         if not isinstance(function, FunctionType):
@@ -171,7 +191,7 @@ class _Collector:
         if function in self._open:
             raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
         self._open.append(function)
-        tree = _Rename(self, function).visit(_parse(function))
+        tree = rename(self, function).rewritten(syntax(function))
         # Defaults were evaluated where the function was defined: their values are what counts.
         tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
         by_name = function.__kwdefaults__ or {}
@@ -194,7 +214,7 @@ class _Collector:
         plain = _plain_name(value)
         if plain is not None:
             return plain
-        if isinstance(value, ByPrecision | FunctionType):
+        if isinstance(value, ByPrecision | Formula | FunctionType):
             return self.function(value, name)
         if _is_named_tuple(value):
             return self._named_tuple(value)
@@ -291,6 +311,12 @@ class _Rename(ast.NodeTransformer):
         self.local = set(_local_names(function.__code__))
         self.exact = False  # inside a literal whose type the user chose
 
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """The function as it is compiled."""
+        done = self.visit(unrolled.write_out(tree, self._lookup))
+        assert isinstance(done, ast.FunctionDef)
+        return done
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         found, value = self._lookup(node.id)
         if not found:
@@ -364,6 +390,8 @@ class _Rename(ast.NodeTransformer):
         function = self.function
         if name in self.local:
             return False, None
+        if name == unrolled.FUSED:
+            return True, fma
         if name in self.collector.bindings:
             return True, self.collector.bindings[name]
         if name in function.__code__.co_freevars and function.__closure__:
@@ -377,6 +405,23 @@ class _Rename(ast.NodeTransformer):
         elif hasattr(builtins, name):
             return False, None
         raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
+
+
+class _RenameFormula(_Rename):
+    """The same for a user's formula."""
+
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        return super().rewritten(formulas.make_real(tree, self._lookup))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found, value = self._lookup_path(node)
+        known = formulas.meaning(value) if found else None
+        if isinstance(known, ByPrecision | Formula):
+            return self._known(node.attr, known, node)
+        return super().visit_Attribute(node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        return super()._known(name, formulas.meaning(value), node)
 
 
 def _local_names(code: CodeType) -> Iterator[str]:
@@ -403,7 +448,7 @@ def _is_named_tuple(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def _parse(function: FunctionType) -> ast.FunctionDef:
+def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
     """Syntax tree of a function without decorators, annotations, defaults and docstring."""
     if hasattr(function, "__wrapped__"):
         raise ModelError(

@@ -1,0 +1,258 @@
+"""Steps per second of fixed-step ensembles, against SciPy and jitcdde and against the hardware.
+
+On the CPU a figure is for one core: processor time of one thread, and so is the peer's.  On a GPU
+it is the kernel's own time by events; beside it stand the bytes that a step must move - value and
+slope of each delayed variable, read once a delay and written once - and what fraction of a
+measured copy's bandwidth that is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+
+import numpy as np
+from harness import Rows, arguments, medians
+from scipy.integrate import solve_ivp
+
+import ergode
+from ergode.core import devices
+from ergode.models.sweep import lay_out
+from ergode.trajectories.ensemble import Ensemble
+from ergode.trajectories.plan import plan_steps
+from ergode.trajectories.tableaus import RK4
+
+
+def lorenz(t, y, p):
+    return p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]
+
+
+def mackey_glass(t, y, yd, p):
+    return (p[0] * yd[0] / (1 + yd[0] ** 10) - p[1] * y[0],)
+
+
+def logistic1(t, y, yd, p):
+    return (y[0] * (p[0] - yd[0]),)
+
+
+def logistic1_past(t):
+    return (1.5 - math.cos(t),)
+
+
+def logistic2(t, y, yd, p):
+    return (y[0] * yd[1] * (p[0] - yd[0]),)
+
+
+def delayed_lorenz(t, y, yd, p):
+    return 10 * (yd[0] - y[0]), y[0] * (p[0] - y[2]) - y[1], y[0] * y[1] - 8 * y[2] / 3
+
+
+def delayed_lorenz_past(t):
+    return -8, -8 + math.sin(2 * math.pi * t), -8
+
+
+Y = [("y", "tau")]
+# Field, history, initial values, parameters (one of them swept), span, step.
+CASES = {
+    "lorenz": (
+        ergode.VectorField(lorenz, ["x", "y", "z"], ["sigma", "rho", "beta"]), None,
+        {"x": 1.0, "y": 1.0, "z": 1.0}, {"sigma": 10.0, "beta": 8 / 3}, ("rho", 0.0, 28.0),
+        10.0, 1e-3,
+    ),
+    "mackey-glass": (
+        ergode.VectorField(mackey_glass, ["y"], ["beta", "gamma", "tau"], Y), None,
+        {"y": 1.2}, {"gamma": 0.1, "tau": 17.0}, ("beta", 0.15, 0.25), 10_000 * 17 / 64, 17 / 64,
+    ),
+    "logistic1": (
+        ergode.VectorField(logistic1, ["y"], ["p", "tau"], Y), logistic1_past,
+        {"y": 0.5}, {"tau": 1.0}, ("p", 0.0, 4.0), 10.0, 1e-3,
+    ),
+    "logistic2": (
+        ergode.VectorField(
+            logistic2, ["y"], ["p", "one", "two"], [("y", "one"), ("y", "two")]
+        ), None,
+        {"y": 0.5}, {"one": 1.0, "two": 2.0}, ("p", 0.0, 2.0), 10.0, 1e-3,
+    ),
+    "delayed-lorenz": (
+        ergode.VectorField(delayed_lorenz, ["x", "y", "z"], ["rho", "tau"], [("y", "tau")]),
+        delayed_lorenz_past, {"x": -8.0, "y": -8.0, "z": -8.0}, {"tau": 13 / 28},
+        ("rho", 0.0, 50.0), 10.0, 13 / 28 / 464,
+    ),
+}  # fmt: skip
+
+
+class Case:
+    """One ensemble on one device, from its arrays to its last state."""
+
+    def __init__(self, name, device, count, precision, shorter=1):
+        self.field, history, initial, fixed, (swept, low, high), span, step = CASES[name]
+        span /= shorter
+        parameters = {**fixed, swept: np.linspace(low, high, count)}
+        layout = lay_out(
+            {"initial": self.field.variables, "parameters": self.field.parameters},
+            {"initial": initial, "parameters": parameters},
+        )
+        rows = layout.rows
+        delays = [delay for _, delay in self.field.delays]
+        self.steps = plan_steps(span, step, count, delays, [rows[delay] for delay in delays])
+        self.initial, self.parameters = (
+            np.array([rows[name] for name in names], precision)
+            for names in (self.field.variables, self.field.parameters)
+        )
+        self.ensemble = Ensemble(
+            self.field, RK4, history, times=np.array([0.0, span]), device=device,
+            precision=precision,
+        )  # fmt: skip
+        self.out = np.empty((2, len(self.field.variables), count), precision)
+        self.status = np.empty(count, np.uint8)
+        self.step_count = int(self.steps.count.sum())
+
+    def run(self):
+        """Integrate all trajectories."""
+        self.ensemble.integrate(
+            self.initial, self.parameters, self.steps, self.out, self.status, lambda _: None
+        )
+
+    @property
+    def bytes_per_step(self):
+        """What a step must move to and from memory: nothing without delays."""
+        delayed = len({variable for variable, _ in self.field.delays})
+        return 2 * self.out.itemsize * (len(self.field.delays) + delayed)
+
+
+def on_cpu(options, rows):
+    """Steps a second of one core, and trajectories a second against peers."""
+    device = devices.resolve("cpu:1")
+    for name in options.case:
+        for precision in ("float64", "float32"):
+            case = Case(name, device, 256, precision, shorter=10 if options.quick else 1)
+            (seconds,) = medians([case.run], cpu=True)
+            label = name if precision == "float64" else f"{name} float32"
+            rate = case.step_count / seconds
+            rows.add(label, "steps per core second", rate, "1/s", smaller_is_better=False)
+    if not options.no_peers and "lorenz" in options.case:
+        against_scipy(rows, device)
+    if not options.no_peers and "mackey-glass" in options.case:
+        against_jitcdde(rows, device)
+
+
+def against_scipy(rows, device):
+    """Lorenz to t = 10 at the usual settings of each: errors are not matched."""
+
+    def peer():
+        return solve_ivp(
+            lambda t, y: lorenz(t, y, (10.0, 28.0, 8 / 3)), (0, 10), [1.0, 1.0, 1.0],
+            method="DOP853", rtol=1e-8, atol=1e-8,
+        )  # fmt: skip
+
+    case = Case("lorenz", device, 256, "float64")
+    ours, theirs = medians([case.run, peer], cpu=True)
+    rows.add(
+        "lorenz to t = 10", "trajectories per core second", 256 / ours, "1/s",
+        peer="scipy DOP853", peer_value=1 / theirs, smaller_is_better=False,
+    )  # fmt: skip
+
+
+def against_jitcdde(rows, device):
+    """Mackey-Glass to t = 170 with an error no larger than jitcdde's at tolerance 1e-5."""
+    try:
+        from jitcdde import jitcdde, t, y
+    except ImportError:
+        print("jitcdde is not installed (pip install jitcdde): not compared")
+        return
+    beta, gamma, tau = 0.2, 0.1, 17.0
+    delayed = y(0, t - tau)
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.getcwd()
+        os.chdir(folder)  # it builds an extension where it is
+        try:
+            equation = jitcdde([beta * delayed / (1 + delayed**10) - gamma * y(0)], verbose=False)
+            equation.compile_C(verbose=False)
+        finally:
+            os.chdir(before)
+    equation.set_integration_parameters(rtol=1e-5, atol=1e-5)
+    found = []
+
+    def peer():
+        equation.purge_past()
+        equation.constant_past([1.2], 0.0)
+        equation.reset_integrator()
+        equation.adjust_diff()
+        found[:] = equation.integrate(170.0)
+
+    peer()
+    exact = 0.655640466774150646
+    error = abs(found[0] - exact)
+    device_options = {"times": [0.0, 170.0], "initial": {"y": 1.2}, "device": device}
+    parameters = {"beta": np.full(65_536, beta), "gamma": gamma, "tau": tau}
+    for lag in (4, 8, 16, 32, 64):
+
+        def ours(step=tau / lag):
+            return ergode.trajectories.integrate(
+                CASES["mackey-glass"][0], parameters=parameters, step=step, **device_options
+            )  # fmt: skip
+
+        own = abs(float(ours()["state"][0, -1, 0]) - exact)
+        if own <= error:
+            break
+    taken, theirs = medians([ours, peer], cpu=True)
+    print(f"errors at t = 170: ergode {own:.1e} with {lag} steps a delay, jitcdde {error:.1e}")
+    rows.add(
+        "mackey-glass, equal error", "trajectories per core second", 65_536 / taken, "1/s",
+        peer="jitcdde", peer_value=1 / theirs, smaller_is_better=False,
+    )  # fmt: skip
+
+
+def on_cuda(options, rows):
+    """Steps a second of a GPU, and what fraction of a copy's bandwidth they move."""
+    from ergode.core import cuda
+
+    device = devices.resolve("cuda")
+    bandwidth = copy_bandwidth(device, cuda)
+    rows.add("copy", "bandwidth", bandwidth, "B/s", smaller_is_better=False)
+    for name in options.case:
+        for precision in ("float64", "float32"):
+            case = Case(name, device, 262_144, precision, shorter=10 if options.quick else 1)
+            launch, _, _ = case.ensemble.launcher(
+                case.ensemble.arguments(
+                    case.initial, case.parameters, case.steps, slice(0, case.status.size)
+                )
+            )
+            launch()
+            seconds = float(np.median(cuda.elapsed(launch, 5)))
+            rate = case.step_count / seconds
+            label = name if precision == "float64" else f"{name} float32"
+            rows.add(label, "steps per second", rate, "1/s", smaller_is_better=False)
+            if case.bytes_per_step:
+                moved = rate * case.bytes_per_step
+                rows.add(label, "bytes per step", case.bytes_per_step, "B")
+                rows.add(label, "fraction of copy", moved / bandwidth, "1", smaller_is_better=False)
+
+
+def copy_each(index, source, target):
+    """One element of a copy."""
+    target[index] = source[index]
+
+
+def copy_bandwidth(device, cuda):
+    """Bytes read and written a second by a copy of 2 GB."""
+    from ergode.core import kernels
+
+    count = 2**27
+    source, target = device.empty(count, np.float64), device.empty(count, np.float64)
+    kernel = kernels.for_each(copy_each)
+    device.run(kernel, count, source, target)
+    seconds = cuda.elapsed(lambda: device.run(kernel, count, source, target), 5)
+    return 2 * 8 * count / float(np.median(seconds))
+
+
+def main():
+    options = arguments("trajectories", list(CASES))
+    rows = Rows("trajectories", options.device)
+    (on_cuda if options.device == "cuda" else on_cpu)(options, rows)
+    rows.write(options.json)
+
+
+if __name__ == "__main__":
+    main()

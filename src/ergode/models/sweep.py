@@ -1,0 +1,174 @@
+"""Values for many trajectories at once: numbers, arrays side by side, crossed grids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+
+TRAJECTORY = "trajectory"
+
+
+class Grid(Mapping[str, Any]):
+    """Named values of which every array is crossed with every other; see `grid`."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"grid({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+
+def grid(**values: Any) -> Grid:
+    """Cross values: each array becomes a dimension of the result, each number stays one.
+
+    Parameters
+    ----------
+    **values : float or array_like, shape [value_count]
+        By name of a parameter or variable.
+
+    Returns
+    -------
+    Grid
+        For `parameters` or `initial` of `ergode.trajectories.integrate`.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> sorted(ergode.grid(rho=[20.0, 28.0], sigma=10.0))
+    ['rho', 'sigma']
+    """
+    return Grid(values)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Every trajectory's values, flat.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        Dimensions that are swept, slowest first; none for a single trajectory.
+    shape : tuple of int
+        Their lengths.
+    coords : dict
+        Coordinates of a Dataset: name to (dim, values).
+    rows : dict of str to ndarray, shape [trajectory_count]
+        Values of each name; a view that takes no memory where they are all the same.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coords: dict[str, tuple[str, np.ndarray]]
+    rows: dict[str, np.ndarray]
+
+    @property
+    def count(self) -> int:
+        """Number of trajectories."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+def lay_out(
+    expected: Mapping[str, Sequence[str]], given: Mapping[str, Mapping[str, Any]]
+) -> Layout:
+    """Lay out values side by side or crossed.
+
+    Parameters
+    ----------
+    expected : mapping of str to sequence of str
+        For each argument (``"initial"``, ``"parameters"``) the names it must have.
+    given : mapping of str to mapping
+        What the user gave for each.
+
+    Raises
+    ------
+    ModelError
+        A name is missing or unknown, a value is not a finite number or a list of them, or arrays
+        that go side by side differ in length.
+    """
+    values: dict[str, np.ndarray] = {}
+    dim_of: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    first: dict[str, str] = {}
+    for argument, names in expected.items():
+        mapping = given[argument]
+        _check_names(argument, names, mapping)
+        # Crossed dimensions are in the order that the user gave.
+        for name in mapping:
+            value = _numbers(argument, name, mapping[name])
+            values[name] = value
+            if value.ndim == 0:
+                continue
+            dim = name if isinstance(mapping, Grid) else TRAJECTORY
+            dim_of[name] = dim
+            if sizes.setdefault(dim, value.size) != value.size:
+                raise ModelError(
+                    f"'{name}' has {value.size} values and '{first[dim]}' has {sizes[dim]}; "
+                    "arrays that run side by side have one length - use ergode.grid to cross them"
+                )
+            first.setdefault(dim, name)
+    dims = tuple(sorted(sizes, key=lambda dim: dim == TRAJECTORY))
+    shape = tuple(sizes[dim] for dim in dims)
+    rows = {}
+    for name, value in values.items():
+        along = [sizes[dim] if dim_of.get(name) == dim else 1 for dim in dims]
+        row = np.broadcast_to(value.reshape(along), shape)
+        rows[name] = (
+            row.ravel() if value.ndim else np.broadcast_to(value, int(np.prod(shape, dtype=int)))
+        )
+    coords = {name: (dim, values[name]) for name, dim in dim_of.items()}
+    return Layout(dims, shape, coords, rows)
+
+
+def _check_names(argument: str, names: Sequence[str], mapping: Any) -> None:
+    if not isinstance(mapping, Mapping):
+        raise ModelError(
+            f"{argument} is {type(mapping).__name__}; expected values by name, for "
+            f"{', '.join(names) or 'nothing'}"
+        )
+    for name in mapping:
+        if name not in names:
+            close = get_close_matches(str(name), names, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ModelError(
+                f"{argument} has '{name}', which the vector field does not; it has "
+                f"{', '.join(names) or 'none'}{hint}"
+            )
+    missing = [f"'{name}'" for name in names if name not in mapping]
+    if missing:
+        raise ModelError(f"{argument} has no value for {', '.join(missing)}")
+
+
+def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{argument} of '{name}' is {value!r}; expected a number or a list of numbers"
+        ) from None
+    if array.ndim > 1 or array.size == 0:
+        raise ModelError(
+            f"{argument} of '{name}' has shape {array.shape}; expected a number or a list of "
+            "numbers"
+        )
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        where = f"[{bad[0]}]" if array.ndim else ""
+        raise ModelError(
+            f"{argument} of '{name}'{where} is {array.flat[bad[0]]}; expected finite numbers"
+        )
+    return array

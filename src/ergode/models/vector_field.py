@@ -1,0 +1,253 @@
+"""Vector fields: the right-hand side of a differential equation, in plain scalar Python."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from ergode.core import source
+from ergode.core.errors import ModelError
+from ergode.core.source import syntax
+
+_NOT_SCALAR = {
+    ast.List: "a list",
+    ast.ListComp: "a list",
+    ast.Dict: "a dict",
+    ast.DictComp: "a dict",
+    ast.Set: "a set",
+    ast.SetComp: "a set",
+    ast.Lambda: "a lambda",
+    ast.FunctionDef: "a function inside a function",
+    ast.ClassDef: "a class",
+    ast.Try: "try",
+    ast.With: "with",
+    ast.Raise: "raise",
+    ast.JoinedStr: "text",
+    ast.Yield: "yield",
+    ast.Await: "await",
+    ast.Global: "global",
+    ast.Nonlocal: "nonlocal",
+    ast.Import: "import",
+    ast.ImportFrom: "import",
+}
+
+
+@dataclass(frozen=True)
+class VectorField:
+    """A system of ordinary or delay differential equations, y' = f(t, y, y(t - delay), p).
+
+    Parameters
+    ----------
+    function : function
+        ``f(t, y, p)``, or with delays ``f(t, y, yd, p)``, that returns a tuple with the derivative
+        of each variable [variable / time]. ``y`` and ``p`` are indexed in the order of
+        `variables` and `parameters`; ``yd[k]`` is the variable of the k-th pair of `delays`, that
+        delay ago. It works on single numbers: arithmetic, comparisons, `math`, and other
+        functions of this kind. It is compiled, and never called by Python.
+    variables : sequence of str
+        Names of the state variables.
+    parameters : sequence of str
+        Names of the parameters.
+    delays : sequence of (str, str)
+        Pairs of a variable and the parameter that is its delay [time].
+
+    Raises
+    ------
+    ModelError
+        A name is repeated or unknown, or the function is not of this form; the message says
+        where.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> ergode.VectorField(decay, variables=["y"], parameters=["rate"]).variables
+    ('y',)
+    """
+
+    function: Callable[..., tuple[Any, ...]]
+    variables: Sequence[str]
+    parameters: Sequence[str] = ()
+    delays: Sequence[tuple[str, str]] = ()
+
+    def __post_init__(self) -> None:
+        for what in ("variables", "parameters"):
+            object.__setattr__(self, what, _names(what, getattr(self, what)))
+        if not self.variables:
+            raise ModelError("variables is empty; a vector field has at least one variable")
+        shared = set(self.variables) & set(self.parameters)
+        if shared:
+            raise ModelError(f"'{min(shared)}' is both a variable and a parameter")
+        object.__setattr__(self, "delays", tuple(map(self._delay, self.delays)))
+        tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
+        if not self.delays:
+            del tuples["yd"]
+        lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
+        check_function(self.function, lengths, self.variables)
+        self._check_indices(tuples)
+
+    def _delay(self, pair: Any) -> tuple[str, str]:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ModelError(
+                f"delays has {pair!r}; expected pairs of a variable and the parameter that is its "
+                "delay, such as ('y', 'tau')"
+            )
+        variable, parameter = pair
+        for name, known, kind in (
+            (variable, self.variables, "variable"),
+            (parameter, self.parameters, "parameter"),
+        ):
+            if name not in known:
+                raise ModelError(
+                    f"delay {(variable, parameter)!r} names the {kind} {name!r}, which is not "
+                    f"among the {kind}s: {', '.join(known) or 'none'}"
+                )
+        return variable, parameter
+
+    def _check_indices(self, tuples: Mapping[str, Sequence[Any]]) -> None:
+        """Refuse an index beyond the names, which compiled code would not notice."""
+        tree = syntax(self.function)
+        given = [argument.arg for argument in tree.args.args]
+        role = dict(zip(given[1:], tuples, strict=True))
+        kinds = {"y": "variable", "yd": "delay", "p": "parameter"}
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
+                continue
+            which = role.get(node.value.id, "")
+            index = node.slice.value if isinstance(node.slice, ast.Constant) else 0
+            if which and isinstance(index, int) and index >= len(tuples[which]):
+                raise ModelError(
+                    f"function '{self.function.__name__}' uses {node.value.id}[{index}], but there "
+                    f"{_count(len(tuples[which]), kinds[which], verb=True)}"
+                )
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
+        names = json.dumps([self.variables, self.parameters, self.delays])
+        text = names + source.formula_text(self.function)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_function(
+    function: Any,
+    arguments: Mapping[str, int | None],
+    variables: Sequence[str],
+    what: str = "function",
+) -> None:
+    """Refuse a function that cannot be compiled to one number for each variable.
+
+    Parameters
+    ----------
+    function : object
+        What the user gave.
+    arguments : mapping of str to int or None
+        What it is called with: None for a number, else the length of a tuple.
+    variables : sequence of str
+        What its own tuple holds.
+    what : str
+        What the user calls it.
+
+    Raises
+    ------
+    ModelError
+        It is not a function, or of another form; the message says which, in one line.
+    """
+    if not isinstance(function, FunctionType):
+        raise ModelError(f"{what} is {function!r}; expected a function written with `def`")
+    name = function.__name__
+    tree = syntax(function)
+    parameters = inspect.signature(function).parameters.values()
+    if len(parameters) != len(arguments) or any(
+        p.kind is not p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters
+    ):
+        raise ModelError(
+            f"{what} is {name}{inspect.signature(function)}; expected {name}"
+            f"({', '.join(arguments)})"
+        )
+    returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    if not returned:
+        raise ModelError(f"function '{name}' returns nothing; expected {_tuple_of(variables)}")
+    for node in returned:
+        _check_return(name, node.value, variables)
+    for part in ast.walk(tree):
+        if part is not tree and type(part) in _NOT_SCALAR:
+            raise ModelError(
+                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
+                f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
+            )
+    source.formula_text(function)  # that every name is one that can be compiled
+    if not all(isinstance(node.value, ast.Tuple) for node in returned):
+        _try(function, arguments, variables)
+
+
+def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
+    expected = f"expected a tuple, {_tuple_of(variables)}"
+    if type(value) in _NOT_SCALAR:
+        raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
+    if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
+        found = ast.unparse(value) if value is not None else "nothing"
+        raise ModelError(f"function '{name}' returns {found}; {expected}")
+    if isinstance(value, ast.Tuple):
+        _check_length(name, len(value.elts), variables)
+
+
+def _try(
+    function: FunctionType, arguments: Mapping[str, int | None], variables: Sequence[str]
+) -> None:
+    """Look at what the function returns where its text does not tell."""
+    name = function.__name__
+    trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
+    try:
+        value = function(*trial)
+    except (ArithmeticError, ValueError):
+        return  # not defined for such numbers: it is the compiler that will tell
+    except Exception as error:
+        raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
+    if not isinstance(value, tuple):
+        kind = type(value).__name__
+        raise ModelError(
+            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
+        )
+    _check_length(name, len(value), variables)
+
+
+def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
+    if length == len(variables):
+        return
+    missing = ", ".join(f"'{variable}'" for variable in variables[length:])
+    raise ModelError(
+        f"function '{name}' returns {_count(length, 'value')} for "
+        f"{_count(len(variables), 'variable')}: "
+        f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
+        f"{_tuple_of(variables)}"
+    )
+
+
+def _count(count: int, noun: str, verb: bool = False) -> str:
+    words = f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{'is' if count == 1 else 'are'} {words}" if verb else words
+
+
+def _tuple_of(variables: Sequence[str]) -> str:
+    inner = ", ".join(f"d{variable}/dt" for variable in variables)
+    return f"({inner},)" if len(variables) == 1 else f"({inner})"
+
+
+def _names(what: str, names: Any) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ModelError(f"{what} is {names!r}; expected a sequence of names, such as [{names!r}]")
+    result = tuple(names)
+    for name in result:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"{what} has {name!r}; expected names")
+        if result.count(name) > 1:
+            raise ModelError(f"{what} has '{name}' twice")
+    return result

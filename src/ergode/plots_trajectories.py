@@ -1,0 +1,103 @@
+"""Figures of trajectories. Matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.core.status import Status
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+
+_MOST_CURVES = 200
+
+
+def trajectories(
+    dataset: xarray.Dataset,
+    *,
+    variables: Sequence[str] | None = None,
+    phase: tuple[str, str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw trajectories over time, or one variable against another.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.trajectories.integrate`. Of a sweep at most 200 trajectories are drawn, evenly
+        spaced; those that did not end well are left out.
+    variables : sequence of str, optional
+        Which to draw over time; all if not given.
+    phase : (str, str), optional
+        Instead of time series, draw the second variable against the first.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``, as in ``ax.figure.savefig("trajectories.png")``.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no states, no such variable, or no trajectory that ended well.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> result = ergode.trajectories.integrate(
+    ...     ergode.VectorField(decay, ["y"], ["rate"]), times=[0, 1, 2], initial={"y": 1},
+    ...     parameters={"rate": [0.5, 1.0]}, step=0.1, device="cpu",
+    ... )
+    >>> from ergode.plots_trajectories import trajectories
+    >>> len(trajectories(result).lines)
+    2
+    """
+    if "state" not in dataset:
+        raise PlanError("the dataset has no variable 'state'; expected one from trajectories")
+    known = [str(name) for name in dataset["variable"].values]
+    chosen = list(phase or variables or known)
+    for name in chosen:
+        if name not in known:
+            raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(known)}")
+    well = ~np.array([Status(code).is_error for code in dataset["status"].values.ravel()])
+    states = dataset["state"].values.reshape(-1, dataset.sizes["time"], len(known))[well]
+    if not len(states):
+        raise PlanError("no trajectory of the dataset ended well")
+    states = states[np.unique(np.linspace(0, len(states) - 1, _MOST_CURVES).astype(int))]
+    time = np.asarray(dataset["time"], float)
+
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(7.2, 4.2), dpi=160, layout="constrained").add_subplot()
+    fade = max(0.15, len(states) ** -0.5)
+    if phase is not None:
+        x, y = (known.index(name) for name in phase)
+        for state in states:
+            ax.plot(state[:, x], state[:, y], linewidth=0.8, alpha=fade, color="#0072B2")
+        ax.set_xlabel(phase[0])
+        ax.set_ylabel(phase[1])
+        return ax
+    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B6B6B")
+    for number, name in enumerate(chosen):
+        for index, state in enumerate(states):
+            ax.plot(
+                time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
+                color=colours[number % len(colours)], label=name if index == 0 else None,
+            )  # fmt: skip
+    unit = str(dataset["time"].attrs.get("units", ""))
+    ax.set_xlabel(f"time [{unit}]" if unit else "time")
+    if len(chosen) > 1:
+        ax.legend(frameon=False)
+    else:
+        ax.set_ylabel(chosen[0])
+    return ax

@@ -1,0 +1,198 @@
+"""Trajectories of one field with one method on one device, in chunks that fit its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device, spans
+from ergode.core.errors import PlanError
+from ergode.core.machine import Formula
+from ergode.core.source import Precision, formula_text
+from ergode.models.vector_field import VectorField
+from ergode.trajectories import fixed_step
+from ergode.trajectories.history import hermite_weights
+from ergode.trajectories.plan import Steps
+from ergode.trajectories.tableaus import Tableau
+
+_THREADS = 128
+
+
+def bindings_of(
+    field: VectorField, tableau: Tableau, history: Callable[..., Any] | None, precision: Precision
+) -> dict[str, Any]:
+    """What a kernel is specialised to."""
+    index = {name: i for i, name in enumerate(field.variables)}
+    ringed = list(dict.fromkeys(variable for variable, _ in field.delays))
+    bindings = {
+        "rhs": Formula(field.function),
+        "VARIABLES": len(field.variables),
+        "PARAMETERS": len(field.parameters),
+        "DELAYED": tuple(index[variable] for variable in ringed),
+        "PLACES": tuple(ringed.index(variable) for variable, _ in field.delays),
+        "A": tableau.a,
+        "B": tableau.b,
+        "C": tableau.c,
+        "STAGE_WEIGHTS": tuple(hermite_weights(c) for c in tableau.c),
+        "EPSILON": float(np.finfo(precision).eps),
+        "HAS_HISTORY": history is not None,
+    }
+    if history is not None:
+        bindings["history"] = Formula(history)
+    return bindings
+
+
+_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
+
+
+def _kernel(on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]) -> kernels.Kernel:
+    """The kernel for these bindings; writing its source takes longer than a small ensemble."""
+    # A formula is known by its text, with the constants and functions that it uses at this moment.
+    texts = [
+        (name, formula_text(value.function) if isinstance(value, Formula) else value)
+        for name, value in sorted(bindings.items())
+    ]
+    key = (on_cuda, precision, *texts)
+    if key not in _KERNELS:
+        make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
+        body = fixed_step.integrate_cuda if on_cuda else fixed_step.integrate_cpu
+        _KERNELS[key] = make(body, precision=precision, bindings=bindings)
+    return _KERNELS[key]
+
+
+class Ensemble:
+    """Trajectories of a vector field.
+
+    Parameters
+    ----------
+    field, history
+        As for `integrate`, already checked.
+    tableau : Tableau
+        The method.
+    times : ndarray, shape [time_count]
+        Ascending grid [time]; trajectories start at ``times[0]``.
+    device : Device
+        Where to run.
+    precision : {"float32", "float64"}
+        Type of the state.
+    """
+
+    def __init__(
+        self,
+        field: VectorField,
+        tableau: Tableau,
+        history: Callable[..., Any] | None,
+        *,
+        times: np.ndarray,
+        device: Device,
+        precision: Precision = "float64",
+    ) -> None:
+        self.device = device
+        self.precision = precision
+        self.bindings = bindings_of(field, tableau, history, precision)
+        self.kernel = _kernel(device.is_cuda, precision, self.bindings)
+        self._origin = np.dtype(precision).type(times[0])
+        self._times = device.put((times - times[0]).astype(precision))
+        self._variable_count = len(field.variables)
+        self._ring_width = 2 * len(self.bindings["DELAYED"])
+
+    def integrate(
+        self,
+        initial: np.ndarray,
+        parameters: np.ndarray,
+        steps: Steps,
+        out: np.ndarray,
+        status: np.ndarray,
+        report: Callable[[int], None],
+    ) -> None:
+        """Integrate every trajectory.
+
+        Parameters
+        ----------
+        initial : ndarray, shape [variable_count, trajectory_count]
+        parameters : ndarray, shape [parameter_count, trajectory_count]
+        steps : Steps
+        out : ndarray, shape [time_count, variable_count, trajectory_count]
+            Filled with the state at every time.
+        status : ndarray of uint8, shape [trajectory_count]
+            Filled with how each trajectory ended.
+        report : function
+            Called with the number of trajectories done since the last call.
+        """
+        count = out.shape[2]
+        for start, stop in spans(count, self._chunk_size(count, int(steps.lags.max()))):
+            chunk = slice(start, stop)
+            arguments = self.arguments(initial, parameters, steps, chunk)
+            if self.device.is_cuda:
+                launch, states, outcomes = self.launcher(arguments)
+                launch()
+                out[..., chunk] = self.device.get(states)
+                status[chunk] = self.device.get(outcomes)
+                report(stop - start)
+            else:
+                self._work(arguments, out, status, report)
+
+    def arguments(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice
+    ) -> tuple[Any, ...]:
+        """What a kernel is told of a chunk of trajectories, on the device."""
+        put = self.device.put
+        rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
+        initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
+        counts = put(steps.count[chunk])
+        return self._origin, self._times, put(steps.lags), initial, parameters, sizes, counts
+
+    def _work(
+        self,
+        arguments: tuple[Any, ...],
+        out: np.ndarray,
+        status: np.ndarray,
+        report: Callable[[int], None],
+    ) -> None:
+        count, lanes = status.size, fixed_step.LANES
+
+        def finished(start: int, stop: int) -> None:
+            report(min(stop * lanes, count) - start * lanes)
+
+        with kernels.readable_errors():
+            blocks = -(-count // lanes)
+            self.device.run(self.kernel, blocks, *arguments, out, status, finished=finished)
+
+    def launcher(self, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, Any]:
+        """A function that starts the CUDA kernel, and the arrays it fills: states and status."""
+        from ergode.core import cuda
+
+        lags, count = self.device.get(arguments[2]), arguments[-1].size
+        slots = (int(lags.max()) + 2, max(1, self._ring_width // 2), 2, count)
+        ring = self.device.empty(slots, self.precision)
+        shape = (self._times.size, self._variable_count, count)
+        states = self.device.empty(shape, self.precision)
+        outcomes = self.device.empty(count, np.uint8)
+
+        def launch() -> None:
+            with kernels.readable_errors():
+                cuda.launch(
+                    self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
+                    (*arguments, ring, states, outcomes),
+                )  # fmt: skip
+
+        return launch, states, outcomes
+
+    def _chunk_size(self, count: int, longest: int) -> int:
+        """Trajectories to run together: all on a CPU, whose threads keep few rings at a time."""
+        if not self.device.is_cuda:
+            return count
+        word = np.dtype(self.precision).itemsize
+        slots = (longest + 2) * max(2, self._ring_width)
+        rows = self._times.size * self._variable_count + self._variable_count
+        each = word * (slots + rows + self.bindings["PARAMETERS"] + 1) + 9
+        room = self.device.available_bytes()
+        if room < each:
+            raise PlanError(
+                f"one trajectory needs {each / 1e9:.2f} GB for its history and times, but "
+                f"{self.device.name} has {room / 1e9:.2f} GB free; use larger steps or fewer times"
+            )
+        return min(count, room // each)

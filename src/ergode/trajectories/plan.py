@@ -1,0 +1,115 @@
+"""How many steps, and of what size: from delays and the step that is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+
+_ROUNDING = 1e-12
+_LARGEST_DENOMINATOR = 10_000
+_MOST_STEPS = 2**31 - 1
+# The cubic at the end of a step must be complete before the step begins.
+_LEAST_LAG = 2
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of every trajectory.
+
+    Attributes
+    ----------
+    size : ndarray, shape [trajectory_count]
+        Size of a trajectory's steps [time]; a view where all are the same.
+    count : ndarray of int64, shape [trajectory_count]
+        How many it takes.
+    lags : ndarray of int64, shape [delay_count]
+        Each delay in steps, the same for all trajectories.
+    """
+
+    size: np.ndarray
+    count: np.ndarray
+    lags: np.ndarray
+
+
+def plan_steps(
+    span: float, step: float, count: int, delays: Sequence[str], taus: Sequence[np.ndarray]
+) -> Steps:
+    """Choose steps no larger than `step` that divide the span, or every delay.
+
+    Parameters
+    ----------
+    span : float
+        Duration of the integration [time].
+    step : float
+        Largest step [time].
+    count : int
+        Number of trajectories.
+    delays : sequence of str
+        Names of the parameters that are delays.
+    taus : sequence of ndarray, shape [trajectory_count]
+        Their values.
+
+    Raises
+    ------
+    ModelError
+        A delay is not positive.
+    PlanError
+        Delays have no common step, or the steps are too many.
+    """
+    if not delays:
+        whole = _whole_steps(span, step)
+        each = span / whole if span > 0 else step
+        no_lags = np.ones(1, np.int64)  # not used, but an array has a type
+        return Steps(np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags)
+    for name, tau in zip(delays, taus, strict=True):
+        bad = np.flatnonzero(~(tau > 0))
+        if bad.size:
+            raise ModelError(
+                f"delay '{name}' is {tau[bad[0]]:g} in trajectory {bad[0]}; expected a positive "
+                "number"
+            )
+    longest = int(np.argmax([tau[0] for tau in taus]))
+    ratios = [
+        _ratio(name, tau, delays[longest], taus[longest])
+        for name, tau in zip(delays, taus, strict=True)
+    ]
+    unit = math.lcm(*(ratio.denominator for ratio in ratios))
+    largest = float(taus[longest].max())
+    multiple = -(-_whole_steps(largest, step) // unit)
+    multiple = max(multiple, math.ceil(_LEAST_LAG / (unit * min(ratios))))
+    lags = [int(unit * multiple * ratio) for ratio in ratios]
+    size = taus[longest] / (unit * multiple)
+    _whole_steps(span, float(size.min()))
+    steps = np.maximum(np.ceil(span / size * (1.0 - _ROUNDING)), 1).astype(np.int64)
+    return Steps(size, steps, np.array(lags, np.int64))
+
+
+def _whole_steps(span: float, step: float) -> int:
+    steps = max(1, math.ceil(span / step * (1.0 - _ROUNDING)))
+    if steps > _MOST_STEPS:
+        raise PlanError(f"a step of {step:g} takes {steps:,} steps; at most 2^31 - 1 are possible")
+    return steps
+
+
+def _ratio(name: str, tau: np.ndarray, other: str, reference: np.ndarray) -> Fraction:
+    """`tau` / `reference`, which must be one fraction for all trajectories."""
+    quotient = tau / reference
+    if np.ptp(quotient) > _ROUNDING * quotient[0]:
+        raise PlanError(
+            f"the ratio of the delays '{name}' and '{other}' is {quotient.min():g} to "
+            f"{quotient.max():g}; trajectories that run together need one ratio - integrate them "
+            "in groups"
+        )
+    ratio = Fraction(float(quotient[0])).limit_denominator(_LARGEST_DENOMINATOR)
+    if abs(float(ratio) - quotient[0]) > _ROUNDING * quotient[0]:
+        raise PlanError(
+            f"the delays '{name}' and '{other}' have no common step: their ratio "
+            f"{quotient[0]:.12g} is not a fraction of whole numbers up to {_LARGEST_DENOMINATOR:,}"
+        )
+    return ratio

@@ -1,0 +1,178 @@
+import math
+
+import pytest
+
+import ergode
+from ergode import VectorField
+
+RATE = 2
+
+
+def fine(t, y, p):
+    return (-p[0] * y[0],)
+
+
+def helper(x):
+    return RATE * x
+
+
+def with_helper(t, y, p):
+    return (helper(y[0]),)
+
+
+def short_of_arguments(t, y):
+    return (y[0],)
+
+
+def with_default(t, y, p=1):
+    return (y[0],)
+
+
+def a_list(t, y, p):
+    return [y[0]]
+
+
+def a_number(t, y, p):
+    return p[0] * y[0]
+
+
+def nothing(t, y, p):
+    y[0] + 1.0
+
+
+def bare_return(t, y, p):
+    return
+
+
+def two(t, y, p):
+    return y[0], y[0]
+
+
+def two_by_name(t, y, p):
+    result = (y[0], y[0])
+    return result
+
+
+def list_inside(t, y, p):
+    parts = [y[0]]
+    return (parts[0],)
+
+
+def number_by_name(t, y, p):
+    result = y[0]
+    return result
+
+
+def recursive(t, y, p):
+    return recursive(t, y, p)
+
+
+def undefined(t, y, p):
+    return (no_such_name * y[0],)  # noqa: F821
+
+
+def beyond_parameters(t, y, p):
+    return (p[1] * y[0],)
+
+
+def beyond_variables(t, y, p):
+    return (y[2],)
+
+
+def beyond_delays(t, y, yd, p):
+    return (yd[1],)
+
+
+def dictionary(t, y, p):
+    table = {"a": 1.0}
+    return (table["a"] * y[0],)
+
+
+def uses_a_file(t, y, p):
+    return (open,)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (short_of_arguments, r"function is short_of_arguments\(t, y\); expected .*\(t, y, p\)"),
+        (with_default, r"function is with_default\(t, y, p=1\); expected with_default\(t, y, p\)"),
+        (a_list, r"'a_list' returns a list; expected a tuple, \(dy/dt,\)"),
+        (a_number, r"'a_number' returns p\[0\] \* y\[0\]; expected a tuple"),
+        (nothing, "'nothing' returns nothing"),
+        (bare_return, "'bare_return' returns nothing"),
+        (two, r"'two' returns 2 values for 1 variable: there are too many; expected \(dy/dt,\)"),
+        (two_by_name, "'two_by_name' returns 2 values for 1 variable"),
+        (number_by_name, "'number_by_name' returns a float; expected a tuple"),
+        (list_inside, r"'list_inside' uses a list \(line 2 of it\)"),
+        (dictionary, r"'dictionary' uses a dict \(line 2 of it\)"),
+        (recursive, "'recursive' calls itself; use a loop instead"),
+        (undefined, "'undefined' uses 'no_such_name', which is not defined"),
+        (beyond_parameters, r"uses p\[1\], but there is 1 parameter"),
+        (beyond_variables, r"uses y\[2\], but there is 1 variable"),
+        (lambda t, y, p: (y[0],), "a lambda cannot be compiled"),
+        (math.sin, "function is <built-in function sin>; expected a function written with `def`"),
+        (3.0, "function is 3.0; expected a function"),
+    ],
+)
+def test_bad_function_is_one_line(function, message):
+    with pytest.raises(ergode.ModelError, match=message) as caught:
+        VectorField(function, ["y"], ["rate"])
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_variables_are_named():
+    with pytest.raises(ergode.ModelError, match="'fine' returns 1 value for 3 .* for 'y', 'z'; "):
+        VectorField(fine, ["x", "y", "z"], ["rate"])
+
+
+def test_what_only_the_compiler_can_tell_is_one_line():
+    field = VectorField(uses_a_file, ["y"], ["rate"])
+    with pytest.raises(ergode.ModelError, match="cannot be compiled: .*'open'") as caught:
+        ergode.trajectories.integrate(
+            field, times=[0, 1], initial={"y": 1}, parameters={"rate": 1}, step=0.1, device="cpu"
+        )
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("delays", "message"),
+    [
+        ([("q", "rate")], r"delay \('q', 'rate'\) names the variable 'q', which is not among .* y"),
+        ([("y", "tau")], "names the parameter 'tau', which is not among the parameters: rate"),
+        (["y"], "delays has 'y'; expected pairs of a variable and the parameter"),
+    ],
+)
+def test_bad_delay(delays, message):
+    with pytest.raises(ergode.ModelError, match=message):
+        VectorField(beyond_delays, ["y"], ["rate"], delays)
+
+
+def test_delay_beyond_those_named():
+    with pytest.raises(ergode.ModelError, match=r"uses yd\[1\], but there is 1 delay"):
+        VectorField(beyond_delays, ["y"], ["tau"], [("y", "tau")])
+    with pytest.raises(ergode.ModelError, match=r"fine\(t, y, p\); expected fine\(t, y, yd, p\)"):
+        VectorField(fine, ["y"], ["tau"], [("y", "tau")])
+
+
+@pytest.mark.parametrize(
+    ("variables", "parameters", "message"),
+    [
+        ([], ["rate"], "variables is empty"),
+        ("y", ["rate"], r"variables is 'y'; expected a sequence of names, such as \['y'\]"),
+        (["y", "y"], ["rate"], "variables has 'y' twice"),
+        (["y"], ["y"], "'y' is both a variable and a parameter"),
+        (["y"], [1], "parameters has 1; expected names"),
+    ],
+)
+def test_bad_names(variables, parameters, message):
+    with pytest.raises(ergode.ModelError, match=message):
+        VectorField(fine, variables, parameters)
+
+
+def test_digest_is_of_all_that_is_compiled(monkeypatch):
+    digest = VectorField(with_helper, ["y"], ["rate"]).digest
+    assert digest == VectorField(with_helper, ["y"], ["rate"]).digest
+    assert digest != VectorField(with_helper, ["y"], ["speed"]).digest
+    monkeypatch.setitem(globals(), "RATE", 3)
+    assert digest != VectorField(with_helper, ["y"], ["rate"]).digest

@@ -1,0 +1,223 @@
+"""What the compilers make of the kernels, and that both targets compute the same."""
+
+import math
+import platform
+import re
+
+import numba
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.trajectories import fixed_step, history
+from ergode.trajectories.ensemble import Ensemble, bindings_of
+from ergode.trajectories.plan import plan_steps
+from ergode.trajectories.tableaus import TABLEAUS
+
+PRECISIONS = ("float32", "float64")
+
+
+def lorenz(t, y, p):
+    return p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - 8 * y[2] / 3
+
+
+def mackey_glass(t, y, yd, p):
+    return (p[0] * yd[0] / (1 + yd[0] ** 10) - p[1] * y[0],)
+
+
+def two_delays(t, y, yd, p):
+    # Integers, a branch and functions: what must not become a double in float32.
+    drive = 2 if t > 1 else 1
+    return y[1], -yd[0] - 3 * yd[1] / 4 + drive * math.exp(-(y[0] ** 2)) / 5
+
+
+def past(t):
+    return 1 + t / 10, t**2
+
+
+LORENZ = ergode.VectorField(lorenz, ["x", "y", "z"], ["sigma", "rho"])
+MACKEY_GLASS = ergode.VectorField(mackey_glass, ["y"], ["beta", "gamma", "tau"], [("y", "tau")])
+TWO_DELAYS = ergode.VectorField(
+    two_delays, ["x", "v"], ["tau", "half"], [("x", "tau"), ("v", "half")]
+)
+CASES = {
+    "lorenz": (LORENZ, "rk4", None),
+    "lorenz tsit5": (LORENZ, "tsit5", None),
+    "mackey-glass": (MACKEY_GLASS, "rk4", None),
+    "two delays": (TWO_DELAYS, "tsit5", past),
+}
+BY_NAME = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def cuda_kernel(case, precision):
+    field, method, past_of = case
+    return kernels.cuda_kernel(
+        fixed_step.integrate_cuda,
+        precision=precision,
+        bindings=bindings_of(field, TABLEAUS[method], past_of, precision),
+    )
+
+
+@BY_NAME
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    rows = np.ones((3, 1), precision)
+    one = rows[0]
+    counts = np.ones(2, np.int64)
+    text = cuda.ptx(
+        cuda_kernel(case, precision).compiled("cuda"),
+        (
+            one[0], one, counts, rows, rows, one, counts,
+            np.ones((4, 1, 2, 1), precision), np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
+        ),
+    )  # fmt: skip
+    assert "__local_depot" not in text
+    assert ("fma.rn.f64" in text) == (precision == "float64")
+    if precision == "float32":
+        assert ".f64" not in text
+
+
+@BY_NAME
+def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
+    """The text of the CUDA kernel, a thread after the other, against lanes."""
+    field, method, past_of = case
+    text = cuda_kernel(case, "float64").source("cuda").text
+    text = re.sub(r"from ergode\.core\.cuda import .*", "", text)
+
+    class Grid:
+        def grid(self, _):
+            return self.thread
+
+    machine = Grid()
+    module = {
+        "cuda": machine,
+        "device_function": lambda f: f,
+        "kernel": lambda f: f,
+        "fma": lambda a, b, c: a * b + c,
+        "to_bits": lambda x: np.float64(x).view(np.uint64),
+        "from_bits": lambda x: np.uint64(x).view(np.float64),
+    }
+    with np.errstate(all="ignore"):
+        exec(text, module)
+    count, times = 3, np.array([0.0, 0.13, 2.0, 3.1])
+    rng = np.random.default_rng(1)
+    initial = rng.uniform(0.5, 1.5, (len(field.variables), count))
+    parameters = {
+        "sigma": 3.0, "rho": 1.5, "beta": 0.2, "gamma": 0.1, "half": 0.5, "tau": 1.0,
+    }  # fmt: skip
+    rows = np.array([[parameters[name]] * count for name in field.parameters])
+    if past_of is not None:
+        initial[:] = np.array([[1.0], [0.0]])
+    scale = np.array([1.0, 1.5, 0.7])
+    for i, name in enumerate(field.parameters):
+        if name in ("tau", "half"):
+            rows[i] *= scale
+    delays = [name for _, name in field.delays]
+    taus = [rows[field.parameters.index(name)] for name in delays]
+    steps = plan_steps(3.1, 0.11, count, delays, taus)
+
+    expected = np.empty((times.size, len(field.variables), count))
+    status = np.empty(count, np.uint8)
+    ensemble = Ensemble(field, TABLEAUS[method], past_of, times=times, device=resolve("cpu:1"))
+    ensemble.integrate(initial, rows, steps, expected, status, lambda _: None)
+    found = np.full_like(expected, np.nan)
+    outcomes = np.full_like(status, 255)
+    ring = np.full((steps.lags.max() + 2, len(field.variables), 2, count), np.nan)
+    with np.errstate(all="ignore"):
+        for machine.thread in range(count + 1):
+            module["integrate_cuda"](
+                0.0, times, steps.lags, initial, rows, np.array(steps.size),
+                np.array(steps.count), ring, found, outcomes,
+            )  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_array_equal(outcomes, 0)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_lanes_are_vector_instructions(precision):
+    field, method, past_of = CASES["mackey-glass"]
+    kernel = kernels.cpu_kernel(
+        fixed_step.integrate_cpu,
+        precision=precision,
+        bindings=bindings_of(field, TABLEAUS[method], past_of, precision),
+    )
+    # Afresh: numba does not show what it took from its cache.
+    compiled = numba.njit(nogil=True, error_model="numpy")(kernel.compiled("cpu").py_func)
+    numbers = np.ones((3, 1), precision)
+    compiled(
+        0, 1, numbers[0, 0], numbers[0], np.array([2]), numbers[:1], numbers, numbers[0],
+        np.array([1]), np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
+    )  # fmt: skip
+    (assembly,) = compiled.inspect_asm().values()
+    # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
+    # taken and to be looked into.
+    assert len(re.findall("divps" if precision == "float32" else "divpd", assembly)) >= 6
+
+
+@pytest.mark.cuda
+@BY_NAME
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_cuda_agrees_with_cpu(case, precision):
+    field, method, past_of = case
+    parameters = {"sigma": 10.0, "rho": 28.0, "beta": 0.2, "gamma": 0.1, "half": 0.5, "tau": 1.0}
+    chosen = {name: parameters[name] for name in field.parameters}
+    count = 1000
+    scale = np.linspace(0.5, 2.0, count)
+    for name in chosen:
+        if name in ("tau", "half", "rho"):
+            chosen[name] = chosen[name] * scale
+    start = {"x": 1.0, "v": 0.0} if past_of else dict.fromkeys(field.variables, 1.0)
+    results = [
+        ergode.trajectories.integrate(
+            field, times=[0.0, 0.3, 1.0, 2.0], initial=start, parameters=chosen, method=method,
+            history=past_of, step=0.01, precision=precision, device=device,
+        )["state"].values
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    tolerance = 1e-10 if precision == "float64" else 2e-3
+    np.testing.assert_allclose(results[1], results[0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.cuda
+def test_cuda_chunks_do_not_matter(monkeypatch):
+    def run():
+        return ergode.trajectories.integrate(
+            MACKEY_GLASS, times=[0.0, 40.0], initial={"y": 1.2}, step=0.25, device="cuda",
+            parameters={"beta": 0.2, "gamma": 0.1, "tau": np.linspace(5, 17, 1000)},
+        )["state"].values  # fmt: skip
+
+    whole = run()
+    monkeypatch.setattr(Ensemble, "_chunk_size", lambda *_: 300)
+    np.testing.assert_array_equal(run(), whole)
+
+
+@pytest.mark.cuda
+def test_cuda_flags_what_is_not_finite():
+    def explosion(t, y, p):
+        return (y[0] ** 2,)
+
+    result = ergode.trajectories.integrate(
+        ergode.VectorField(explosion, ["y"]), times=[0.0, 4.0], step=1 / 64, device="cuda",
+        initial={"y": [0.1, 2.0, 0.1]},
+    )  # fmt: skip
+    np.testing.assert_array_equal(result["status"], [0, 3, 0])
+
+
+def test_a_step_never_writes_where_it_reads():
+    # Where it does, the check for overlap fails at run time, and lanes are done one by one.
+    for lags in ((2,), (7,), (2, 5), (3, 64)):
+        period = max(lags) + 1
+        for step in range(3 * period):
+            now = step % period
+            for lag in lags:
+                first = history.behind(now, lag, period)
+                second = history.ahead(now, lag, period, step)
+                assert len({now, first, second}) == 3
+                assert first == (step - lag) % period
+                assert second == (period if step + 1 == lag else (step + 1 - lag) % period)
