@@ -63,14 +63,20 @@ class Kernel:
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once a process and cached on disk."""
-        key = (
-            self.bodies, self.number, self.precision, frozenset(self.bindings.items()),
-            self.loop, self.registers, target,
-        )  # fmt: skip
-        # Kept by what it is made of: gathering sources takes longer than a small simulation.
-        if key not in _COMPILED:
-            _COMPILED[key] = load(self.source(target), self.number)
-        return _COMPILED[key]
+        known: dict[Any, Any] = self.__dict__.setdefault("_known", {})
+        key: Any = target
+        if not any(callable(value) for value in self.bindings.values()):
+            # All of it ours, which does not change: kept for every kernel made of the same, for
+            # gathering the sources takes longer than a small run.  What a user's function uses may
+            # have changed since, and only the text would tell.
+            known = _COMPILED
+            key = (
+                self.bodies, self.number, self.precision, frozenset(self.bindings.items()),
+                self.loop, self.registers, target,
+            )  # fmt: skip
+        if key not in known:
+            known[key] = load(self.source(target), self.number)
+        return known[key]
 
 
 def for_each(
