@@ -173,9 +173,11 @@ def test_cuda_agrees_with_cpu(case, precision):
         if name in ("tau", "half", "rho"):
             chosen[name] = chosen[name] * scale
     start = {"x": 1.0, "v": 0.0} if past_of else dict.fromkeys(field.variables, 1.0)
+    # Chaos makes much of a last bit: in float32 not for longer than it makes little.
+    times = [0.0, 0.3, 1.0, 2.0] if precision == "float64" else [0.0, 0.3, 1.0]
     results = [
         ergode.trajectories.integrate(
-            field, times=[0.0, 0.3, 1.0, 2.0], initial=start, parameters=chosen, method=method,
+            field, times=times, initial=start, parameters=chosen, method=method,
             history=past_of, step=0.01, precision=precision, device=device,
         )["state"].values
         for device in ("cpu", "cuda")
