@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, progress, results
+from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
@@ -156,9 +157,9 @@ def simulate(
             f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
             "ergode.ContactNetwork.from_edges(source, target)"
         )
-    grid = _time_grid(times)
-    replicates = _integer("replicates", replicates, 1, 2**32 - 1)
-    seed = _integer("seed", seed, 0, 2**64 - 1)
+    grid = time_grid(times)
+    replicates = integer("replicates", replicates, 1, 2**32 - 1)
+    seed = integer("seed", seed, 0, 2**64 - 1)
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     collect = _collector(output, model, contacts, grid, replicates, quantiles)
@@ -365,34 +366,3 @@ def _check_method(method: str, model: CompartmentModel) -> str:
     if method == "auto":
         return "exact, and the cheapest method for a model without re-susceptibility"
     return "asked for"
-
-
-def _time_grid(times: ArrayLike) -> np.ndarray:
-    try:
-        grid = np.atleast_1d(np.asarray(times, np.float64))
-    except (TypeError, ValueError):
-        try:
-            grid = np.asarray(list(times), np.float64)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise ModelError(f"times is {times!r}; expected ascending numbers") from None
-    if grid.ndim != 1 or grid.size == 0:
-        raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
-    bad = np.flatnonzero(~np.isfinite(grid))
-    if bad.size:
-        raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
-    falls = np.flatnonzero(np.diff(grid) <= 0)
-    if falls.size:
-        i = int(falls[0])
-        raise ModelError(
-            f"times must ascend, but times[{i + 1}] = {grid[i + 1]:g} follows times[{i}] = "
-            f"{grid[i]:g}"
-        )
-    return grid
-
-
-def _integer(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise PlanError(f"{name} is {value!r}; expected an integer")
-    if not least <= value <= most:
-        raise PlanError(f"{name} is {value}; expected {least} to {most}")
-    return int(value)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
+from ergode.core.arguments import time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
@@ -134,7 +135,7 @@ def integrate(
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
-    grid = _time_grid(times)
+    grid = time_grid(times)
     if method not in ("auto", *TABLEAUS):
         known = ", ".join(repr(name) for name in ("auto", *TABLEAUS))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
@@ -318,23 +319,3 @@ def _check_memory(needed: int) -> None:
             f"the states need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
             "times or trajectories"
         )
-
-
-def _time_grid(times: ArrayLike) -> np.ndarray:
-    try:
-        grid = np.atleast_1d(np.asarray(times, np.float64))
-    except (TypeError, ValueError):
-        raise ModelError(f"times is {times!r}; expected a list of numbers") from None
-    if grid.ndim != 1 or grid.size == 0:
-        raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
-    bad = np.flatnonzero(~np.isfinite(grid))
-    if bad.size:
-        raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
-    falls = np.flatnonzero(np.diff(grid) <= 0)
-    if falls.size:
-        i = int(falls[0])
-        raise ModelError(
-            f"times must ascend, but times[{i + 1}] = {grid[i + 1]:g} follows times[{i}] = "
-            f"{grid[i]:g}"
-        )
-    return grid

@@ -1,0 +1,60 @@
+"""Arguments that every engine takes, checked at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError, PlanError
+
+
+def time_grid(times: ArrayLike) -> np.ndarray:
+    """The times of a result as an ascending float64 array.
+
+    Parameters
+    ----------
+    times : array_like, shape [time_count]
+        At least one finite time, each later than the one before; a single number is one time.
+
+    Raises
+    ------
+    ModelError
+        They are not; the message names the first that is not.
+    """
+    try:
+        # A generator or a mapping's keys become an array only by way of a list.
+        scalar: Any = times
+        plain = list(scalar) if np.ndim(times) == 0 and hasattr(times, "__iter__") else times
+        grid = np.atleast_1d(np.asarray(plain, np.float64))
+    except (TypeError, ValueError):
+        raise ModelError(f"times is {times!r}; expected a list of numbers that ascend") from None
+    if grid.ndim != 1 or grid.size == 0:
+        raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
+    bad = np.flatnonzero(~np.isfinite(grid))
+    if bad.size:
+        raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
+    falls = np.flatnonzero(np.diff(grid) <= 0)
+    if falls.size:
+        i = int(falls[0])
+        raise ModelError(
+            f"times must ascend, but times[{i + 1}] = {grid[i + 1]:g} follows times[{i}] = "
+            f"{grid[i]:g}"
+        )
+    return grid
+
+
+def integer(name: str, value: Any, least: int, most: int) -> int:
+    """An integer argument within its bounds.
+
+    Raises
+    ------
+    PlanError
+        It is not an integer, or outside; the message names it.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise PlanError(f"{name} is {value!r}; expected an integer")
+    if not least <= value <= most:
+        raise PlanError(f"{name} is {value}; expected {least} to {most}")
+    return int(value)
