@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import ergode
-from ergode.plots_trajectories import trajectories
+from ergode.plots import trajectories
 
 
 def mackey_glass(t, y, yd, p):

@@ -1,4 +1,4 @@
-"""Figures of trajectories. Matplotlib is imported only when one is drawn."""
+"""Trajectories over time or against one another."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def trajectories(
     ...     ergode.VectorField(decay, ["y"], ["rate"]), times=[0, 1, 2], initial={"y": 1},
     ...     parameters={"rate": [0.5, 1.0]}, step=0.1, device="cpu",
     ... )
-    >>> from ergode.plots_trajectories import trajectories
+    >>> from ergode.plots import trajectories
     >>> len(trajectories(result).lines)
     2
     """

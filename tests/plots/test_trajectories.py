@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.plots_trajectories import trajectories
+from ergode.plots import trajectories
 
 
 def rotation(t, y, p):

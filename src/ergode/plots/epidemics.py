@@ -1,4 +1,4 @@
-"""Figures of results. Matplotlib is imported only when one is drawn."""
+"""Curves of an epidemic with their bands."""
 
 from __future__ import annotations
 

@@ -1,0 +1,6 @@
+"""Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
+
+from ergode.plots.epidemics import check_figure_path, epidemic_curves, save_epidemic_curves
+from ergode.plots.trajectories import trajectories
+
+__all__ = ["check_figure_path", "epidemic_curves", "save_epidemic_curves", "trajectories"]
