@@ -157,7 +157,13 @@ def test_interrupted_before_anything_was_computed(run_file, tmp_path, monkeypatc
 @pytest.mark.slow
 def test_control_c_in_a_real_process(run_file, tmp_path):
     command = [sys.executable, "-m", "ergode", "run", run_file, "--replicates", "200000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # A shell's background jobs, and what they start, ignore SIGINT unless told otherwise.
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     for line in process.stderr:  # progress is reported once replicates are finished
         if "replicates" in line:
             break
