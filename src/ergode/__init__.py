@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.events import Event
+    from ergode.models.reaction_network import ReactionNetwork
+    from ergode.models.reactions import Reaction, ReactionTable
+    from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
@@ -44,6 +48,10 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.events": ("Event",),
+    "ergode.models.reaction_network": ("ReactionNetwork",),
+    "ergode.models.reactions": ("Reaction", "ReactionTable"),
+    "ergode.models.species": ("Compartment", "Species"),
     "ergode.models.sweep": ("grid",),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
@@ -53,9 +61,10 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("epidemics", "plots", "trajectories")
 
 __all__ = [
-    "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical", "ErgodeError",
-    "Erlang", "Exponential", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError",
-    "PlanError", "Progression", "ReadError", "VectorField", "Weibull", "__version__",
+    "Compartment", "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical",
+    "ErgodeError", "Erlang", "Event", "Exponential", "Gamma", "HoldingTime", "Infection",
+    "LogNormal", "ModelError", "PlanError", "Progression", "Reaction", "ReactionNetwork",
+    "ReactionTable", "ReadError", "Species", "VectorField", "Weibull", "__version__",
     "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "trajectories",
 ]  # fmt: skip
 
