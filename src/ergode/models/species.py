@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ergode.core.errors import ModelError
-from ergode.models.expressions import Expression, number_or_expression
+from ergode.models.expressions import RESERVED, Expression, number_or_expression
 from ergode.models.thermochemistry import Thermochemistry
 
 Quantity = Literal["amount", "concentration"]
@@ -67,6 +67,9 @@ class Species:
         Protons Z of a nucleus, or the charge of an ion.
     thermochemistry : NasaPolynomials or Nucleus, optional
         What detailed balance and the release of energy need.
+    label : str, optional
+        What to call it in print where `name` is a code, such as ``"ATP"`` for ``"s12"``; nothing
+        that is simulated depends on it.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Species:
     mass_number: int | None = None
     charge_number: int | None = None
     thermochemistry: Thermochemistry | None = None
+    label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -109,6 +113,8 @@ def check_name(name: Any, kind: str) -> None:
             f"a {kind} is called {name!r}; expected letters, digits and underscores, not first a "
             "digit"
         )
+    if name in RESERVED:
+        raise ModelError(f"a {kind} is called '{name}', which formulas read as something else")
 
 
 def species_of(given: Any) -> tuple[Species, ...]:
