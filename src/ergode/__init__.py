@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
-    from ergode.models.vector_field import VectorField
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
+    from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
 

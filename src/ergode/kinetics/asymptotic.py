@@ -42,11 +42,14 @@ class Control(NamedTuple):
     reference : bool
         Whether, when a step is tried again, a species is asymptotic by the amount that the first
         trial gave it, as in the reference code, and not by that of the step's start.
+    fractions : bool
+        Whether amounts are mass fractions as they are; others are taken relative to their sum.
     """
 
     flux_fraction: float
     mass_tolerance: float
     reference: bool
+    fractions: bool
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -89,8 +92,7 @@ def asymptotic_zone(
         y[i] = out[0, i]
         first += weight[i] * y[i]
     y[count] = 1.0
-    # Mass fractions of nuclei are what they are; other sums are brought near one.
-    scale = 1.0 if NUCLEAR or first == 0.0 else 1.0 / first
+    scale = 1.0 if control.fractions or first == 0.0 else 1.0 / first
     before = first * scale
     begin = grid[0]
     span = grid[grid.size - 1] - begin
@@ -101,9 +103,7 @@ def asymptotic_zone(
     while place < grid.size:
         if steps >= most_steps:
             return TOO_MANY_STEPS, steps, abs(before - first * scale)
-        gains_and_losses(
-            system, room, times, temperatures, densities, begin + t, y, gain, loss
-        )
+        gains_and_losses(system, room, times, temperatures, densities, begin + t, y, gain, loss)
         fastest = 0.0
         for i in range(count):
             fastest = max(fastest, abs(gain[i] - loss[i]))
@@ -138,8 +138,6 @@ def asymptotic_zone(
         dt = whole
     return DONE, steps, abs(before - first * scale)
 
-
-NUCLEAR = True
 
 # --- CPU ------------------------------------------------------------------------------------------
 

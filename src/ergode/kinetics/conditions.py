@@ -251,9 +251,7 @@ def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray
         bad = ~(np.isfinite(row) & (row >= 0))
         if bad.any():
             zone = int(np.argmax(bad))
-            raise ModelError(
-                f"initial '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more"
-            )
+            raise ModelError(f"initial '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more")
         found[i] = row
     return found
 

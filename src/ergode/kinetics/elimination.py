@@ -21,8 +21,6 @@ import numpy as np
 from ergode.kinetics.mechanism import NATURAL
 
 
-
-
 class Elimination(NamedTuple):
     """Where the entries of L, U and the inverse pivots lie.
 

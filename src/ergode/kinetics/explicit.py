@@ -1,6 +1,7 @@
 """What the explicit methods share: gains and losses of every species.
 
-    dY_i/dt = gain_i - k_i Y_i,    k_i = loss_i / Y_i
+A species' rate of change is apart in gain - loss, and loss = k Y, with k what the species is
+stiff by.
 """
 
 from __future__ import annotations

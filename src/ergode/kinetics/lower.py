@@ -240,12 +240,13 @@ def _rates(
     rows = np.array(bodies, np.uint32).reshape(-1, 4)
     changes = [net[forward] for _, forward in reverse]
     both = np.array(reverse, np.uint32).reshape(-1, 2)
+    reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
         np.array([item[0] for item in flat], np.float64),
         start.astype(np.uint32),
         np.array([len(left) for left in reactant], np.uint32),
-        *(rows[:, column].copy() for column in range(4)),
+        reaction_of, low_of, kind_of, set_of,
         np.array(troe, np.float64).reshape(-1, 4).T.copy(),
         _efficiencies(network, partners),
         both[:, 0].copy(),
@@ -253,7 +254,7 @@ def _rates(
         np.concatenate([[0], np.cumsum([len(change) for change in changes])]).astype(np.uint32),
         np.array([i for change in changes for i in change], np.uint32),
         np.array([v for change in changes for v in change.values()], np.float64),
-    )
+    )  # fmt: skip
 
 
 def _key(table: Any, k: int, *, forward: bool) -> tuple[Any, ...]:

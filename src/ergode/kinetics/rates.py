@@ -196,14 +196,24 @@ def log_volumes(thermo, temperature, found):
         for i in range(found.size):
             o = 1 if temperature <= a[0, i] else 8
             t = temperature
-            enthalpy = a[o, i] + t * (
-                a[o + 1, i] / 2.0
-                + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
-            ) + a[o + 5, i] / t
-            entropy = a[o, i] * logarithm + t * (
-                a[o + 1, i]
-                + t * (a[o + 2, i] / 2.0 + t * (a[o + 3, i] / 3.0 + t * a[o + 4, i] / 4.0))
-            ) + a[o + 6, i]
+            enthalpy = (
+                a[o, i]
+                + t
+                * (
+                    a[o + 1, i] / 2.0
+                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+                )
+                + a[o + 5, i] / t
+            )
+            entropy = (
+                a[o, i] * logarithm
+                + t
+                * (
+                    a[o + 1, i]
+                    + t * (a[o + 2, i] / 2.0 + t * (a[o + 3, i] / 3.0 + t * a[o + 4, i] / 4.0))
+                )
+                + a[o + 6, i]
+            )
             found[i] = entropy - enthalpy + unit
     else:
         grid = thermo.grid
@@ -240,10 +250,15 @@ def energies(thermo, temperature, found):
         for i in range(found.size):
             o = 1 if temperature <= a[0, i] else 8
             t = temperature
-            enthalpy = a[o, i] + t * (
-                a[o + 1, i] / 2.0
-                + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
-            ) + a[o + 5, i] / t
+            enthalpy = (
+                a[o, i]
+                + t
+                * (
+                    a[o + 1, i] / 2.0
+                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+                )
+                + a[o + 5, i] / t
+            )
             found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
     else:
         for i in range(found.size):

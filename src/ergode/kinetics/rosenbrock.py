@@ -80,9 +80,10 @@ def method_of(tableau: Tableau) -> Method:
             full[i, : len(row)] = row
         return full
 
+    rows = (np.array(getattr(tableau, name)) for name in ("m", "e", "alpha", "gammas", "p", "q"))
+    m, e, alpha, gammas, p, q = rows
     return Method(
-        square(tableau.a), square(tableau.c),
-        *(np.array(getattr(tableau, name)) for name in ("m", "e", "alpha", "gammas", "p", "q")),
+        square(tableau.a), square(tableau.c), m, e, alpha, gammas, p, q,
         tableau.gamma, 1.0 / tableau.order,
     )  # fmt: skip
 
@@ -204,11 +205,11 @@ def project(invariants, species_count, totals, y, gram):
     count = invariants.shape[0]
     worst = 0.0
     for k in range(count):
-        for l in range(count):
+        for other in range(count):
             total = 0.0
             for i in range(species_count):
-                total += invariants[k, i] * y[i] * invariants[l, i]
-            gram[k, l] = total
+                total += invariants[k, i] * y[i] * invariants[other, i]
+            gram[k, other] = total
         total, scale = 0.0, 0.0
         for i in range(species_count):
             total += invariants[k, i] * y[i]
@@ -218,10 +219,10 @@ def project(invariants, species_count, totals, y, gram):
             worst = max(worst, abs(gram[k, count]) / scale)
     for k in range(count):
         pivot = gram[k, k]
-        for l in range(k + 1, count):
-            factor = gram[l, k] / pivot if pivot > 0.0 else 0.0
+        for other in range(k + 1, count):
+            factor = gram[other, k] / pivot if pivot > 0.0 else 0.0
             for m in range(k, count + 1):
-                gram[l, m] -= factor * gram[k, m]
+                gram[other, m] -= factor * gram[k, m]
     for back in range(count):
         k = (count - 1 - back) & NATURAL
         total = gram[k, count]
@@ -276,9 +277,7 @@ def integrate_zone(
         if last:
             h = end - t
         if fresh:
-            jacobian(
-                system, room, times, temperatures, densities, t, y, change, trial, work.slopes
-            )
+            jacobian(system, room, times, temperatures, densities, t, y, change, trial, work.slopes)
             if DYNAMIC:
                 # The derivative in time, last: it leaves other coefficients behind.
                 shift = 1e-6 * h if times.size > 1 else 0.0
@@ -364,8 +363,9 @@ def integrate_zone(
 
 
 def integrate_cpu(
-    start, stop, system, method, course, grid, rtol, most_steps, out, status, taken, repeated, defect
-):
+    start, stop, system, method, course, grid, rtol, most_steps, out, status, taken, repeated,
+    defect,
+):  # fmt: skip
     """Zones `start` to `stop`, one after another."""
     size = out.shape[2]
     invariant_count = system.invariants.shape[0]

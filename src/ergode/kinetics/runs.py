@@ -80,15 +80,13 @@ class Outcome:
 
 def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[str, Any]:
     """What kernels are specialised to: kinds of network, never its size."""
+    reversible = mechanism.rates.reverse.size > 0
     return {
-        "DYNAMIC": (
-            zones.heating != FIXED or mechanism.has_bodies or zones.course.times.size > 1
-        ),
+        "DYNAMIC": (zones.heating != FIXED or mechanism.has_bodies or zones.course.times.size > 1),
         "HEATING": zones.heating,
         "BODIES": mechanism.has_bodies,
-        "REVERSIBLE": mechanism.rates.reverse.size > 0,
-        "MOLECULES": mechanism.molecular,
-        "NUCLEAR": mechanism.nuclear,
+        "REVERSIBLE": reversible,
+        "MOLECULES": mechanism.molecular and (reversible or zones.heating != FIXED),
     }
 
 
@@ -121,7 +119,6 @@ def run_zones(
 ) -> None:
     """Integrate all zones and fill `outcome`."""
     bindings = bindings_of(mechanism, zones)
-    common = (grid, outcome)
 
     def finished(start: int, stop: int) -> None:
         report(stop - start)
@@ -138,7 +135,7 @@ def run_zones(
         )  # fmt: skip
         return
     system = explicit_system_of(mechanism)
-    control = Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control)
+    control = Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
     kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
     device.run(
         kernel, zones.count, system, control, zones.course, grid, options.step_limit,

@@ -282,7 +282,6 @@ def jacobian(system, room, times, temperatures, densities, t, y, change, trial, 
 def _body_terms(system, room, times, temperatures, densities, t, y, trial, matrix):
     """What collision partners add: for each kind of them, a column times a row."""
     rates, flows, count = system.rates, system.flows, system.flows.start.size - 1
-    density = density_of(times, densities, t, y, count)
     for kind in range(rates.efficiency.shape[0]):
         partners = 0.0
         for j in range(count):

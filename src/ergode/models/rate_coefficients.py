@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ergode.core.errors import ModelError
 
@@ -152,6 +154,6 @@ class DetailedBalance(RateCoefficient):
     forward: RateCoefficient
 
 
-def _pairs(given: object) -> Efficiencies:
-    items = given.items() if hasattr(given, "items") else given
-    return tuple((str(name), float(value)) for name, value in items)  # type: ignore[attr-defined]
+def _pairs(given: Any) -> Efficiencies:
+    items = given.items() if isinstance(given, Mapping) else given
+    return tuple((str(name), float(value)) for name, value in items)

@@ -145,5 +145,5 @@ def _rates(
                     f"{path}, line {first + 7}: rate '{label}' has the species number {index}, but "
                     f"there are {len(names)}, numbered from 0"
                 )
-        sides = (tuple(names[i] for i in sorted(side)) for side in (left, right))
-        yield label, *sides, prefactor, parameters
+        reactants, products = (tuple(names[i] for i in sorted(side)) for side in (left, right))
+        yield label, reactants, products, prefactor, parameters
