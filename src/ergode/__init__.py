@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
+    from ergode.readers.sbml import read_sbml
 
 try:
     __version__ = version("ergode")
@@ -69,6 +70,7 @@ _HOMES = {
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.sbml": ("read_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
@@ -80,8 +82,8 @@ __all__ = [
     "Falloff", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError", "NasaPolynomials",
     "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Species", "ThreeBody", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_contacts", "read_fern", "save",
-    "trajectories",
+    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_contacts", "read_fern",
+    "read_sbml", "save", "trajectories",
 ]  # fmt: skip
 
 
