@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ergode.models.sweep import grid
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
+    from ergode.readers.cantera import read_cantera
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
     from ergode.readers.sbml import read_sbml
@@ -68,6 +69,7 @@ _HOMES = {
     "ergode.models.sweep": ("grid",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
+    "ergode.readers.cantera": ("read_cantera",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.sbml": ("read_sbml",),
@@ -82,8 +84,8 @@ __all__ = [
     "Falloff", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError", "NasaPolynomials",
     "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Species", "ThreeBody", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_contacts", "read_fern",
-    "read_sbml", "save", "trajectories",
+    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_cantera", "read_contacts",
+    "read_fern", "read_sbml", "save", "trajectories",
 ]  # fmt: skip
 
 

@@ -38,6 +38,10 @@ _COMMON = [
         "how far conserved sums were off, relative: the largest that was put right (implicit), "
         "or what is left at the end (explicit)",
     ),
+    Variable(
+        "steepest_time", ("zone",), "float64", "time",
+        "when the temperature rose fastest; NaN where it is given",
+    ),
     Variable("status", ("zone",), "uint8", "1", "how the zone ended (see Status)"),
 ]  # fmt: skip
 _SPECIES = ("zone", "time", "species")
@@ -111,7 +115,8 @@ def integrate(
         accurate, and are here because codes and papers use them. ``"auto"`` is ``"rodas4"``.
     rtol, atol : float
         Allowed error of a step, ``atol + rtol * amount`` for every species, where amounts are mass
-        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first).
+        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first,
+        1e-18 with NASA polynomials).
         In ``"quasi-steady-state"`` rtol bounds the distance of predictor and corrector.
     reference_control : bool
         Of ``"asymptotic"``: choose between the two formulas as the reference code does when it
@@ -279,6 +284,7 @@ def _dataset(
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
         "conservation_error": outcome.defect,
+        "steepest_time": outcome.peak,
         "status": outcome.status,
     }
     coords: dict[str, Any] = {
