@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
     from ergode.readers.sbml import read_sbml
+    from ergode.readers.sbml_writer import write_sbml
 
 try:
     __version__ = version("ergode")
@@ -57,6 +58,7 @@ _HOMES = {
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.sbml": ("read_sbml",),
+    "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
@@ -68,7 +70,7 @@ __all__ = [
     "LogNormal", "ModelError", "PlanError", "Progression", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Species", "VectorField", "Weibull", "__version__",
     "epidemics", "grid", "open_dataset", "plots", "read_contacts", "read_sbml", "save",
-    "trajectories",
+    "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
