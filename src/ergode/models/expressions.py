@@ -189,7 +189,10 @@ def _copy(tree: Any) -> Any:
 
 
 class _Normalise(ast.NodeTransformer):
-    """Refuses what is not arithmetic; every number is a float, every choice an ``if``."""
+    """Refuses what is not arithmetic; every number is a float, every choice an ``if``.
+
+    A chain such as ``a < b < c`` becomes ``a < b and b < c``, and ``+a`` is ``a``.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -200,8 +203,11 @@ class _Normalise(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _OPERATORS):
             return node
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
+            return self.visit(node.operand)
         if isinstance(node, _NODES):
-            return self.generic_visit(node)
+            node = self.generic_visit(node)
+            return _pairs(node) if isinstance(node, ast.Compare) else node
         if isinstance(node, ast.Constant):
             if isinstance(node.value, int | float):
                 return ast.Constant(float(node.value))
@@ -253,6 +259,16 @@ class _Normalise(ast.NodeTransformer):
         return ast.Call(ast.Name("log" if name == "ln" else name, ast.Load()), arguments, [])
 
 
+def _pairs(node: ast.Compare) -> ast.expr:
+    """A chain of comparisons as comparisons of two."""
+    sides = [node.left, *node.comparators]
+    pairs: list[ast.expr] = [
+        ast.Compare(_copy(sides[k]), [operator], [_copy(sides[k + 1])])
+        for k, operator in enumerate(node.ops)
+    ]
+    return pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And(), pairs)
+
+
 class _Vectorise(ast.NodeTransformer):
     """Conditions by NumPy functions, so that arrays can be evaluated; names out of their way."""
 
@@ -277,15 +293,6 @@ class _Vectorise(ast.NodeTransformer):
         result = parts[0]
         for part in parts[1:]:
             result = _call(name, result, part)
-        return result
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        sides = [self.visit(side) for side in (node.left, *node.comparators)]
-        result: ast.expr | None = None
-        for k, operator in enumerate(node.ops):
-            part: ast.expr = ast.Compare(sides[k], [operator], [sides[k + 1]])
-            result = part if result is None else _call("land", result, part)
-        assert result is not None
         return result
 
 

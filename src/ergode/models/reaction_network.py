@@ -82,9 +82,9 @@ class ReactionNetwork:
         self,
         species: Iterable[Species] | Mapping[str, float],
         reactions: Iterable[Reaction] | ReactionTable,
-        parameters: Mapping[str, float | str] | None = None,
+        parameters: Mapping[str, float | str | Expression] | None = None,
         compartments: Iterable[Compartment] | Mapping[str, float] = (),
-        rules: Mapping[str, str] | None = None,
+        rules: Mapping[str, str | Expression] | None = None,
         events: Iterable[Event] = (),
         name: str | None = None,
     ) -> None:
