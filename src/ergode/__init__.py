@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, plots, trajectories
+    from ergode import density, epidemics, plots, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
     from ergode.models.distributions import (
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.measurement import Measurement
+    from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.sweep import grid
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
@@ -44,19 +47,22 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.measurement": ("Measurement",),
+    "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.sweep": ("grid",),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "plots", "trajectories")
 
 __all__ = [
-    "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical", "ErgodeError",
-    "Erlang", "Exponential", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError",
-    "PlanError", "Progression", "ReadError", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "trajectories",
+    "CompartmentModel", "ContactNetwork", "Density", "Deterministic", "Device", "Empirical",
+    "ErgodeError", "Erlang", "Exponential", "Gamma", "Gaussian", "HoldingTime", "Infection",
+    "LogNormal", "Measurement", "Mixture", "ModelError", "PlanError", "Progression", "ReadError",
+    "Samples", "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "grid",
+    "open_dataset", "plots", "read_contacts", "save", "trajectories",
 ]  # fmt: skip
 
 
@@ -66,6 +72,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(home), attribute)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
+    elif name == "fields":
+        value = import_module("ergode.models.fields")
     else:
         raise AttributeError(f"module 'ergode' has no attribute '{name}'")
     globals()[name] = value

@@ -1,6 +1,10 @@
 """Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
 
+from ergode.plots.density import density, density_marginals, density_strip
 from ergode.plots.epidemics import check_figure_path, epidemic_curves, save_epidemic_curves
 from ergode.plots.trajectories import trajectories
 
-__all__ = ["check_figure_path", "epidemic_curves", "save_epidemic_curves", "trajectories"]
+__all__ = [
+    "check_figure_path", "density", "density_marginals", "density_strip", "epidemic_curves",
+    "save_epidemic_curves", "trajectories",
+]  # fmt: skip
