@@ -207,7 +207,7 @@ def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
     for stop in said["stops"]:
         for row in stop["comparisons"]:
             # Theory is of an infinite network: one of 100,000 nodes is within half a per cent.
-            assert row["simulated"] == pytest.approx(row["expected"], abs=0.005)
+            assert row["computed"] == pytest.approx(row["expected"], abs=0.005)
 
 
 def test_tour_into_no_folder_exits_1(tmp_path):

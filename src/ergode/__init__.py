@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import density, epidemics, plots, trajectories
+    from ergode import density, epidemics, kinetics, plots, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -27,11 +27,25 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.events import Event
     from ergode.models.measurement import Measurement
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
+    from ergode.models.rate_coefficients import (
+        Arrhenius,
+        DetailedBalance,
+        Falloff,
+        Reaclib,
+        ThreeBody,
+    )
+    from ergode.models.reaction_network import ReactionNetwork
+    from ergode.models.reactions import Reaction, ReactionTable
+    from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
+    from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
+    from ergode.readers.fern import read_fern
+    from ergode.readers.sbml import read_sbml
 
 try:
     __version__ = version("ergode")
@@ -49,20 +63,32 @@ _HOMES = {
     ),
     "ergode.models.measurement": ("Measurement",),
     "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
+    "ergode.models.events": ("Event",),
+    "ergode.models.rate_coefficients": (
+        "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
+    ),
+    "ergode.models.reaction_network": ("ReactionNetwork",),
+    "ergode.models.reactions": ("Reaction", "ReactionTable"),
+    "ergode.models.species": ("Compartment", "Species"),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.sbml": ("read_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
 
 __all__ = [
-    "CompartmentModel", "ContactNetwork", "Density", "Deterministic", "Device", "Empirical",
-    "ErgodeError", "Erlang", "Exponential", "Gamma", "Gaussian", "HoldingTime", "Infection",
-    "LogNormal", "Measurement", "Mixture", "ModelError", "PlanError", "Progression", "ReadError",
-    "Samples", "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "grid",
-    "open_dataset", "plots", "read_contacts", "save", "trajectories",
+    "Arrhenius", "Compartment", "CompartmentModel", "ContactNetwork", "Density", "DetailedBalance",
+    "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event", "Exponential",
+    "Falloff", "Gamma", "Gaussian", "HoldingTime", "Infection", "LogNormal", "Measurement",
+    "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib",
+    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "ThreeBody",
+    "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "grid", "kinetics",
+    "open_dataset", "plots", "read_contacts", "read_fern", "read_sbml", "save", "trajectories",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -41,20 +42,39 @@ class Picture:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number that was simulated, and what theory says it is.
+    """A number that was computed, and what theory says it is.
 
     Attributes
     ----------
     name : str
-    simulated, error : float
-        Mean, and twice its standard error.
+    computed : float
+    error : float
+        Twice the standard error of a mean; zero for what is not random.
     expected : float
+    unit : str
+        Set behind the numbers; for ``"%"`` they are fractions.
     """
 
     name: str
-    simulated: float
+    computed: float
     error: float
     expected: float
+    unit: str = ""
+
+    def texts(self) -> tuple[str, str, str]:
+        """What was computed, what was expected, and the difference, for people to read."""
+        scale = 100.0 if self.unit == "%" else 1.0
+        difference = scale * (self.computed - self.expected)
+        # Two figures of the error are worth saying; without one, two of the difference.
+        last = scale * self.error or difference or 1e-6 * scale * self.expected or 1.0
+        decimals = min(max(0, 1 - math.floor(math.log10(abs(last)))), 12)
+        unit = f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else ""
+        error = f" ± {scale * self.error:.{decimals}f}" if self.error else ""
+        return (
+            f"{scale * self.computed:,.{decimals}f}{error}{unit}",
+            f"{scale * self.expected:,.{decimals}f}{unit}",
+            f"{difference:+.{decimals}f}",
+        )
 
 
 @dataclass(frozen=True)
@@ -71,6 +91,8 @@ class Stop:
     picture : Picture
     heading : str
         What the comparisons are of.
+    columns : tuple of str
+        What the two numbers of a comparison are called.
     comparisons : sequence of Comparison
     remark : str
         Said below the comparisons.
@@ -94,6 +116,7 @@ class Stop:
     run_seconds: float
     work: str
     dataset: xarray.Dataset
+    columns: tuple[str, str] = ("simulated", "theory")
 
     @property
     def dataset_name(self) -> str:
@@ -135,15 +158,17 @@ def _timing(stop: Stop) -> str:
 def _stop(stop: Stop) -> str:
     about = "\n".join(f"<p>{html.escape(text)}</p>" for text in stop.about)
     rows = "\n".join(map(_comparison, stop.comparisons))
+    columns = "".join(
+        f'<th scope="col" class="number">{html.escape(name)}</th>'
+        for name in (*stop.columns, "difference")
+    )
     return f"""\
 <section id="{html.escape(stop.engine)}">
 <h2><span class="engine">{html.escape(stop.engine)}</span> {html.escape(stop.title)}</h2>
 {about}
 {_picture(stop.picture)}
 <table>
-<thead><tr><th scope="col">{html.escape(stop.heading)}</th><th scope="col" class="number">simulated
-</th><th scope="col" class="number">theory</th><th scope="col" class="number">difference</th></tr>
-</thead>
+<thead><tr><th scope="col">{html.escape(stop.heading)}</th>{columns}</tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -151,19 +176,14 @@ def _stop(stop: Stop) -> str:
 <p class="remark">{html.escape(stop.remark)}</p>
 <details><summary>The same in Python</summary><pre><code>{html.escape(stop.code)}</code></pre>
 </details>
-<p class="remark">All counts are in <code>{html.escape(stop.dataset_name)}</code>, beside this
+<p class="remark">The whole result is in <code>{html.escape(stop.dataset_name)}</code>, beside this
 page.</p>
 </section>"""
 
 
 def _comparison(row: Comparison) -> str:
-    difference = 100 * (row.simulated - row.expected)
-    return (
-        f'<tr><th scope="row">{html.escape(row.name)}</th>'
-        f'<td class="number">{100 * row.simulated:.2f} ± {100 * row.error:.2f} %</td>'
-        f'<td class="number">{100 * row.expected:.2f} %</td>'
-        f'<td class="number">{difference:+.2f}</td></tr>'
-    )
+    cells = "".join(f'<td class="number">{html.escape(text)}</td>' for text in row.texts())
+    return f'<tr><th scope="row">{html.escape(row.name)}</th>{cells}</tr>'
 
 
 def _picture(picture: Picture) -> str:

@@ -171,7 +171,7 @@ def test_outputs(reading, tmp_path):
 def test_overrides(reading, tmp_path):
     path = tmp_path / "run.toml"
     reading(output="[output]\nfigure = false")
-    asked = read(path, simulate={"replicates": 7}, output=tmp_path / "c.nc")
+    asked = read(path, options={"replicates": 7}, output=tmp_path / "c.nc")
     assert asked.request.options["replicates"] == 7
     assert asked.dataset == tmp_path / "c.nc"
     assert asked.figure is None
@@ -243,5 +243,5 @@ def test_outputs_are_checked_first(reading):
         reading(output='[output]\ndataset = "nowhere/a.nc"')
     with pytest.raises(ergode.PlanError, match=r"ends in .png, .svg or .pdf"):
         reading(output='[output]\nfigure = "a.bmp"')
-    with pytest.raises(ergode.ReadError, match="no curves in a line list"):
+    with pytest.raises(ergode.ReadError, match="a result of this kind has none"):
         reading(simulate=SIMULATE + 'output = "line_list"', output='[output]\nfigure = "a.png"')

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def run(
     file: Path,
-    simulate: Mapping[str, Any],
+    options: Mapping[str, Any],
     output: str | os.PathLike[str] | None,
     *,
     as_json: bool,
@@ -34,7 +34,7 @@ def run(
     bool
         Whether it was interrupted; what was computed by then has been written.
     """
-    asked = read(file, simulate=simulate, output=output)
+    asked = read(file, options=options, output=output)
     console = Console(highlight=False)
     if not as_json:
         _print_request(console, asked)
@@ -83,10 +83,10 @@ def _print_result(
     table = Table.grid(padding=(0, 2))
     table.add_row("[dim]method[/]", f"{attrs['method']}: {attrs['method_reason']}")
     table.add_row("[dim]device[/]", f"{attrs['device']} ({attrs['device_model']})")
-    replicates = f"{attrs['replicates']:,} in {attrs['wall_seconds']:.3g} s"
+    work = f"{asked.request.work(dataset)} in {attrs['wall_seconds']:.3g} s"
     if attrs["prepare_seconds"] > 1.0:
-        replicates += f", made ready in {attrs['prepare_seconds']:.0f} s"
-    table.add_row("[dim]replicates[/]", replicates)
+        work += f", made ready in {attrs['prepare_seconds']:.0f} s"
+    table.add_row("[dim]work[/]", work)
     console.print(table)
     console.print(_results(summary))
     console.print(f"wrote {asked.dataset}", markup=False, soft_wrap=True)

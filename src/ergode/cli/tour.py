@@ -38,9 +38,9 @@ def show(folder: Path, *, as_json: bool) -> None:
             f"(made ready in {stop.ready_seconds:.1f} s)"
         )
         for row in stop.comparisons:
+            computed, expected, _ = row.texts()
             console.print(
-                f"  {stop.heading.lower()}, {row.name}: {100 * row.simulated:.2f} ± "
-                f"{100 * row.error:.2f} %, theory {100 * row.expected:.2f} %",
+                f"  {stop.heading.lower()}, {row.name}: {computed}, {stop.columns[1]} {expected}",
                 style="dim",
             )
         stops.append(stop)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import xarray
 
 TABLES = ("model", "contacts", "simulate")
+OPTIONS = "simulate"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class EpidemicRun:
     options: Mapping[str, Any]
 
     @property
-    def has_curves(self) -> bool:
+    def has_figure(self) -> bool:
         """Whether there will be something to draw."""
         return self.options.get("output") != "line_list"
 
@@ -54,6 +55,10 @@ class EpidemicRun:
     def execute(self, progress: bool) -> xarray.Dataset:
         """Simulate."""
         return epidemics.simulate(self.model, self.contacts, progress=progress, **self.options)
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """What was run, in a few words."""
+        return f"{dataset.attrs['replicates']:,} epidemics"
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
         """Write the figure of a result."""
@@ -90,7 +95,10 @@ def _options(table: Table) -> dict[str, Any]:
         ["initial", "times", "replicates", "seed", "method", "device", "output", "quantiles",
          "precision"]
     )  # fmt: skip
-    options: dict[str, Any] = {"initial": _initial(table.table("initial")), "times": _times(table)}
+    options: dict[str, Any] = {
+        "initial": _initial(table.table("initial")),
+        "times": table.times("times"),
+    }
     for key in ("replicates", "seed"):
         if key in table:
             options[key] = table.integer(key)
@@ -100,7 +108,7 @@ def _options(table: Table) -> dict[str, Any]:
     if "output" in table:
         options["output"] = table.choice("output", ["counts", "statistics", "line_list"])
     if "quantiles" in table:
-        options["quantiles"] = _numbers(table, "quantiles")
+        options["quantiles"] = table.numbers("quantiles")
     return options
 
 
@@ -116,34 +124,6 @@ def _initial(table: Table) -> dict[str, Any]:
         else:
             initial[name] = table.number(name)
     return initial
-
-
-def _times(table: Table) -> np.ndarray:
-    if isinstance(table.values.get("times"), list):
-        return np.array(_numbers(table, "times"))
-    grid = table.table("times")
-    grid.only(["start", "stop", "step", "count"])
-    start, stop = grid.number("start", 0.0), grid.number("stop")
-    if ("step" in grid) == ("count" in grid):
-        raise grid.error(f"{grid.place} needs either 'step' or 'count'")
-    if stop <= start:
-        raise grid.error(f"{grid.place} stop is {stop:g}, not after start, {start:g}")
-    if "count" in grid:
-        count = grid.integer("count")
-        if count < 2:
-            raise grid.error(f"{grid.place} count is {count}; expected 2 or more")
-        return np.linspace(start, stop, count)
-    step = grid.number("step")
-    if not 0 < step <= stop - start:
-        raise grid.error(f"{grid.place} step is {step:g}; expected 0 to {stop - start:g}")
-    return start + step * np.arange(int((stop - start) / step * (1 + 1e-12)) + 1)
-
-
-def _numbers(table: Table, key: str) -> list[float]:
-    numbers = table.items(key)
-    if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise table.error(f"{table.place} {key} is {numbers!r}; expected a list of numbers")
-    return [float(number) for number in numbers]
 
 
 def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:

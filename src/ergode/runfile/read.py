@@ -17,7 +17,8 @@ from ergode.runfile.tables import Table
 if TYPE_CHECKING:
     import xarray
 
-# The module that reads what each engine needs.
+# The module that reads what each engine needs: its TABLES, of which OPTIONS names the one that the
+# command line may override, and ``read(top) -> Request``.
 _ENGINES = {"epidemics": "ergode.runfile.epidemics"}
 
 
@@ -25,7 +26,7 @@ class Request(Protocol):
     """What an engine's part of a run file comes to."""
 
     @property
-    def has_curves(self) -> bool:
+    def has_figure(self) -> bool:
         """Whether there will be something to draw."""
         ...
 
@@ -35,6 +36,10 @@ class Request(Protocol):
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it."""
+        ...
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """What was run, in a few words."""
         ...
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
@@ -77,7 +82,7 @@ class RunFile:
 def read(
     path: str | os.PathLike[str],
     *,
-    simulate: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
 ) -> RunFile:
     """Read and check a run file, its network included.
@@ -86,8 +91,9 @@ def read(
     ----------
     path : path
         A TOML file as `ergode.runfile` describes.
-    simulate : mapping, optional
-        Keys of the table ``[simulate]`` to use instead of what the file says.
+    options : mapping, optional
+        Keys of the engine's table of options, such as ``[simulate]``, to use instead of what the
+        file says.
     output : path, optional
         Where the dataset goes, instead of where the file says; the figure goes beside it.
 
@@ -109,11 +115,11 @@ def read(
         raise ReadError(f"{file}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ReadError(f"{file}: not TOML: {error}") from None
-    if simulate and isinstance(values.get("simulate"), dict):
-        values["simulate"] |= simulate
     top = Table(values, "", file)
     engine = top.choice("engine", _ENGINES)
     reader = import_module(_ENGINES[engine])
+    if options and isinstance(top.values.get(reader.OPTIONS), dict):
+        top.values[reader.OPTIONS] = top.values[reader.OPTIONS] | options
     top.only(["engine", "title", *reader.TABLES, "output"])
     title = top.text("title") if "title" in top else None
     table = top.table("output", {})
@@ -121,9 +127,9 @@ def read(
     # Where the outputs go is checked before the network is read: that may take a while.
     dataset, figure = _outputs(table, file, output)
     request: Request = reader.read(top)
-    if not request.has_curves:
+    if not request.has_figure:
         if figure and isinstance(table.values.get("figure"), str):
-            raise table.error("[output] figure: there are no curves in a line list")
+            raise table.error("[output] figure: a result of this kind has none")
         figure = None
     return RunFile(file, engine, title, request, dataset, figure)
 

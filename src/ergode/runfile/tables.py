@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ergode.core.errors import ErgodeError, ReadError
 
 _MISSING: Any = object()
@@ -82,6 +84,34 @@ class Table:
     def items(self, key: str) -> list[Any]:
         """The list of a key."""
         return list(self._typed(key, _MISSING, list, "a list"))
+
+    def numbers(self, key: str) -> list[float]:
+        """The list of numbers of a key."""
+        numbers = self.items(key)
+        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+            raise self.error(f"{self.place} {key} is {numbers!r}; expected a list of numbers")
+        return [float(number) for number in numbers]
+
+    def times(self, key: str) -> np.ndarray:
+        """The ascending grid of a key: a list, or a table of start, stop and step or count."""
+        if isinstance(self.values.get(key), list):
+            return np.array(self.numbers(key))
+        grid = self.table(key)
+        grid.only(["start", "stop", "step", "count"])
+        start, stop = grid.number("start", 0.0), grid.number("stop")
+        if ("step" in grid) == ("count" in grid):
+            raise grid.error(f"{grid.place} needs either 'step' or 'count'")
+        if stop <= start:
+            raise grid.error(f"{grid.place} stop is {stop:g}, not after start, {start:g}")
+        if "count" in grid:
+            count = grid.integer("count")
+            if count < 2:
+                raise grid.error(f"{grid.place} count is {count}; expected 2 or more")
+            return np.linspace(start, stop, count)
+        step = grid.number("step")
+        if not 0 < step <= stop - start:
+            raise grid.error(f"{grid.place} step is {step:g}; expected 0 to {stop - start:g}")
+        return start + step * np.arange(int((stop - start) / step * (1 + 1e-12)) + 1)
 
     def table(self, key: str, default: Mapping[str, Any] = _MISSING) -> Table:
         """The table of a key."""

@@ -107,4 +107,4 @@ def visit() -> Stop:
 
 def _row(name: str, simulated: np.ndarray, expected: float) -> Comparison:
     error = 2 * simulated.std(ddof=1) / np.sqrt(simulated.size)
-    return Comparison(name, float(simulated.mean()), float(error), expected)
+    return Comparison(name, float(simulated.mean()), float(error), expected, "%")
