@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from ergode.models.sweep import grid
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
+    from ergode.readers.antimony import read_antimony
+    from ergode.readers.bionetgen import read_bionetgen
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
+    from ergode.readers.gillespy2 import from_gillespy2
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
 
@@ -74,8 +77,11 @@ _HOMES = {
     "ergode.models.sweep": ("grid",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
+    "ergode.readers.antimony": ("read_antimony",),
+    "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.gillespy2": ("from_gillespy2",),
     "ergode.readers.sbml": ("read_sbml",),
     "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
@@ -89,9 +95,9 @@ __all__ = [
     "Falloff", "Gamma", "Gaussian", "HoldingTime", "Infection", "LogNormal", "Measurement",
     "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib",
     "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "ThreeBody",
-    "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "grid", "kinetics",
-    "open_dataset", "plots", "read_contacts", "read_fern", "read_sbml", "save", "trajectories",
-    "write_sbml",
+    "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "from_gillespy2",
+    "grid", "kinetics", "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts",
+    "read_fern", "read_sbml", "save", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
