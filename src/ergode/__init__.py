@@ -26,9 +26,21 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.interventions import (
+        Calendar,
+        ContactTracing,
+        Importation,
+        Intervention,
+        Isolation,
+        LayerClosure,
+        Trigger,
+        Vaccination,
+    )
     from ergode.models.sweep import grid
+    from ergode.models.temporal import TemporalContacts
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
+    from ergode.readers.meetings import read_meetings
 
 try:
     __version__ = version("ergode")
@@ -44,19 +56,27 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.interventions": (
+        "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Trigger", "Vaccination",
+    ),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.meetings": ("read_meetings",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("epidemics", "plots", "trajectories")
 
 __all__ = [
-    "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical", "ErgodeError",
-    "Erlang", "Exponential", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError",
-    "PlanError", "Progression", "ReadError", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "trajectories",
+    "Calendar", "CompartmentModel", "ContactNetwork", "ContactTracing", "Deterministic", "Device",
+    "Empirical", "ErgodeError", "Erlang", "Exponential", "Gamma", "HoldingTime", "Importation",
+    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "ModelError",
+    "PlanError", "Progression", "ReadError", "TemporalContacts", "Trigger", "Vaccination",
+    "VectorField", "Weibull", "__version__", "epidemics", "grid", "open_dataset", "plots",
+    "read_contacts", "read_meetings", "save", "trajectories",
 ]  # fmt: skip
 
 
