@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, plots, trajectories
+    from ergode import epidemics, kinetics, plots, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.events import Event
     from ergode.models.interventions import (
         Calendar,
         ContactTracing,
@@ -36,11 +37,24 @@ if TYPE_CHECKING:
         Trigger,
         Vaccination,
     )
+    from ergode.models.rate_coefficients import (
+        Arrhenius,
+        DetailedBalance,
+        Falloff,
+        Reaclib,
+        ThreeBody,
+    )
+    from ergode.models.reaction_network import ReactionNetwork
+    from ergode.models.reactions import Reaction, ReactionTable
+    from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
     from ergode.models.temporal import TemporalContacts
+    from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
+    from ergode.readers.fern import read_fern
     from ergode.readers.meetings import read_meetings
+    from ergode.readers.sbml import read_sbml
 
 try:
     __version__ = version("ergode")
@@ -56,27 +70,39 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.events": ("Event",),
+    "ergode.models.rate_coefficients": (
+        "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
+    ),
+    "ergode.models.reaction_network": ("ReactionNetwork",),
+    "ergode.models.reactions": ("Reaction", "ReactionTable"),
+    "ergode.models.species": ("Compartment", "Species"),
     "ergode.models.interventions": (
         "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Trigger", "Vaccination",
     ),
     "ergode.models.sweep": ("grid",),
     "ergode.models.temporal": ("TemporalContacts",),
+    "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.meetings": ("read_meetings",),
+    "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.sbml": ("read_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "plots", "trajectories")
+_MODULES = ("epidemics", "kinetics", "plots", "trajectories")
 
 __all__ = [
-    "Calendar", "CompartmentModel", "ContactNetwork", "ContactTracing", "Deterministic", "Device",
-    "Empirical", "ErgodeError", "Erlang", "Exponential", "Gamma", "HoldingTime", "Importation",
-    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "ModelError",
-    "PlanError", "Progression", "ReadError", "TemporalContacts", "Trigger", "Vaccination",
-    "VectorField", "Weibull", "__version__", "epidemics", "grid", "open_dataset", "plots",
-    "read_contacts", "read_meetings", "save", "trajectories",
+    "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
+    "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event",
+    "Exponential", "Falloff", "Gamma", "HoldingTime", "Importation", "Infection", "Intervention",
+    "Isolation", "LayerClosure", "LogNormal", "ModelError", "NasaPolynomials", "Nucleus",
+    "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
+    "ReadError", "Species", "TemporalContacts", "ThreeBody", "Trigger", "Vaccination",
+    "VectorField", "Weibull", "__version__", "epidemics", "grid", "kinetics", "open_dataset",
+    "plots", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save", "trajectories",
 ]  # fmt: skip
 
 

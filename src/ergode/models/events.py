@@ -1,0 +1,75 @@
+"""Events: what happens at once when a condition becomes true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ergode.core.errors import ModelError
+from ergode.models.expressions import Expression, number_or_expression
+
+
+@dataclass(frozen=True)
+class Event:
+    """Assignments that are made when a condition turns from false to true.
+
+    Parameters
+    ----------
+    trigger : str
+        The condition, of species, parameters, compartments and ``time``, such as ``"P > 30"`` or
+        ``"time >= 22.5"``. A time is met exactly, whatever the grid of results.
+    assignments : mapping of str to float or str
+        New values by name of a species (in the sense of its `quantity`) or a parameter.
+        All are computed before the first is assigned.
+    delay : float or str
+        Time from the trigger to the assignments.
+    priority : float or str, optional
+        Of events at one time, that of highest priority is first.
+    persistent : bool
+        Whether a delayed event is executed even if the condition has become false meanwhile.
+    initially_true : bool
+        What the condition counts as before the beginning: if False, one that is true at the
+        beginning triggers the event at once.
+    values_from_trigger : bool
+        Whether a delayed event assigns what its formulas were at the trigger, or at the end.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import ergode
+    >>> sorted(ergode.Event("P2 > 30", {"P": 100, "P2": 0}).assignments)
+    ['P', 'P2']
+    """
+
+    trigger: Expression
+    assignments: Mapping[str, float | Expression]
+    delay: float | Expression = 0.0
+    priority: float | Expression | None = None
+    persistent: bool = True
+    initially_true: bool = True
+    values_from_trigger: bool = True
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        what = f"event '{self.name or self.trigger}'"
+        trigger: Any = self.trigger
+        if isinstance(trigger, str):
+            trigger = Expression(trigger)
+        if not isinstance(trigger, Expression):
+            raise ModelError(f"trigger of {what} is {trigger!r}; expected a condition as text")
+        object.__setattr__(self, "trigger", trigger)
+        if not isinstance(self.assignments, Mapping):
+            raise ModelError(f"assignments of {what}: expected new values by name")
+        assignments = {
+            name: number_or_expression(value, f"assignment of '{name}' in {what}")
+            for name, value in self.assignments.items()
+        }
+        object.__setattr__(self, "assignments", assignments)
+        delay = number_or_expression(self.delay, f"delay of {what}")
+        if not isinstance(delay, Expression) and delay < 0:
+            raise ModelError(f"delay of {what} is {delay:g}; expected 0 or more")
+        object.__setattr__(self, "delay", delay)
+        if self.priority is not None:
+            priority = number_or_expression(self.priority, f"priority of {what}")
+            object.__setattr__(self, "priority", priority)

@@ -1,0 +1,314 @@
+"""Formulas as text: arithmetic on names, parsed once, checked, evaluated and rewritten.
+
+The language is Python's arithmetic with the field's habits: ``^`` is a power, ``time`` is the
+model's time, ``piecewise(value, condition, ..., otherwise)`` chooses.  Only what is listed here
+can be written; nothing is ever executed but arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+
+TIME = "time"
+
+_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "abs": (1, np.abs), "exp": (1, np.exp), "log": (1, np.log), "ln": (1, np.log),
+    "log10": (1, np.log10), "sqrt": (1, np.sqrt), "floor": (1, np.floor), "ceil": (1, np.ceil),
+    "sin": (1, np.sin), "cos": (1, np.cos), "tan": (1, np.tan), "asin": (1, np.arcsin),
+    "acos": (1, np.arccos), "atan": (1, np.arctan), "sinh": (1, np.sinh), "cosh": (1, np.cosh),
+    "tanh": (1, np.tanh), "pow": (2, np.power), "min": (2, np.minimum), "max": (2, np.maximum),
+}  # fmt: skip
+FUNCTIONS = frozenset(_FUNCTIONS) | {"piecewise"}
+"""Names of the functions that a formula may call."""
+
+_NUMBERS = {"pi": math.pi}
+_WORDS = ("and", "if", "else", "not", "or", "True", "False")
+RESERVED = frozenset({*_NUMBERS, *_WORDS, "None"})
+"""Words that a formula reads as something else than the name of a quantity."""
+
+# Python's other keywords are names like any other: a model may well have a `lambda`. While Python
+# parses a formula they carry a mark, a letter that no name of a model has.
+_MARK = "\ua60c"
+_KEYWORD = re.compile(rf"\b({'|'.join(sorted(set(keyword.kwlist) - set(_WORDS) - {'None'}))})\b")
+_OPERATORS = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub, ast.Not, ast.And, ast.Or,
+    ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
+)  # fmt: skip
+_NODES = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Load)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expression:
+    """A formula; two are equal if they differ in blanks and brackets alone.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"k * A / (K + A)"``.
+
+    Raises
+    ------
+    ModelError
+        It is not arithmetic; the message says what cannot be read.
+
+    Examples
+    --------
+    >>> from ergode.models.expressions import Expression
+    >>> Expression("v * A^2 / (K + A^2)").evaluate({"v": 2.0, "A": 3.0, "K": 9.0})
+    1.0
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _parse(self.text)
+
+    @classmethod
+    def from_tree(cls, tree: ast.expr) -> Expression:
+        """The formula of a syntax tree."""
+        return cls(ast.unparse(tree))
+
+    def __repr__(self) -> str:
+        return f"Expression({_parse(self.text)[2]!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and _parse(self.text)[2] == _parse(other.text)[2]
+
+    def __hash__(self) -> int:
+        return hash(_parse(self.text)[2])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expression, (self.text,)  # what is compiled stays here
+
+    @property
+    def tree(self) -> ast.expr:
+        """Its syntax; not to be changed."""
+        return _parse(self.text)[0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names it uses: those of quantities, and ``time``."""
+        return _parse(self.text)[1]
+
+    @cached_property
+    def _code(self) -> Any:
+        tree = ast.Expression(_Vectorise().visit(_copy(self.tree)))
+        return compile(ast.fix_missing_locations(tree), f"<{self.text}>", "eval")
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """Its value, given a number or an array for each of its names.
+
+        Raises
+        ------
+        ModelError
+            A name has no value.
+        """
+        known: dict[str, Any] = {name: function for name, (_, function) in _FUNCTIONS.items()}
+        known |= {"__builtins__": {}, "where": np.where, "land": np.logical_and}
+        known |= {"lor": np.logical_or, "lnot": np.logical_not}
+        for name in self.names:
+            if name not in values:
+                raise ModelError(f"formula '{self.text}' uses '{name}', which has no value")
+            value = values[name]
+            known["_" + name] = value if isinstance(value, np.ndarray) else np.float64(value)
+        with np.errstate(all="ignore"):
+            value = eval(self._code, known)
+        return value if isinstance(value, np.ndarray) else float(value)
+
+    def substitute(self, replacements: Mapping[str, Expression | float]) -> Expression:
+        """The formula with formulas or numbers in the place of some names."""
+        if not self.names & set(replacements):
+            return self
+        return Expression.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
+
+
+def number_or_expression(value: Any, what: str) -> float | Expression:
+    """What a user gave for a quantity: a finite number or a formula.
+
+    Raises
+    ------
+    ModelError
+        It is neither; the message begins with `what`.
+    """
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, str):
+        try:
+            expression = Expression(value)
+        except ModelError as error:
+            raise ModelError(f"{what}: {error}") from None
+        return expression.evaluate({}) if not expression.names else expression
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} is {value!r}; expected a number or a formula") from None
+    if isinstance(value, bool | np.bool_) or not math.isfinite(number):
+        raise ModelError(f"{what} is {value!r}; expected a finite number or a formula")
+    return number
+
+
+@lru_cache(maxsize=65536)
+def _parse(text: str) -> tuple[ast.expr, frozenset[str], str]:
+    """Syntax, names and the one way to write it."""
+    try:
+        # Brackets let a formula go over several lines.
+        marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
+        tree = _Normalise(text).visit(ast.parse(f"({marked})", mode="eval").body)
+        canonical = ast.unparse(tree)
+    except ModelError:
+        raise
+    except (MemoryError, RecursionError):
+        raise ModelError(
+            f"formula '{text[:60]} ...' is nested too deeply; bracket a long sum in parts"
+        ) from None
+    except (SyntaxError, ValueError, AttributeError):
+        raise ModelError(f"'{text}' is not a formula that can be read") from None
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
+    }
+    return tree, frozenset(names), canonical
+
+
+def _copy(tree: Any) -> Any:
+    """A copy of a tree, faster than copy.deepcopy."""
+    if isinstance(tree, ast.AST):
+        return type(tree)(**{name: _copy(value) for name, value in ast.iter_fields(tree)})
+    return [_copy(item) for item in tree] if isinstance(tree, list) else tree
+
+
+class _Normalise(ast.NodeTransformer):
+    """Refuses what is not arithmetic; every number is a float, every choice an ``if``.
+
+    A chain such as ``a < b < c`` becomes ``a < b and b < c``, and ``+a`` is ``a``.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _refuse(self, what: str) -> ModelError:
+        return ModelError(f"formula '{self.text}' has {what}, which cannot be read")
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _OPERATORS):
+            return node
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
+            return self.visit(node.operand)
+        if isinstance(node, _NODES):
+            node = self.generic_visit(node)
+            return _pairs(node) if isinstance(node, ast.Compare) else node
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, int | float):
+                return ast.Constant(float(node.value))
+            raise self._refuse(repr(node.value))
+        if isinstance(node, ast.Name):
+            if node.id in _NUMBERS:
+                return ast.Constant(_NUMBERS[node.id])
+            return ast.Name(node.id.removesuffix(_MARK), ast.Load())
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        try:
+            found = f"'{ast.unparse(node)}'"
+        except Exception:
+            found = f"a {type(node).__name__}"
+        raise self._refuse(found)
+
+    def _call(self, node: ast.Call) -> ast.expr:
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+        if name not in FUNCTIONS:
+            raise ModelError(
+                f"formula '{self.text}' calls '{name}', which is unknown; known are "
+                f"{', '.join(sorted(FUNCTIONS))}"
+            )
+        arguments = [self.visit(argument) for argument in node.args]
+        if node.keywords:
+            raise self._refuse(f"named arguments of {name}")
+        if name == "piecewise":
+            if len(arguments) < 3 or len(arguments) % 2 == 0:
+                raise ModelError(
+                    f"formula '{self.text}': piecewise takes pairs of a value and its condition, "
+                    "and last the value otherwise"
+                )
+            result: ast.expr = arguments[-1]
+            for k in range(len(arguments) - 3, -1, -2):
+                result = ast.IfExp(arguments[k + 1], arguments[k], result)
+            return result
+        if name in ("min", "max") and len(arguments) > 2:
+            result = arguments[0]
+            for argument in arguments[1:]:
+                result = ast.Call(ast.Name(name, ast.Load()), [result, argument], [])
+            return result
+        if len(arguments) != _FUNCTIONS[name][0]:
+            raise ModelError(
+                f"formula '{self.text}': {name} takes {_FUNCTIONS[name][0]} argument(s), not "
+                f"{len(arguments)}"
+            )
+        if name == "pow":
+            return ast.BinOp(arguments[0], ast.Pow(), arguments[1])
+        return ast.Call(ast.Name("log" if name == "ln" else name, ast.Load()), arguments, [])
+
+
+def _pairs(node: ast.Compare) -> ast.expr:
+    """A chain of comparisons as comparisons of two."""
+    sides = [node.left, *node.comparators]
+    pairs: list[ast.expr] = [
+        ast.Compare(_copy(sides[k]), [operator], [_copy(sides[k + 1])])
+        for k, operator in enumerate(node.ops)
+    ]
+    return pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And(), pairs)
+
+
+class _Vectorise(ast.NodeTransformer):
+    """Conditions by NumPy functions, so that arrays can be evaluated; names out of their way."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("_" + node.id, ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        return _call("where", *map(self.visit, (node.test, node.body, node.orelse)))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not):
+            return _call("lnot", operand)
+        return ast.UnaryOp(node.op, operand)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        name = "land" if isinstance(node.op, ast.And) else "lor"
+        parts = [self.visit(value) for value in node.values]
+        result = parts[0]
+        for part in parts[1:]:
+            result = _call(name, result, part)
+        return result
+
+
+class _Substitute(ast.NodeTransformer):
+    def __init__(self, replacements: Mapping[str, Expression | float]) -> None:
+        self.replacements = replacements
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        new = self.replacements.get(node.id)
+        if new is None:
+            return node
+        return _copy(new.tree) if isinstance(new, Expression) else ast.Constant(float(new))
+
+
+def _call(name: str, *arguments: Any) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
