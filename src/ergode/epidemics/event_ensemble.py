@@ -8,14 +8,13 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.core.errors import ModelError, PlanError
 from ergode.core.source import Precision
-from ergode.epidemics import contact_process, progression, seeding, sellke, transmission
+from ergode.epidemics import sellke, transmission
 from ergode.epidemics.counting import CountingEnsemble
-from ergode.epidemics.ensemble import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.sellke import Cases, Importations, Scene
+from ergode.epidemics.tables import or_nothing, tables_of
 from ergode.models.compartments import CompartmentModel
 from ergode.models.interventions import ContactTracing, Trigger
 
@@ -56,77 +55,36 @@ class EventEnsemble(CountingEnsemble):
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision)
         real = np.dtype(precision).type
-        contacts = scenario.contacts
         begin = float(times[0])
-        stages = progression.stages_of(model, precision)
-        check_stages(model, stages, precision)
-        arcs = arc_weights(model, contacts)
-        infections = transmission.infections_of(model, precision)
-        calendars = transmission.calendars_of(
-            model, contacts, scenario.layer_factors, begin, precision
-        )
-        plan = transmission.interventions_of(
-            scenario.interventions, model, contacts, begin, precision
-        )
-        weights = (np.zeros(1) if arcs is None else arcs).astype(precision, copy=False)
-        self._check_clocks(infections, calendars, arcs, scenario)
-        tracing = any(isinstance(one, ContactTracing) for one in scenario.interventions)
-        rates = infections.rate[infections.rate > 0]
-        thinned = bool(
-            len(model.infections) > 1
-            or (rates != infections.peak).any()
-            or model.profiles or scenario.layer_factors or scenario.interventions
-        )  # fmt: skip
+        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
         self.bindings = {
-            **progression.bindings_of(model),
-            "WEIGHTED": arcs is not None,
-            "LAYERED": contacts.layer is not None,
-            "TEMPORAL": scenario.meetings is not None,
-            "HAS_CALENDARS": bool(model.profiles or scenario.layer_factors),
-            "HAS_INTERVENTIONS": bool(scenario.interventions),
-            "HAS_TRACING": tracing,
+            **tables.bindings,
+            "HAS_TRACING": any(isinstance(i, ContactTracing) for i in scenario.interventions),
             "HAS_TRIGGERS": any(isinstance(i.start, Trigger) for i in scenario.interventions),
-            "HAS_STRATA": scenario.stratum is not None,
-            "THINNED": thinned,
             "LISTING": listing,
         }
         self._kernel = kernels.cpu_kernel(
             sellke.sellke_cpu, precision=precision, bindings=self.bindings
         )
         put = device.put
+        imports = _importations_of(scenario, model, begin, precision)
         self._scene = Scene(
-            put(contacts.offsets), put(contacts.targets), put(weights),
-            put(contacts.layer if contacts.layer is not None else np.zeros(1, np.uint8)),
-            transmission.put(scenario.meetings_table(begin, precision), device),
-            progression.put(stages, device),
-            seeding.put(seeding.seeding_of(model, initial, contacts.node_count), device),
-            transmission.put(infections, device), transmission.put(calendars, device),
-            transmission.put(plan, device),
-            transmission.put(_importations_of(scenario, model, begin, precision), device),
-            put(np.zeros(1, np.int32) if scenario.stratum is None else scenario.stratum),
-            self.stratum_count, self.base, put(self.times), self.per_step,
-            real(np.nextafter(self.horizon, real(np.inf))),
-        )  # fmt: skip
+            put(scenario.contacts.offsets),
+            put(scenario.contacts.targets),
+            put(or_nothing(tables.weights, precision)),
+            put(or_nothing(tables.layer, np.uint8)),
+            *tables.on(device),
+            importations=transmission.put(imports, device),
+            stratum=put(or_nothing(tables.stratum, np.int32)),
+            stratum_count=self.stratum_count,
+            base=self.base,
+            times=put(self.times),
+            per_step=self.per_step,
+            end=real(np.nextafter(self.horizon, real(np.inf))),
+        )
         self._listing = listing
         self._room = 2 * self.node_count if listing else 1
         self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)
-
-    def _check_clocks(
-        self, infections: Any, calendars: Any, arcs: np.ndarray | None, scenario: Scenario
-    ) -> None:
-        heaviest = 1.0 if arcs is None or not arcs.size else float(arcs.max())
-        fastest = float(infections.peak) * float(calendars.peak.max()) * heaviest
-        span = scenario.longest_exposure if scenario.meetings is not None else float(self.horizon)
-        if not fastest * span < contact_process.CELLS_MOST:
-            raise ModelError(
-                f"the fastest contact would transmit {fastest * span:.3g} times from the first of "
-                f"times to the last; expected fewer than {contact_process.CELLS_MOST:,}"
-            )
-        if self.node_count**2 * len(calendars.peak) >= contact_process.ENTITIES_MOST:
-            raise PlanError(
-                f"{self.node_count:,} nodes in {len(calendars.peak)} layers exceed the 2^56 pairs "
-                "that the method 'sellke' can tell apart"
-            )
 
     @property
     def bytes_per_replicate(self) -> int:

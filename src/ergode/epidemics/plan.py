@@ -10,8 +10,9 @@ from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
 from ergode.models.compartments import CompartmentModel
 from ergode.models.distributions import Exponential
+from ergode.models.interventions import ContactTracing, Trigger
 
-METHODS = ("auto", "first-passage", "sellke", "gillespie")
+METHODS = ("auto", "first-passage", "sellke", "gillespie", "sellke-capped")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,13 @@ class Plan:
     device_reason: str
 
 
-def plan_of(method: str, model: CompartmentModel, scenario: Scenario, device: str | Device) -> Plan:
+def plan_of(
+    method: str,
+    model: CompartmentModel,
+    scenario: Scenario,
+    device: str | Device,
+    listing: bool = False,
+) -> Plan:
     """Choose what was left to choose, and check what was not.
 
     Raises
@@ -54,16 +61,34 @@ def plan_of(method: str, model: CompartmentModel, scenario: Scenario, device: st
             )
         if method == "gillespie":
             _check_memoryless(model, scenario)
-    if method == "first-passage":
-        place = devices.resolve(device)
-        return Plan(method, reason, place, place.reason)
-    if device == "auto":
-        place = devices.resolve("cpu")
-        return Plan(method, reason, place, f"the method '{method}' runs on the CPU")
+    beyond = _beyond_windows(scenario, listing)
+    if method == "sellke-capped" and beyond:
+        raise PlanError(
+            f"there are {beyond}, which the method 'sellke-capped' does not take; use "
+            "method='sellke'"
+        )
     place = devices.resolve(device)
-    if place.is_cuda:
-        raise PlanError(f"the method '{method}' runs on the CPU; use device='cpu'")
+    on_cpu_alone = None
+    if method == "gillespie":
+        on_cpu_alone = "the method 'gillespie' runs on the CPU"
+    elif method == "sellke" and beyond:
+        on_cpu_alone = f"the method 'sellke' runs with {beyond} on the CPU"
+    if place.is_cuda and on_cpu_alone:
+        if device != "auto":
+            raise PlanError(f"{on_cpu_alone}; use device='cpu'")
+        return Plan(method, reason, devices.resolve("cpu"), on_cpu_alone)
     return Plan(method, reason, place, place.reason)
+
+
+def _beyond_windows(scenario: Scenario, listing: bool) -> str | None:
+    """What takes the order of events, which windows of time do not go through, if anything."""
+    if any(isinstance(one.start, Trigger) for one in scenario.interventions):
+        return "triggers"
+    if any(isinstance(one, ContactTracing) for one in scenario.interventions):
+        return "contact tracing"
+    if scenario.importations:
+        return "importations"
+    return "line lists" if listing else None
 
 
 def _beyond_first_passage(model: CompartmentModel, scenario: Scenario) -> str | None:

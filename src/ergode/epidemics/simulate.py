@@ -25,6 +25,7 @@ from ergode.epidemics.plan import plan_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.statistics import Statistics
+from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 from ergode.models.interventions import Calendar, Importation, Intervention
@@ -33,7 +34,7 @@ from ergode.models.temporal import TemporalContacts
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "first-passage", "sellke", "gillespie"]
+Method = Literal["auto", "first-passage", "sellke", "gillespie", "sellke-capped"]
 Output = Literal["counts", "statistics", "line_list"]
 
 _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
@@ -117,10 +118,12 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
         on any number of threads, on any device.
-    method : {"auto", "first-passage", "sellke", "gillespie"}
-        All are exact. ``"first-passage"`` is for models in which nobody becomes susceptible again,
-        ``"sellke"`` for any model and scenario, ``"gillespie"`` for memoryless models on a static
-        network; ``"auto"`` picks the cheapest that can, and ``attrs["method_reason"]`` says why.
+    method : {"auto", "first-passage", "sellke", "gillespie", "sellke-capped"}
+        Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
+        ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
+        static network; ``"auto"`` picks the cheapest of them that can, and
+        ``attrs["method_reason"]`` says why. ``"sellke-capped"`` is an approximation of
+        ``"sellke"``: it follows chains of infection within a short window of time only so far.
         See the modules of these names in `ergode.epidemics`.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
@@ -192,7 +195,7 @@ def simulate(
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     collect = _collector(output, model, scenario, grid, replicates, quantiles)
-    plan = plan_of(method, model, scenario, device)
+    plan = plan_of(method, model, scenario, device, output == "line_list")
     place = plan.device
     started = clock.perf_counter()
     ensemble = _ensemble(
@@ -245,6 +248,10 @@ def _ensemble(
             model, scenario.contacts, initial, stratum=scenario.stratum,
             stratum_count=len(scenario.strata), **options,
         )  # fmt: skip
+    if method == "sellke-capped":
+        return WindowEnsemble(model, scenario, initial, sweeps=CAPPED_SWEEPS, **options)
+    if method == "sellke" and options["device"].is_cuda:
+        return WindowEnsemble(model, scenario, initial, **options)
     if method == "sellke":
         return EventEnsemble(model, scenario, initial, listing=listing, **options)
     if listing:
