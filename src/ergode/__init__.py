@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, kinetics, plots, trajectories
+    from ergode import density, epidemics, kinetics, plots, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
     from ergode.models.distributions import (
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         Trigger,
         Vaccination,
     )
+    from ergode.models.measurement import Measurement
+    from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
         DetailedBalance,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from ergode.readers.fern import read_fern
     from ergode.readers.meetings import read_meetings
     from ergode.readers.sbml import read_sbml
+    from ergode.readers.sbml_writer import write_sbml
 
 try:
     __version__ = version("ergode")
@@ -70,6 +74,8 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.measurement": ("Measurement",),
+    "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
@@ -89,20 +95,22 @@ _HOMES = {
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.sbml": ("read_sbml",),
+    "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "kinetics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
 
 __all__ = [
     "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
-    "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event",
-    "Exponential", "Falloff", "Gamma", "HoldingTime", "Importation", "Infection", "Intervention",
-    "Isolation", "LayerClosure", "LogNormal", "ModelError", "NasaPolynomials", "Nucleus",
-    "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
-    "ReadError", "Species", "TemporalContacts", "ThreeBody", "Trigger", "Vaccination",
-    "VectorField", "Weibull", "__version__", "epidemics", "grid", "kinetics", "open_dataset",
-    "plots", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save", "trajectories",
+    "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang",
+    "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
+    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
+    "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
+    "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
+    "epidemics", "fields", "grid", "kinetics", "open_dataset", "plots", "read_contacts",
+    "read_fern", "read_meetings", "read_sbml", "save", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
@@ -112,6 +120,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(home), attribute)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
+    elif name == "fields":
+        value = import_module("ergode.models.fields")
     else:
         raise AttributeError(f"module 'ergode' has no attribute '{name}'")
     globals()[name] = value

@@ -10,6 +10,7 @@ from ergode.trajectories.methods import METHODS
 
 # The cubic through the past limits the order of every method with delays.
 _HISTORY_ORDER = 4
+_STIFF_VARIABLES = 16
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,15 @@ class Choice:
     streams : bool
         Whether all trajectories take the same number of steps, side by side (`fixed_step`), or
         each its own (`adaptive`).
+    otherwise : str or None
+        The method for trajectories that prove stiff.
     """
 
     method: str
     reason: str
     order: int
     streams: bool
+    otherwise: str | None = None
 
 
 def choose(field: VectorField, method: str, step: float | None, *, watched: bool) -> Choice:
@@ -55,17 +59,28 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
     if method not in ("auto", *METHODS):
         known = ", ".join(repr(name) for name in ("auto", *METHODS))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
-    reason = "asked for"
+    reason, otherwise = "asked for", None
     if method == "auto":
         method, reason = _automatic(field, step)
+        if step is None and len(field.variables) <= _STIFF_VARIABLES:
+            otherwise = "rodas5p"
     chosen = METHODS[method]
     order = min(chosen.order, _HISTORY_ORDER) if field.delays else chosen.order
-    streams = bool(field.delays) or not (watched or (step is None and chosen.adapts))
+    streams = bool(field.delays) or not (
+        watched or chosen.stiff or (step is None and chosen.adapts)
+    )
     if watched and step is None and not chosen.adapts:
         raise PlanError(
             f"method '{method}' does not estimate its error; give a step, or choose 'tsit5'"
         )
-    return Choice(method, reason, order, streams)
+    if chosen.stiff and field.delays:
+        raise PlanError(f"method '{method}' is for equations without delays; choose 'rk4'")
+    if chosen.stiff and len(field.variables) > _STIFF_VARIABLES:
+        raise PlanError(
+            f"method '{method}' writes out equations of up to {_STIFF_VARIABLES} variables, and "
+            f"the field has {len(field.variables)}"
+        )
+    return Choice(method, reason, order, streams, None if streams else otherwise)
 
 
 def _automatic(field: VectorField, step: float | None) -> tuple[str, str]:

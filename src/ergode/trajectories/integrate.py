@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,7 +30,12 @@ from ergode.trajectories.runner import Control, Outcome, Runner, chronological
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "euler", "rk4", "tsit5", "dopri5", "dop853"]
+Method = Literal[
+    "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rosenbrock23", "rodas5p", "kvaerno5"
+]
+
+# Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
+_EXPLICIT_STEPS = 100_000
 
 _JUMP = 1e-9
 
@@ -104,16 +110,21 @@ def integrate(
     history : function, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
         field. If not given, the past is constant.
-    method : {"auto", "tsit5", "dopri5", "dop853", "rk4", "euler"}
-        Explicit Runge-Kutta methods of order 5, 5, 8, 4 and 1; with delays of order 4 at most.
-        Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rk4"`` with it or with delays.
+    method : str
+        Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
+        ``"euler"``, of order 5, 5, 8, 4 and 1; with delays of order 4 at most. For stiff equations
+        of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``, ``"kvaerno5"``, of order 2, 5
+        and 5; their Jacobian is derived from the function by SymPy, or taken as differences
+        where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rodas5p"`` for
+        trajectories that would take it more than 100,000 steps; with `step` or with delays it is
+        ``"rk4"``. ``attrs["method_reason"]`` says why.
     step : float, optional
         Largest size of a step, the same for all. A trajectory takes the largest step up to this of
         which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
         multiples. If not given, every trajectory chooses its own steps by the tolerances.
     rtol, atol : float
-        Without `step`. Methods that estimate the error of a step (``"tsit5"``, ``"dopri5"``,
-        ``"dop853"``) keep it within ``atol + rtol * abs(state)``, root mean square over the
+        Without `step`. Methods that estimate the error of a step (all but ``"rk4"`` and
+        ``"euler"``) keep it within ``atol + rtol * abs(state)``, root mean square over the
         variables. For the others, and with delays, steps are halved until at every time the
         estimated global error, the difference between the last two step sizes over
         ``2^order - 1``, is within that; trajectories that do not get there get the status
@@ -231,11 +242,13 @@ def integrate(
         work = {"step": run.step, "steps_taken": run.steps_taken}
         values = {}
     else:
-        outcome = _watch(
+        outcome, more = _watch(
             field, chosen, control, rows, layout.count, grid, place, precision, progress
         )
         out, status = outcome.states, outcome.status
-        work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
+        work = {
+            "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
+        }  # fmt: skip
         values = _values(outcome, control, layout.shape)
     attrs = results.provenance(
         engine="trajectories",
@@ -270,7 +283,7 @@ def integrate(
 def _watch(
     field: VectorField, chosen: Choice, control: Control, rows: Mapping[str, np.ndarray],
     count: int, grid: np.ndarray, place: devices.Device, precision: Precision, show: bool,
-) -> Outcome:  # fmt: skip
+) -> tuple[Outcome, dict[str, Any]]:  # fmt: skip
     """Integrate with steps of the trajectories' own, or with events and observables."""
     names = field.variables, field.parameters
     each = np.dtype(precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
@@ -279,12 +292,26 @@ def _watch(
         np.array([rows[name] for name in some], precision).reshape(len(some), count)
         for some in names
     )
+    first = control
+    if chosen.otherwise is not None:
+        first = replace(control, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
     runner = Runner(
-        field, METHODS[chosen.method], control, times=grid, device=place, precision=precision
+        field, METHODS[chosen.method], first, times=grid, device=place, precision=precision
     )
     label = "trajectories"
     with progress_bar.track(label, count, unit=label, show=show) as report:
-        return runner.integrate(initial, parameters, report)
+        outcome = runner.integrate(initial, parameters, report)
+    if chosen.otherwise is None:
+        return outcome, {}
+    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
+    if slow.size:
+        runner = Runner(
+            field, METHODS[chosen.otherwise], control, times=grid, device=place,
+            precision=precision,
+        )  # fmt: skip
+        again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None)
+        outcome.put(slow, again)
+    return outcome, {"stiff_method": chosen.otherwise, "stiff_trajectories": slow.size}
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ergode.trajectories import explicit
+from ergode.trajectories import explicit, implicit, rosenbrock
+from ergode.trajectories.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
 from ergode.trajectories.tableaus import TABLEAUS, Tableau
 
 
@@ -57,4 +58,40 @@ def _explicit(name: str, tableau: Tableau) -> Method:
     return Method(name, tableau.order, bool(tableau.error), False, bindings, tableau)
 
 
-METHODS = {name: _explicit(name, tableau) for name, tableau in TABLEAUS.items()}
+def _rosenbrock(name: str, tableau: RosenbrockTableau) -> Method:
+    bindings = {
+        "step": rosenbrock.step,
+        "completed": _whole,
+        "GAMMA": tableau.gamma,
+        "ALPHA": tableau.alpha,
+        "GAMMAS": tableau.gammas,
+        "A": tableau.a,
+        "C": tableau.c,
+        "M": tableau.m,
+        "ERROR": tableau.error,
+        "DENSE": tableau.dense,
+        "STAGES": len(tableau.m),
+        "ERROR_ORDER": float(tableau.error_order),
+    }
+    return Method(name, tableau.order, True, True, bindings)
+
+
+def _whole(t, h, y, k, past, p):  # type: ignore[no-untyped-def]
+    """All stages are there: what `completed` is for a method without extra ones."""
+    return k
+
+
+_KVAERNO5 = Method(
+    "kvaerno5", 5, True, True,
+    {
+        "step": implicit.step, "completed": _whole, "DENSE": implicit.DENSE, "STAGES": 7,
+        "ERROR_ORDER": 5.0,
+    },
+)  # fmt: skip
+
+METHODS = {
+    **{name: _explicit(name, tableau) for name, tableau in TABLEAUS.items()},
+    "rosenbrock23": _rosenbrock("rosenbrock23", ROSENBROCK23),
+    "rodas5p": _rosenbrock("rodas5p", RODAS5P),
+    "kvaerno5": _KVAERNO5,
+}

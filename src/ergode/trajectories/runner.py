@@ -16,6 +16,7 @@ from ergode.core.source import Precision
 from ergode.core.status import Status
 from ergode.models.vector_field import VectorField
 from ergode.trajectories import adaptive
+from ergode.trajectories.derivatives import bindings_of_derivatives
 from ergode.trajectories.ensemble import kernel_of
 from ergode.trajectories.events import Event, bindings_of_events
 from ergode.trajectories.methods import Method
@@ -120,8 +121,12 @@ def bindings_of(
     field: VectorField, method: Method, control: Control, precision: Precision
 ) -> dict[str, Any]:
     """What a kernel of `adaptive` is specialised to."""
+    exact = bindings_of_derivatives(field) if method.stiff else {}
     return {
         **method.bindings,
+        **exact,
+        # Newton's method has converged where what is left is far below any tolerance.
+        "NEWTON": 1e-11 if precision == "float64" else 1e-5,
         "rhs": Formula(field.function),
         "VARIABLES": len(field.variables),
         "PARAMETERS": len(field.parameters),
