@@ -92,6 +92,12 @@ def scenario_of(
         interventions = (interventions,)
     if isinstance(importations, Importation):
         importations = (importations,)
+    for k, measure in enumerate(interventions or ()):
+        if not isinstance(measure, Intervention) or type(measure) is Intervention:
+            raise ModelError(
+                f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
+                "Isolation or ContactTracing"
+            )
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):
             raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")

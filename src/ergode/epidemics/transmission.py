@@ -188,11 +188,6 @@ def interventions_of(
     members: list[np.ndarray] = []
     triggers: list[Trigger] = []
     for row, one in enumerate(interventions):
-        if not isinstance(one, Intervention) or type(one) is Intervention:
-            raise ModelError(
-                f"interventions[{row}] is {one!r}; expected a LayerClosure, Vaccination, Isolation "
-                "or ContactTracing"
-            )
         where = f"interventions[{row}]"
         if isinstance(one.start, Trigger):
             trigger[row] = len(triggers)
