@@ -28,6 +28,16 @@ if TYPE_CHECKING:
         Weibull,
     )
     from ergode.models.events import Event
+    from ergode.models.interventions import (
+        Calendar,
+        ContactTracing,
+        Importation,
+        Intervention,
+        Isolation,
+        LayerClosure,
+        Trigger,
+        Vaccination,
+    )
     from ergode.models.measurement import Measurement
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
+    from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
     from ergode.readers.antimony import read_antimony
@@ -48,6 +59,7 @@ if TYPE_CHECKING:
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
     from ergode.readers.gillespy2 import from_gillespy2
+    from ergode.readers.meetings import read_meetings
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
 
@@ -74,12 +86,18 @@ _HOMES = {
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
+    "ergode.models.interventions": (
+        "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Trigger", "Vaccination",
+    ),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.gillespy2": ("from_gillespy2",),
     "ergode.readers.sbml": ("read_sbml",),
@@ -90,14 +108,16 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
 
 __all__ = [
-    "Arrhenius", "Compartment", "CompartmentModel", "ContactNetwork", "Density", "DetailedBalance",
-    "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event", "Exponential",
-    "Falloff", "Gamma", "Gaussian", "HoldingTime", "Infection", "LogNormal", "Measurement",
-    "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib",
-    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "ThreeBody",
-    "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "from_gillespy2",
-    "grid", "kinetics", "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts",
-    "read_fern", "read_sbml", "save", "trajectories", "write_sbml",
+    "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
+    "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang",
+    "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
+    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
+    "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
+    "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
+    "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
+    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
+    "save", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
