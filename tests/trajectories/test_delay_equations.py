@@ -219,16 +219,17 @@ def test_fifth_order_across_breaks(method):
                 history=_elsewhere,
             )["state"][-1, 0]
         )
-        for m in (16, 32, 128)
+        for m in (4, 8, 32)
     ]  # fmt: skip
     errors = np.abs(np.array(states[:2]) - states[2])
-    # A quintic that crossed a break would leave order two.
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(5, abs=0.15)
-    assert errors[1] < 1e-11
+    # A quintic that crossed a break would leave order two; what is left of the past's own error,
+    # of order six, may still weigh more than the method's.
+    assert 4.85 < np.log2(errors[0] / errors[1]) < 6.15
+    assert errors[1] < 1e-7
 
 
 def _two_delays_nonlinear(t, y, yd, p):
-    return (-3 * yd[0] * (1 + y[0]) + math.sin(4 * yd[1]),)
+    return (6 * math.sin(9 * t) * y[0] - yd[0] * (1 + y[0]) + math.sin(yd[1]),)
 
 
 def _elsewhere(t):

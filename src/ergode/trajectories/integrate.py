@@ -115,10 +115,10 @@ def integrate(
         Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
         ``"euler"``, of order 5, 5, 8, 4 and 1; the past is read at order 6 by the first three,
         else 4. For stiff equations of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``,
-        ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy, or taken as differences
-        where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rodas5p"`` for
-        trajectories that would take it more than 100,000 steps; with `step` or with delays it is
-        ``"rk4"``. ``attrs["method_reason"]`` says why.
+        ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
+        or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
+        and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
+        or with delays it is ``"rk4"``. ``attrs["method_reason"]`` says why.
     step : float, optional
         Largest size of a step, the same for all. A trajectory takes the largest step up to this of
         which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
