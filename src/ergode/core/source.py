@@ -42,7 +42,7 @@ _PLAIN_MODULES = (math, np)
 # Names with a meaning of their own in a generated module.
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
-    "kernel", "device_function", "start", "stop", "index",
+    "kernel", "device_function", "borrowing_function", "start", "stop", "index",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
@@ -119,6 +119,11 @@ def bundle(
             text = collector.definitions[name]
             collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
+    if target == "cpu":  # the only one that counts references
+        for name in collector.borrowing():
+            text = collector.definitions[name]
+            collector.definitions[name] = text.replace("@device_f", "@borrowing_f", 1)
+            collector.words.add("borrowing_function")
     words = ["device_function", "kernel", *sorted(collector.words)]
     title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
     parts = [
@@ -197,6 +202,7 @@ class _Collector:
         self._taken = {*_RESERVED, *dir(builtins)}
         self._names: dict[Any, str] = {}
         self._open: list[FunctionType] = []
+        self._calls: dict[FunctionType, list[FunctionType]] = {}
 
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` (and first all it needs) and return its name in the module."""
@@ -207,6 +213,8 @@ class _Collector:
             function = getattr(function, self.precision)
         if not isinstance(function, FunctionType):
             raise ModelError(f"expected a plain Python function, found {function!r}")
+        if self._open:
+            self._calls.setdefault(self._open[-1], []).append(function)
         if function in self._names:
             return self._names[function]
         if function in self._open:
@@ -225,6 +233,17 @@ class _Collector:
         text = ast.unparse(ast.fix_missing_locations(tree))
         self.definitions[tree.name] = "@device_function\n" + text
         return tree.name
+
+    def borrowing(self) -> list[str]:
+        """Names of the functions marked as such (`machine.borrowing`), and of all they call."""
+        found: dict[FunctionType, None] = {}
+        waiting = [one for one in self._calls if getattr(one, "borrows", False)]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found[one] = None
+                waiting += self._calls.get(one, [])
+        return [self._names[one] for one in found]
 
     def value(self, name: str, value: Any, user: FunctionType) -> str:
         """Name under which `value`, called `name` in `user`, is known in the module."""
