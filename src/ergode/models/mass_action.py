@@ -2,7 +2,7 @@
 
 The rate of a reaction [amount / time] with the deterministic constant k, in a compartment of size
 V, is k V^(1 - m) times the number of ordered choices of its m reactants; with Gillespie's c it is
-c times the number of choices [1]_.  In a formula a species is its amount n, or its concentration
+c times the number of choices.  In a formula a species is its amount n, or its concentration
 n / V, as its `quantity` says; so n (n - 1) is ``S * (S - 1)`` or ``V^2 * S * (S - 1 / V)``.
 
 A formula is taken for mass action only if it is the same function of the amounts.  For one
@@ -12,7 +12,7 @@ without chance, the latter is; so `deterministic` takes it for that.
 
 References
 ----------
-.. [1] D. T. Gillespie, J. Comput. Phys. 22, 403 (1976), section 2.
+D. T. Gillespie, J. Comput. Phys. 22, 403 (1976), section 2.
 """
 
 from __future__ import annotations
