@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, plots, trajectories
+    from ergode import epidemics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -58,14 +58,15 @@ _HOMES = {
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "plots", "trajectories")
+_MODULES = ("epidemics", "plots", "stochastic", "trajectories")
 
 __all__ = [
     "Compartment", "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical",
     "ErgodeError", "Erlang", "Event", "Exponential", "Gamma", "HoldingTime", "Infection",
     "LogNormal", "ModelError", "PlanError", "Progression", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Species", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "trajectories",
+    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "stochastic",
+    "trajectories",
 ]  # fmt: skip
 
 

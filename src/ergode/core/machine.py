@@ -54,6 +54,12 @@ class Formula:
         return self.function(*arguments)
 
 
+def outlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function as one to call, not to write out wherever it is used."""
+    function.__dict__["outlined"] = True
+    return function
+
+
 def unroll(values: Iterable[int]) -> Iterable[int]:
     """In ``for i in unroll(range(N))``, with N a constant: write the loop out."""
     return values

@@ -23,6 +23,7 @@ class Status(IntEnum):
     TOO_MANY_STEPS = 4, "The limit on the number of steps was reached."
     OVERFLOW = 5, "A count exceeded what its type can hold."
     INACCURATE = 6, "The error estimate exceeded its tolerance."
+    NEGATIVE_RATE = 16, "A rate became negative."
 
     @property
     def is_error(self) -> bool:
