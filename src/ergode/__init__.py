@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ergode.models.sweep import grid
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
+    from ergode.readers.sbml import read_sbml
 
 try:
     __version__ = version("ergode")
@@ -55,6 +56,7 @@ _HOMES = {
     "ergode.models.sweep": ("grid",),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.sbml": ("read_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
@@ -65,8 +67,8 @@ __all__ = [
     "ErgodeError", "Erlang", "Event", "Exponential", "Gamma", "HoldingTime", "Infection",
     "LogNormal", "ModelError", "PlanError", "Progression", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Species", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "save", "stochastic",
-    "trajectories",
+    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "read_sbml", "save",
+    "stochastic", "trajectories",
 ]  # fmt: skip
 
 

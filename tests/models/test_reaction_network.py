@@ -37,6 +37,8 @@ def immigration_death(**options):
         ("max(A, 7, 5) + pow(A, 2) + ln(exp(2))", {"A": 3}, 18),
         ("where * A", {"A": 3, "where": 2}, 6),
         ("exp", {"exp": 2.5}, 2.5),
+        ("exp * exp(0)", {"exp": 2.5}, 2.5),
+        ("lambda * is - yield", {"lambda": 3, "is": 2, "yield": 1}, 5),
     ],
 )
 def test_value_of_a_formula(text, values, expected):
@@ -59,6 +61,20 @@ def test_what_is_not_arithmetic_is_refused(text):
 def test_substitution_keeps_brackets():
     doubled = Expression("2 * y").substitute({"y": Expression("a + b")})
     assert doubled.evaluate({"a": 1, "b": 2}) == 6
+
+
+def test_formulas_are_equal_whatever_their_blanks():
+    formula = Expression("(lambda*A)+2")
+    assert formula == Expression("lambda * A + 2.0") != Expression("lambda * (A + 2)")
+    assert hash(formula) == hash(Expression("lambda * A + 2.0"))
+    assert repr(formula) == "Expression('lambda * A + 2.0')"
+    formula.evaluate({"lambda": 1, "A": 1})
+    assert pickle.loads(pickle.dumps(formula)) == formula
+
+
+def test_a_formula_may_not_be_too_deep():
+    with pytest.raises(ModelError, match="too deeply"):
+        Expression(" + ".join("A" * 3000))
 
 
 # ---- reactions
@@ -196,6 +212,8 @@ def test_parameters_may_be_formulas_and_arrays():
         ({"parameters": {"alpha": "mu", "mu": "alpha"}}, "define each other"),
         ({"parameters": {"alpha": 1.0, "mu": 1.0, "X": 2.0}}, "'X' is the name"),
         ({"parameters": {"alpha": 1.0, "mu": 1.0, "time": 2.0}}, "'time'"),
+        ({"parameters": {"alpha": 1.0, "mu": 1.0, "pi": 2.0}}, "'pi'"),
+        ({"species": {"X": 0, "if": 0}}, "'if' is the name"),
         ({"rules": {"y": "2 * Y"}}, "uses 'Y', which"),
         ({"rules": {"y": "z", "z": "y"}}, "define each other"),
         ({"events": [Event("X > 3", {"Z": 1})]}, "assigns to 'Z'"),

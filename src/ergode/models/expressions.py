@@ -8,7 +8,9 @@ can be written; nothing is ever executed but arithmetic.
 from __future__ import annotations
 
 import ast
+import keyword
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,6 +33,14 @@ FUNCTIONS = frozenset(_FUNCTIONS) | {"piecewise"}
 """Names of the functions that a formula may call."""
 
 _NUMBERS = {"pi": math.pi}
+_WORDS = ("and", "if", "else", "not", "or", "True", "False")
+RESERVED = frozenset({*_NUMBERS, *_WORDS, "None"})
+"""Words that a formula reads as something else than the name of a quantity."""
+
+# Python's other keywords are names like any other: a model may well have a `lambda`. While Python
+# parses a formula they carry a mark, a letter that no name of a model has.
+_MARK = "\ua60c"
+_KEYWORD = re.compile(rf"\b({'|'.join(sorted(set(keyword.kwlist) - set(_WORDS) - {'None'}))})\b")
 _OPERATORS = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub, ast.Not, ast.And, ast.Or,
     ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
@@ -38,9 +48,9 @@ _OPERATORS = (
 _NODES = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Load)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expression:
-    """A formula.
+    """A formula; two are equal if they differ in blanks and brackets alone.
 
     Parameters
     ----------
@@ -63,6 +73,23 @@ class Expression:
 
     def __post_init__(self) -> None:
         _parse(self.text)
+
+    @classmethod
+    def from_tree(cls, tree: ast.expr) -> Expression:
+        """The formula of a syntax tree."""
+        return cls(ast.unparse(tree))
+
+    def __repr__(self) -> str:
+        return f"Expression({_parse(self.text)[2]!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and _parse(self.text)[2] == _parse(other.text)[2]
+
+    def __hash__(self) -> int:
+        return hash(_parse(self.text)[2])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expression, (self.text,)  # what is compiled stays here
 
     @property
     def tree(self) -> ast.expr:
@@ -103,7 +130,7 @@ class Expression:
         """The formula with formulas or numbers in the place of some names."""
         if not self.names & set(replacements):
             return self
-        return Expression(ast.unparse(_Substitute(replacements).visit(_copy(self.tree))))
+        return Expression.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
 
 
 def number_or_expression(value: Any, what: str) -> float | Expression:
@@ -132,20 +159,26 @@ def number_or_expression(value: Any, what: str) -> float | Expression:
 
 
 @lru_cache(maxsize=65536)
-def _parse(text: str) -> tuple[ast.expr, frozenset[str]]:
+def _parse(text: str) -> tuple[ast.expr, frozenset[str], str]:
+    """Syntax, names and the one way to write it."""
     try:
         # Brackets let a formula go over several lines.
-        tree = ast.parse(f"({text.replace('^', '**')})", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError, AttributeError):
+        marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
+        tree = _Normalise(text).visit(ast.parse(f"({marked})", mode="eval").body)
+        canonical = ast.unparse(tree)
+    except ModelError:
+        raise
+    except (MemoryError, RecursionError):
+        raise ModelError(
+            f"formula '{text[:60]} ...' is nested too deeply; bracket a long sum in parts"
+        ) from None
+    except (SyntaxError, ValueError, AttributeError):
         raise ModelError(f"'{text}' is not a formula that can be read") from None
-    tree = _Normalise(text).visit(tree)
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    called = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     }
-    return tree, frozenset(names - called)
+    return tree, frozenset(names), canonical
 
 
 def _copy(tree: Any) -> Any:
@@ -156,7 +189,10 @@ def _copy(tree: Any) -> Any:
 
 
 class _Normalise(ast.NodeTransformer):
-    """Refuses what is not arithmetic; every number is a float, every choice an ``if``."""
+    """Refuses what is not arithmetic; every number is a float, every choice an ``if``.
+
+    A chain such as ``a < b < c`` becomes ``a < b and b < c``, and ``+a`` is ``a``.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -167,8 +203,11 @@ class _Normalise(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _OPERATORS):
             return node
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
+            return self.visit(node.operand)
         if isinstance(node, _NODES):
-            return self.generic_visit(node)
+            node = self.generic_visit(node)
+            return _pairs(node) if isinstance(node, ast.Compare) else node
         if isinstance(node, ast.Constant):
             if isinstance(node.value, int | float):
                 return ast.Constant(float(node.value))
@@ -176,7 +215,7 @@ class _Normalise(ast.NodeTransformer):
         if isinstance(node, ast.Name):
             if node.id in _NUMBERS:
                 return ast.Constant(_NUMBERS[node.id])
-            return ast.Name(node.id, ast.Load())
+            return ast.Name(node.id.removesuffix(_MARK), ast.Load())
         if isinstance(node, ast.Call):
             return self._call(node)
         try:
@@ -220,6 +259,16 @@ class _Normalise(ast.NodeTransformer):
         return ast.Call(ast.Name("log" if name == "ln" else name, ast.Load()), arguments, [])
 
 
+def _pairs(node: ast.Compare) -> ast.expr:
+    """A chain of comparisons as comparisons of two."""
+    sides = [node.left, *node.comparators]
+    pairs: list[ast.expr] = [
+        ast.Compare(_copy(sides[k]), [operator], [_copy(sides[k + 1])])
+        for k, operator in enumerate(node.ops)
+    ]
+    return pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And(), pairs)
+
+
 class _Vectorise(ast.NodeTransformer):
     """Conditions by NumPy functions, so that arrays can be evaluated; names out of their way."""
 
@@ -244,15 +293,6 @@ class _Vectorise(ast.NodeTransformer):
         result = parts[0]
         for part in parts[1:]:
             result = _call(name, result, part)
-        return result
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        sides = [self.visit(side) for side in (node.left, *node.comparators)]
-        result: ast.expr | None = None
-        for k, operator in enumerate(node.ops):
-            part: ast.expr = ast.Compare(sides[k], [operator], [sides[k + 1]])
-            result = part if result is None else _call("land", result, part)
-        assert result is not None
         return result
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ergode.core.errors import ModelError
 from ergode.models.conservation import conservation_laws
 from ergode.models.events import Event
-from ergode.models.expressions import TIME, Expression, number_or_expression
+from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
 from ergode.models.propensities import Propensities
 from ergode.models.reactions import Law, Reaction, ReactionTable
 from ergode.models.species import (
@@ -82,9 +82,9 @@ class ReactionNetwork:
         self,
         species: Iterable[Species] | Mapping[str, float],
         reactions: Iterable[Reaction] | ReactionTable,
-        parameters: Mapping[str, float | str] | None = None,
+        parameters: Mapping[str, float | str | Expression] | None = None,
         compartments: Iterable[Compartment] | Mapping[str, float] = (),
-        rules: Mapping[str, str] | None = None,
+        rules: Mapping[str, str | Expression] | None = None,
         events: Iterable[Event] = (),
         name: str | None = None,
     ) -> None:
@@ -135,7 +135,8 @@ class ReactionNetwork:
     # ---- checks
 
     def _check_names(self) -> None:
-        kinds: dict[str, str] = {TIME: "the time"}
+        kinds = dict.fromkeys(RESERVED, "a word of the language of formulas")
+        kinds[TIME] = "the time"
         for kind, names in (
             ("species", (member.name for member in self.species)),
             ("parameter", self.parameters),
@@ -146,7 +147,7 @@ class ReactionNetwork:
                 if name in kinds:
                     raise ModelError(f"'{name}' is the name of a {kind} and of {kinds[name]}")
                 kinds[name] = f"a {kind}"
-        self._set(_known=frozenset(kinds))
+        self._set(_known=frozenset(kinds) - RESERVED)
         sizes = {compartment.name for compartment in self.compartments}
         for member in self.species:
             if member.compartment is not None and member.compartment not in sizes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ergode.core.errors import ModelError
-from ergode.models.expressions import Expression, number_or_expression
+from ergode.models.expressions import RESERVED, Expression, number_or_expression
 
 Quantity = Literal["amount", "concentration"]
 
@@ -64,6 +64,9 @@ class Species:
         Nucleons A of a nucleus.
     charge_number : int, optional
         Protons Z of a nucleus, or the charge of an ion.
+    label : str, optional
+        What to call it in print where `name` is a code, such as ``"ATP"`` for ``"s12"``; nothing
+        that is simulated depends on it.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Species:
     constant: bool = False
     mass_number: int | None = None
     charge_number: int | None = None
+    label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -105,6 +109,8 @@ def check_name(name: Any, kind: str) -> None:
             f"a {kind} is called {name!r}; expected letters, digits and underscores, not first a "
             "digit"
         )
+    if name in RESERVED:
+        raise ModelError(f"a {kind} is called '{name}', which formulas read as something else")
 
 
 def species_of(given: Any) -> tuple[Species, ...]:

@@ -80,7 +80,7 @@ class Ensemble:
         self,
         tables: Tables,
         *,
-        method: ModuleType,
+        method: Any,
         grid: np.ndarray,
         begin: float,
         seed: int,

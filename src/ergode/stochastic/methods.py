@@ -7,9 +7,9 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.stochastic import block_search
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.stochastic import block_search, small
 from ergode.stochastic.ensemble import Ensemble
 from ergode.stochastic.tables import Tables
 
@@ -39,7 +39,12 @@ class MethodPlan:
 
 
 def plan(
-    method: str, tables: Tables, place: Device, count: int, *, logged: bool, statistics: bool
+    method: str,
+    network: ReactionNetwork,
+    tables: Tables,
+    *,
+    firings_most: int,
+    logged: bool,
 ) -> MethodPlan:
     """Choose a method.
 
@@ -51,4 +56,6 @@ def plan(
     name, reason = (method, "asked for") if method != "auto" else ("direct", "small network")
     if name not in EXACT:
         raise PlanError(f"method {method!r} is unknown")
+    if name == "direct" and small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST:
+        return MethodPlan(name, reason, True, partial(small.SmallEnsemble, network))
     return MethodPlan(name, reason, True, partial(Ensemble, method=EXACT[name]))

@@ -124,7 +124,7 @@ def simulate(
     initial: Mapping[str, Any] | None = None,
     stop: str | None = None,
     bins: ArrayLike | None = None,
-    firing_limit: int = 10**10,
+    firing_limit: int = 10**9,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Simulate realizations of a reaction network.
@@ -235,9 +235,8 @@ def simulate(
     )  # fmt: skip
     reported = grid[-1:] if output in ("final", "first-passage", "events") else grid
     plan = methods.plan(
-        method, tables, place, replicates * layout.count,
-        logged=output == "events", statistics=output == "statistics" and not network.rules,
-    )  # fmt: skip
+        method, network, tables, firings_most=firing_limit, logged=output == "events"
+    )
     runner = plan.runner(
         tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,
         firings_most=firing_limit, device=place,

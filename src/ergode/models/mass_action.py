@@ -1,0 +1,341 @@
+"""Mass action and the formula that says the same: each written as the other, exactly.
+
+The rate of a reaction [amount / time] with the deterministic constant k, in a compartment of size
+V, is k V^(1 - m) times the number of ordered choices of its m reactants; with Gillespie's c it is
+c times the number of choices [1]_.  In a formula a species is its amount n, or its concentration
+n / V, as its `quantity` says; so n (n - 1) is ``S * (S - 1)`` or ``V^2 * S * (S - 1 / V)``.
+
+A formula is taken for mass action only if it is the same function of the amounts.  For one
+reactant of each kind it is so in either sense.  For two alike, ``k * S * (S - 1) / 2`` is, and
+``k * S * S`` is not: its propensity is k n^2.  As a rate of change of concentrations, in a model
+without chance, the latter is; so `deterministic` takes it for that.
+
+References
+----------
+.. [1] D. T. Gillespie, J. Comput. Phys. 22, 403 (1976), section 2.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+
+from ergode.core.errors import ModelError
+from ergode.models.expressions import Expression
+from ergode.models.rate_coefficients import RateCoefficient
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Law, Reaction
+from ergode.models.species import Species
+
+_LARGEST_POWER = 32
+
+
+def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
+    """The rate of a reaction [amount / time] as one formula in the words of its network.
+
+    Raises
+    ------
+    ModelError
+        Its coefficient depends on conditions, a stoichiometry of mass action is not whole, or a
+        deterministic rate constant has reactants in different compartments.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> from ergode.models.mass_action import law_of
+    >>> pairing = ergode.Reaction("2 P -> P2", stochastic_rate_constant="c")
+    >>> law_of(pairing, {"P": ergode.Species("P")}).text
+    'c * P * (P - 1.0) / 2.0'
+    """
+    value = reaction.value
+    if isinstance(value, RateCoefficient):
+        raise ModelError(
+            f"the rate of reaction '{_called(reaction)}' depends on conditions; it has no formula"
+        )
+    factors = _Product.of(value)
+    if reaction.law != Law.RATE:
+        members = [(species[name], count) for name, count in reaction.reactants.items()]
+        powers, ways = _volumes(members), 1
+        for member, count in members:
+            if count != int(count):
+                raise ModelError(
+                    f"reaction '{_called(reaction)}' takes {count:g} '{member.name}'; mass action "
+                    "is for whole numbers: give its rate"
+                )
+            ways *= math.factorial(int(count))
+            factors.atoms += [(_falling(member, j), 1) for j in range(int(count))]
+        if reaction.law == Law.STOCHASTIC:
+            factors.number /= ways
+        else:
+            volume = _place(reaction, species)
+            if volume is None and _places(reaction, species) - {None}:
+                raise ModelError(
+                    f"reaction '{_called(reaction)}' has species in different compartments; a "
+                    "deterministic rate_constant has no meaning there"
+                )
+            if volume is not None:
+                order = int(sum(reaction.reactants.values()))
+                powers[volume] = powers.get(volume, 0) + 1 - order
+        factors.atoms += [(ast.Name(v, ast.Load()), power) for v, power in powers.items() if power]
+    return Expression.from_tree(factors.tree())
+
+
+def recognise(
+    law: Expression,
+    reactants: Mapping[str, float],
+    products: Mapping[str, float],
+    species: Mapping[str, Species],
+    fixed: Collection[str],
+    *,
+    powers: bool = False,
+) -> dict[str, float | Expression]:
+    """What to give `Reaction` for a law: mass action where it is that exactly, else the whole.
+
+    Parameters
+    ----------
+    law : Expression
+        Rate [amount / time].
+    reactants, products : mapping of str to float
+    species : mapping of str to Species
+    fixed : collection of str
+        Names of parameters and compartments.
+    powers : bool
+        Read the law as one of concentrations without chance: ``S^2`` for two alike.
+
+    Returns
+    -------
+    dict
+        One item: ``rate_constant``, ``stochastic_rate_constant`` or ``rate``.
+
+    Examples
+    --------
+    >>> from ergode import Species
+    >>> from ergode.models.expressions import Expression
+    >>> from ergode.models.mass_action import recognise
+    >>> known = {"P": Species("P")}
+    >>> recognise(Expression("k * P * (P - 1) / 2"), {"P": 2}, {}, known, {"k"})
+    {'stochastic_rate_constant': Expression('k')}
+    >>> recognise(Expression("k * P * P"), {"P": 2}, {}, known, {"k"})
+    {'rate': Expression('k * P * P')}
+    """
+    whole: dict[str, float | Expression] = {"rate": law}
+    if any(count != int(count) for count in reactants.values()):
+        return whole
+    members = [(species[name], int(count)) for name, count in reactants.items()]
+    factors = _Product()
+    if not factors.multiply(law.tree, 1) or factors.number <= 0:
+        return whole
+    left = factors.powers()
+    for member, count in members:
+        wanted = (
+            {member.name: count}
+            if powers
+            else {ast.unparse(_falling(member, j)): 1 for j in range(count)}
+        )
+        for text, power in wanted.items():
+            if left.pop(text, (None, 0))[1] != power:
+                return whole
+    free = set(fixed)
+    if any(not _names(tree) <= free for tree, _ in left.values()):
+        return whole
+
+    given = Reaction(reactants, products, rate=law)
+    order = sum(count for _, count in members)
+    volumes = _volumes(members)
+    ways = math.prod(math.factorial(count) for _, count in members)
+    found = []
+    if not powers:
+        counted = {name: -power for name, power in volumes.items()}
+        found.append(("stochastic_rate_constant", factors.number * ways, counted))
+    place = _place(given, species)
+    if place is not None or not _places(given, species) - {None}:
+        per_volume = {name: -power for name, power in volumes.items()}
+        if place is not None:
+            per_volume[place] = per_volume.get(place, 0) + order - 1
+        found.append(("rate_constant", factors.number, per_volume))
+    if not found:
+        return whole
+    concentrations = any(
+        species[name].quantity == "concentration" for name in (reactants or products)
+    )
+    choices = []
+    for word, number, powers_of in found:
+        constant, size_count = _constant(number, left, powers_of)
+        preferred = (word == "rate_constant") == concentrations
+        choices.append(((size_count + (number != 1), not preferred), word, constant))
+    _, word, constant = min(choices, key=lambda choice: choice[0])
+    return {word: constant}
+
+
+def deterministic(network: ReactionNetwork) -> ReactionNetwork:
+    """The network as one of concentrations without chance, with all the mass action it then has.
+
+    Whole rates such as ``k * cell * A^2`` for ``2 A -> B`` become ``rate_constant="k"``, which
+    is the same rate of change of concentrations (but not the same propensity).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> from ergode.models.mass_action import deterministic
+    >>> pairing = ergode.Reaction("2 A -> B", rate="k * A * A")
+    >>> network = ergode.ReactionNetwork({"A": 1, "B": 0}, [pairing], parameters={"k": 2.0})
+    >>> deterministic(network).reactions[0].law.name
+    'DETERMINISTIC'
+    """
+    species = {member.name: member for member in network.species}
+    fixed = {*network.parameters, *(place.name for place in network.compartments)}
+    changed = False
+    reactions = []
+    for reaction in network.reactions:
+        if reaction.law == Law.RATE and isinstance(reaction.value, Expression):
+            found = recognise(
+                reaction.value, reaction.reactants, reaction.products, species, fixed, powers=True
+            )
+            changed |= "rate" not in found
+            reaction = Reaction(
+                reaction.reactants, reaction.products,
+                name=reaction.name, delay=reaction.delay, **found,
+            )  # fmt: skip
+        reactions.append(reaction)
+    if not changed:
+        return network
+    return ReactionNetwork(
+        network.species, reactions, network.parameters, network.compartments,
+        network.rules, network.events, network.name,
+    )  # fmt: skip
+
+
+class _Product:
+    """A number times powers of formulas."""
+
+    def __init__(self) -> None:
+        self.number = Fraction(1)
+        self.atoms: list[tuple[ast.expr, int]] = []
+
+    @classmethod
+    def of(cls, value: float | Expression) -> _Product:
+        """The product that a coefficient is, its formula left whole."""
+        product = cls()
+        if isinstance(value, Expression):
+            product.atoms.append((value.tree, 1))
+        else:
+            product.number = Fraction(value)
+        return product
+
+    def multiply(self, tree: ast.expr, power: int) -> bool:
+        """Take in a factor, in its own factors; False if it is not finite."""
+        match tree:
+            case ast.BinOp(left, ast.Mult(), right):
+                return self.multiply(left, power) and self.multiply(right, power)
+            case ast.BinOp(left, ast.Div(), right):
+                return self.multiply(left, power) and self.multiply(right, -power)
+            case ast.BinOp(left, ast.Pow(), ast.Constant(float(value))) if abs(
+                value * power
+            ) <= _LARGEST_POWER and value == int(value):
+                return self.multiply(left, power * int(value))
+            case ast.UnaryOp(ast.USub(), operand):
+                self.number *= (-1) ** (power % 2)
+                return self.multiply(operand, power)
+            case ast.UnaryOp(ast.UAdd(), operand):
+                return self.multiply(operand, power)
+            case ast.Constant(float(value)):
+                if not math.isfinite(value) or (value == 0 and power < 0):
+                    return False
+                self.number *= Fraction(value) ** power
+                return True
+        self.atoms.append((tree, power))
+        return True
+
+    def powers(self) -> dict[str, tuple[ast.expr, int]]:
+        """The power of every formula, by its text."""
+        result: dict[str, tuple[ast.expr, int]] = {}
+        for tree, power in self.atoms:
+            text = ast.unparse(tree)
+            result[text] = (tree, result.get(text, (tree, 0))[1] + power)
+        return result
+
+    def tree(self) -> ast.expr:
+        """The formula of the product: what multiplies first, then what divides."""
+        top = [(tree, power) for tree, power in self.atoms if power > 0]
+        bottom = [(tree, -power) for tree, power in self.atoms if power < 0]
+        whole, part = _as_floats(self.number)
+        if whole != 1 or not top:
+            top.insert(0, (ast.Constant(whole), 1))
+        if part != 1:
+            bottom.append((ast.Constant(part), 1))
+        result = _power(*top[0])
+        for factor in top[1:]:
+            result = ast.BinOp(result, ast.Mult(), _power(*factor))
+        for factor in bottom:
+            result = ast.BinOp(result, ast.Div(), _power(*factor))
+        return result
+
+
+def _as_floats(number: Fraction) -> tuple[float, float]:
+    """A number as a quotient of floats: one over a whole number where it is that."""
+    one, above, below = float(number), float(number.numerator), float(number.denominator)
+    exact = Fraction(above) == number.numerator and Fraction(below) == number.denominator
+    if exact and (Fraction(one) != number or (above == 1 and below < 1000)):
+        return above, below
+    return one, 1.0
+
+
+def _constant(
+    number: Fraction, left: Mapping[str, tuple[ast.expr, int]], volumes: Mapping[str, int]
+) -> tuple[float | Expression, int]:
+    """A rate constant from its factors, and how many sizes of compartments are in it."""
+    powers = dict(left)
+    size_count = 0
+    for name, power in volumes.items():
+        power += powers.get(name, (None, 0))[1]
+        powers[name] = (ast.Name(name, ast.Load()), power)
+        size_count += power != 0
+    product = _Product()
+    product.number = number
+    product.atoms = [(tree, power) for tree, power in powers.values() if power]
+    tree = product.tree()
+    return (float(number) if not product.atoms else Expression.from_tree(tree)), size_count
+
+
+def _power(tree: ast.expr, power: int) -> ast.expr:
+    return tree if power == 1 else ast.BinOp(tree, ast.Pow(), ast.Constant(float(power)))
+
+
+def _falling(member: Species, j: int) -> ast.expr:
+    """What is left of a species when j of it are taken, as a formula."""
+    symbol = ast.Name(member.name, ast.Load())
+    if j == 0:
+        return symbol
+    taken: ast.expr = ast.Constant(float(j))
+    if member.quantity == "concentration" and member.compartment is not None:
+        taken = ast.BinOp(taken, ast.Div(), ast.Name(member.compartment, ast.Load()))
+    return ast.BinOp(symbol, ast.Sub(), taken)
+
+
+def _volumes(members: Iterable[tuple[Species, float]]) -> dict[str, int]:
+    """Power of every size that turns a product of what species are called into one of amounts."""
+    powers: dict[str, int] = {}
+    for member, count in members:
+        if member.quantity == "concentration" and member.compartment is not None:
+            powers[member.compartment] = powers.get(member.compartment, 0) + int(count)
+    return powers
+
+
+def _places(reaction: Reaction, species: Mapping[str, Species]) -> set[str | None]:
+    return {species[name].compartment for name in (reaction.reactants or reaction.products)}
+
+
+def _place(reaction: Reaction, species: Mapping[str, Species]) -> str | None:
+    """The one compartment of a reaction's reactants, or of its products if it has none."""
+    places = _places(reaction, species)
+    return next(iter(places)) if len(places) == 1 else None
+
+
+def _names(tree: ast.expr) -> frozenset[str]:
+    return Expression.from_tree(tree).names
+
+
+def _called(reaction: Reaction) -> str:
+    return str(reaction if reaction.name is None else reaction.name)

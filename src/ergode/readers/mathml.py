@@ -1,0 +1,382 @@
+"""Formulas of SBML: MathML, as libsbml has parsed it, into `Expression`; and out again.
+
+Out goes by our own hand, not libsbml's, which writes fifteen digits of the seventeen that a
+number may need.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement
+
+from ergode.core.errors import ModelError
+from ergode.models.expressions import TIME, Expression
+
+NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+AVOGADRO = 6.02214179e23
+"""The number [1/mol] that SBML Level 3 means by its symbol, section 3.4.6."""
+
+_SYMBOL_OF_TIME = "http://www.sbml.org/sbml/symbols/time"
+
+# name here: name in MathML
+_FUNCTIONS = {
+    "abs": "abs", "exp": "exp", "log": "ln", "floor": "floor", "ceil": "ceiling",
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos",
+    "atan": "arctan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+}  # fmt: skip
+_NEWER_FUNCTIONS = ("min", "max")
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "plus", ast.Sub: "minus", ast.Mult: "times", ast.Div: "divide", ast.Pow: "power",
+    ast.Lt: "lt", ast.LtE: "leq", ast.Gt: "gt", ast.GtE: "geq", ast.Eq: "eq", ast.NotEq: "neq",
+    ast.And: "and", ast.Or: "or",
+}  # fmt: skip
+_CONDITIONS = (ast.Compare, ast.BoolOp, ast.IfExp, ast.Constant)
+
+# What MathML has and formulas here do not, in terms of what they do; `{0}` and `{1}` are arguments.
+_REWRITTEN = {
+    "SEC": "1 / cos({0})", "CSC": "1 / sin({0})", "COT": "1 / tan({0})",
+    "SECH": "1 / cosh({0})", "CSCH": "1 / sinh({0})", "COTH": "1 / tanh({0})",
+    "ARCSEC": "acos(1 / {0})", "ARCCSC": "asin(1 / {0})", "ARCCOT": "atan(1 / {0})",
+    "ARCSINH": "log({0} + sqrt({0}^2 + 1))", "ARCCOSH": "log({0} + sqrt({0}^2 - 1))",
+    "ARCTANH": "log((1 + {0}) / (1 - {0})) / 2", "ARCCOTH": "log(({0} + 1) / ({0} - 1)) / 2",
+    "ARCSECH": "log(1 / {0} + sqrt(1 / {0}^2 - 1))",
+    "ARCCSCH": "log(1 / {0} + sqrt(1 / {0}^2 + 1))",
+    "QUOTIENT": "floor({0} / {1}) if {0} / {1} >= 0 else ceil({0} / {1})",
+    "REM": "{0} - {1} * (floor({0} / {1}) if {0} / {1} >= 0 else ceil({0} / {1}))",
+}  # fmt: skip
+
+
+class MathReader:
+    """Turns trees of libsbml into formulas.
+
+    Parameters
+    ----------
+    libsbml : module
+    functions : mapping of str to ASTNode
+        Function definitions by their id; calls of them are written out.
+    """
+
+    def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
+        self.functions = functions
+        self._calling: list[str] = []
+        kinds: dict[int, Callable[[Any, Any], ast.expr]] = {}
+        for name, operator in (("PLUS", ast.Add), ("TIMES", ast.Mult)):
+            kinds[getattr(libsbml, f"AST_{name}")] = self._many(operator)
+        for name in ("LT", "LEQ", "GT", "GEQ", "EQ", "NEQ"):
+            kinds[getattr(libsbml, f"AST_RELATIONAL_{name}")] = self._relation(name.lower())
+        for here, there in {**_FUNCTIONS, "min": "min", "max": "max"}.items():
+            kinds[getattr(libsbml, f"AST_FUNCTION_{there.upper()}")] = self._function(here)
+        for name, template in _REWRITTEN.items():
+            kinds[getattr(libsbml, f"AST_FUNCTION_{name}")] = self._rewritten(template)
+        kinds |= {
+            libsbml.AST_MINUS: self._minus,
+            libsbml.AST_DIVIDE: self._divide,
+            libsbml.AST_POWER: self._raise,
+            libsbml.AST_FUNCTION_POWER: self._raise,
+            libsbml.AST_FUNCTION_ROOT: self._root,
+            libsbml.AST_FUNCTION_LOG: self._log,
+            libsbml.AST_FUNCTION_PIECEWISE: self._piecewise,
+            libsbml.AST_FUNCTION: self._call,
+            libsbml.AST_LOGICAL_AND: self._logical(ast.And(), 1.0),
+            libsbml.AST_LOGICAL_OR: self._logical(ast.Or(), 0.0),
+            libsbml.AST_LOGICAL_XOR: self._xor,
+            libsbml.AST_LOGICAL_NOT: self._not,
+            libsbml.AST_LOGICAL_IMPLIES: self._implies,
+            libsbml.AST_INTEGER: lambda node, bound: _number(node.getInteger()),
+            libsbml.AST_REAL: lambda node, bound: _number(node.getReal()),
+            libsbml.AST_REAL_E: _scientific,
+            libsbml.AST_RATIONAL: _rational,
+            libsbml.AST_NAME: _name,
+            libsbml.AST_NAME_TIME: lambda node, bound: ast.Name(TIME, ast.Load()),
+            libsbml.AST_NAME_AVOGADRO: lambda node, bound: _number(AVOGADRO),
+            libsbml.AST_CONSTANT_PI: lambda node, bound: _number(math.pi),
+            libsbml.AST_CONSTANT_E: lambda node, bound: _number(math.e),
+            libsbml.AST_CONSTANT_TRUE: lambda node, bound: _number(1.0),
+            libsbml.AST_CONSTANT_FALSE: lambda node, bound: _number(0.0),
+        }
+        self._kinds = kinds
+        self._named = {
+            getattr(libsbml, name): name.removeprefix("AST_").removeprefix("FUNCTION_").lower()
+            for name in dir(libsbml)
+            if name.startswith("AST_")
+        }
+
+    def expression(self, node: Any, renamed: Mapping[str, str] | None = None) -> Expression:
+        """The formula of a tree, some names changed.
+
+        Raises
+        ------
+        ModelError
+            There is something in it that formulas do not have.
+        """
+        bound = {old: ast.Name(new, ast.Load()) for old, new in (renamed or {}).items()}  # type: dict[str, ast.expr]
+        return Expression.from_tree(self._visit(node, bound))
+
+    def _visit(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
+        kind = self._kinds.get(node.getType())
+        if kind is None:
+            what = self._named.get(node.getType(), "something")
+            raise ModelError(f"its formula uses '{what}', which ergode does not support")
+        return kind(node, bound)
+
+    def _children(self, node: Any, bound: Mapping[str, ast.expr]) -> list[ast.expr]:
+        return [self._visit(node.getChild(i), bound) for i in range(node.getNumChildren())]
+
+    def _many(self, operator: type[ast.operator]) -> Callable[[Any, Any], ast.expr]:
+        neutral = 0.0 if operator is ast.Add else 1.0
+
+        def read(node: Any, bound: Any) -> ast.expr:
+            return joined(self._children(node, bound), operator) or _number(neutral)
+
+        return read
+
+    def _relation(self, name: str) -> Callable[[Any, Any], ast.expr]:
+        operator = next(kind for kind, there in _OPERATORS.items() if there == name)
+
+        def read(node: Any, bound: Any) -> ast.expr:
+            sides = self._children(node, bound)
+            if len(sides) < 2:
+                raise ModelError(f"its formula has '{name}' with fewer than two sides")
+            pairs: list[ast.expr] = [
+                ast.Compare(left, [operator()], [right])  # type: ignore[list-item]
+                for left, right in zip(sides[:-1], sides[1:], strict=True)
+            ]
+            return pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And(), pairs)
+
+        return read
+
+    def _function(self, name: str) -> Callable[[Any, Any], ast.expr]:
+        def read(node: Any, bound: Any) -> ast.expr:
+            return ast.Call(ast.Name(name, ast.Load()), self._children(node, bound), [])
+
+        return read
+
+    def _rewritten(self, template: str) -> Callable[[Any, Any], ast.expr]:
+        def read(node: Any, bound: Any) -> ast.expr:
+            arguments = {f"_{i}": a for i, a in enumerate(self._children(node, bound))}
+            formula = Expression(template.format("_0", "_1"))
+            return formula.substitute(
+                {name: Expression.from_tree(tree) for name, tree in arguments.items()}
+            ).tree
+
+        return read
+
+    def _minus(self, node: Any, bound: Any) -> ast.expr:
+        sides = self._children(node, bound)
+        if len(sides) == 1:
+            return ast.UnaryOp(ast.USub(), sides[0])
+        return ast.BinOp(sides[0], ast.Sub(), sides[1])
+
+    def _divide(self, node: Any, bound: Any) -> ast.expr:
+        above, below = self._children(node, bound)
+        return ast.BinOp(above, ast.Div(), below)
+
+    def _raise(self, node: Any, bound: Any) -> ast.expr:
+        base, exponent = self._children(node, bound)
+        return ast.BinOp(base, ast.Pow(), exponent)
+
+    def _root(self, node: Any, bound: Any) -> ast.expr:
+        degree, radicand = self._children(node, bound)
+        if isinstance(degree, ast.Constant) and degree.value == 2:
+            return ast.Call(ast.Name("sqrt", ast.Load()), [radicand], [])
+        return ast.BinOp(radicand, ast.Pow(), ast.BinOp(_number(1.0), ast.Div(), degree))
+
+    def _log(self, node: Any, bound: Any) -> ast.expr:
+        *base, argument = self._children(node, bound)
+        if not base or (isinstance(base[0], ast.Constant) and base[0].value == 10):
+            return ast.Call(ast.Name("log10", ast.Load()), [argument], [])
+        top, bottom = (ast.Call(ast.Name("log", ast.Load()), [x], []) for x in (argument, base[0]))
+        return ast.BinOp(top, ast.Div(), bottom)
+
+    def _piecewise(self, node: Any, bound: Any) -> ast.expr:
+        parts = self._children(node, bound)
+        if len(parts) % 2 == 0:
+            raise ModelError("its formula has a 'piecewise' without 'otherwise'")
+        result = parts[-1]
+        for k in range(len(parts) - 3, -1, -2):
+            result = ast.IfExp(parts[k + 1], parts[k], result)
+        return result
+
+    def _logical(self, operator: ast.boolop, neutral: float) -> Callable[[Any, Any], ast.expr]:
+        def read(node: Any, bound: Any) -> ast.expr:
+            parts = self._children(node, bound)
+            if len(parts) > 1:
+                return ast.BoolOp(operator, parts)
+            return parts[0] if parts else _number(neutral)
+
+        return read
+
+    def _xor(self, node: Any, bound: Any) -> ast.expr:
+        result: ast.expr = _number(0.0)
+        for k, part in enumerate(self._children(node, bound)):
+            if k == 0:
+                result = part
+                continue
+            one = ast.BoolOp(ast.And(), [result, ast.UnaryOp(ast.Not(), part)])
+            other = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), result), part])
+            result = ast.BoolOp(ast.Or(), [one, other])
+        return result
+
+    def _not(self, node: Any, bound: Any) -> ast.expr:
+        return ast.UnaryOp(ast.Not(), *self._children(node, bound))
+
+    def _implies(self, node: Any, bound: Any) -> ast.expr:
+        before, after = self._children(node, bound)
+        return ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), before), after])
+
+    def _call(self, node: Any, bound: Any) -> ast.expr:
+        name = node.getName()
+        definition = self.functions.get(name)
+        if definition is None:
+            raise ModelError(f"its formula calls '{name}', which is not defined")
+        if name in self._calling:
+            raise ModelError(f"its formula calls '{name}', which calls itself")
+        arguments = self._children(node, bound)
+        count = definition.getNumChildren() - 1
+        if len(arguments) != count:
+            raise ModelError(
+                f"its formula calls '{name}' with {len(arguments)} argument(s); it takes {count}"
+            )
+        inner = {definition.getChild(i).getName(): a for i, a in enumerate(arguments)}
+        self._calling.append(name)
+        try:
+            return self._visit(definition.getChild(count), inner)
+        finally:
+            self._calling.pop()
+
+
+def joined(parts: list[ast.expr], operator: type[ast.operator]) -> ast.expr | None:
+    """A sum or product of many: from the left, or, where that is too deep, in halves."""
+    if len(parts) <= 16:
+        result = None
+        for part in parts:
+            result = part if result is None else ast.BinOp(result, operator(), part)
+        return result
+    half = len(parts) // 2
+    left, right = joined(parts[:half], operator), joined(parts[half:], operator)
+    assert left is not None and right is not None
+    return ast.BinOp(left, operator(), right)
+
+
+def _number(value: float) -> ast.expr:
+    value = float(value)
+    if not math.isfinite(value):
+        raise ModelError(f"its formula has the number {value}")
+    return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
+
+
+def _scientific(node: Any, bound: Any) -> ast.expr:
+    # libsbml multiplies by a power of ten, which is off in the last digit.
+    return _number(float(f"{node.getMantissa()!r}e{node.getExponent()}"))
+
+
+def _rational(node: Any, bound: Any) -> ast.expr:
+    return ast.BinOp(_number(node.getNumerator()), ast.Div(), _number(node.getDenominator()))
+
+
+def _name(node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
+    name = node.getName()
+    return bound.get(name, ast.Name(name, ast.Load()))
+
+
+# ---- out
+
+
+def needs_newer(expression: Expression) -> bool:
+    """Whether a formula has what came with Level 3 Version 2: min, max, conditions as numbers."""
+    tree = expression.tree
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    if any(isinstance(called, ast.Name) and called.id in _NEWER_FUNCTIONS for called in calls):
+        return True
+    numbers = [
+        side
+        for node in ast.walk(tree)
+        for side in (
+            (node.left, node.right) if isinstance(node, ast.BinOp)
+            else node.args if isinstance(node, ast.Call)
+            else (node.left, *node.comparators) if isinstance(node, ast.Compare)
+            else (node.operand,)
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+            else ()
+        )
+    ]  # fmt: skip
+    return any(isinstance(side, ast.Compare | ast.BoolOp) for side in numbers)
+
+
+def write(parent: Element, expression: Expression, *, condition: bool = False) -> None:
+    """Put a formula into an element, as its ``math``.
+
+    Raises
+    ------
+    ModelError
+        A condition is wanted, and it is a number.
+    """
+    element = SubElement(parent, "math", xmlns=NAMESPACE)
+    _write(element, expression.tree, condition)
+
+
+def _write(parent: Element, node: ast.expr, condition: bool = False) -> None:
+    if condition and not (
+        isinstance(node, _CONDITIONS)
+        or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+    ):
+        raise ModelError(f"'{ast.unparse(node)}' is a number; SBML needs a condition there")
+    match node:
+        case ast.Constant(value) if condition:
+            SubElement(parent, "true" if value else "false")
+        case ast.Constant(float(value)):
+            # Without an exponent: MathML's own form of one is not read exactly everywhere.
+            text = format(Decimal(repr(value)), "f")
+            whole = float(value).is_integer() and abs(value) < 2**31
+            if whole:
+                SubElement(parent, "cn", type="integer").text = f"{int(value)}"
+            else:
+                SubElement(parent, "cn").text = text
+        case ast.Name(name) if name == TIME:
+            symbol = SubElement(parent, "csymbol", encoding="text", definitionURL=_SYMBOL_OF_TIME)
+            symbol.text = name
+        case ast.Name(name):
+            SubElement(parent, "ci").text = name
+        case ast.BinOp(left, operator, right):
+            _apply(parent, _OPERATORS[type(operator)], [left, right])
+        case ast.UnaryOp(ast.USub(), operand):
+            _apply(parent, "minus", [operand])
+        case ast.UnaryOp(ast.Not(), operand):
+            _apply(parent, "not", [operand], True)
+        case ast.BoolOp(operator, values):
+            _apply(parent, _OPERATORS[type(operator)], values, True)
+        case ast.Compare(left, [operator], [right]):
+            _apply(parent, _OPERATORS[type(operator)], [left, right])
+        case ast.IfExp():
+            _choice(parent, node, condition)
+        case ast.Call(ast.Name("sqrt"), arguments):
+            _apply(parent, "root", arguments)
+        case ast.Call(ast.Name("log10"), arguments):
+            _apply(parent, "log", arguments)
+        case ast.Call(ast.Name(name), arguments):
+            _apply(parent, _FUNCTIONS.get(name, name), arguments)
+        case _:
+            raise ModelError(f"'{ast.unparse(node)}' cannot be written as MathML")
+
+
+def _apply(
+    parent: Element, operator: str, arguments: list[ast.expr], condition: bool = False
+) -> None:
+    element = SubElement(parent, "apply")
+    SubElement(element, operator)
+    for argument in arguments:
+        _write(element, argument, condition)
+
+
+def _choice(parent: Element, node: ast.expr, condition: bool) -> None:
+    element = SubElement(parent, "piecewise")
+    while isinstance(node, ast.IfExp):
+        piece = SubElement(element, "piece")
+        _write(piece, node.body, condition)
+        _write(piece, node.test, True)
+        node = node.orelse
+    _write(SubElement(element, "otherwise"), node, condition)
