@@ -47,7 +47,7 @@ def _add_up(block, w, own):
 
 
 @outlined
-def prepare(w, t, point, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, own):
     """All propensities, and all sums."""
     negative = 0
     for j in range(own.a.shape[1]):
@@ -60,7 +60,7 @@ def prepare(w, t, point, net, work, own):
         own.dirty[w, block] = 0
 
 
-def update(j, w, t, point, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, own):
     """Propensities of the reactions that depend on what changed, and the sums of their blocks."""
     width = own.width[0]
     count = 0

@@ -49,9 +49,10 @@ class Wanted:
 
 
 @lru_cache(maxsize=64)
-def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
+def _kernel(method: ModuleType, on_cuda: bool, gaussian: bool = False) -> kernels.Kernel:
     names = ("prepare", "update", "advance")
     bindings: dict[str, Any] = {name: getattr(method, name) for name in names}
+    bindings |= {"LEAPS": method.__name__.endswith("leap"), "GAUSSIAN": gaussian}
     if on_cuda:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
@@ -74,6 +75,8 @@ class Ensemble:
     seed, replicates, firings_most : int
         As for `simulate`; `replicates` of every point.
     device : Device
+    gaussian : bool
+        Whether amounts are not whole: the Langevin equation.
     """
 
     def __init__(
@@ -87,9 +90,11 @@ class Ensemble:
         replicates: int,
         firings_most: int,
         device: Device,
+        gaussian: bool = False,
     ) -> None:
         self.tables = tables
         self.method = method
+        self.gaussian = gaussian
         self.grid = grid
         self.device = device
         self.replicates = replicates
@@ -110,7 +115,7 @@ class Ensemble:
         slots = 1 if self.device.is_cuda else workers
         out = self.results(count, slots, points, wanted)
         net = self.net()
-        kernel = _kernel(self.method, self.device.is_cuda)
+        kernel = _kernel(self.method, self.device.is_cuda, self.gaussian)
         if self.device.is_cuda:
             from ergode.core import cuda
 
@@ -206,7 +211,10 @@ class Ensemble:
         zeros = self._zeros
         return Out(
             grid=self.device.put(self.grid),
-            amounts=zeros((count if wanted.amounts else 0, times, species), np.int64),
+            amounts=zeros(
+                (count if wanted.amounts else 0, times, species),
+                np.float64 if self.gaussian else np.int64,
+            ),
             sums=zeros(shape, np.int64),
             squares_low=zeros(shape, np.int64),
             squares_high=zeros(shape, np.int64),

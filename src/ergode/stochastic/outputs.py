@@ -128,7 +128,7 @@ class Trajectories(Collector):
 class Statistics(Collector):
     """Means and variances over realizations."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, whole: bool = True) -> None:
         super().__init__(*arguments)
         shape = (self.layout.count, self.grid.size)
         check_memory(
@@ -138,26 +138,34 @@ class Statistics(Collector):
         self._sums = Sums(*shape, self.tables.species_count)
         rules = len(self.network.rules)
         # What rules define is not whole, and is made of amounts.
-        self.wanted = Wanted(statistics=True, amounts=bool(rules))
+        self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)
         self._moments = Moments(*shape, rules) if rules else None
+        self._broken = None if whole else Moments(*shape, self.tables.species_count)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        self._sums.add(chunk, first // self.replicates)
-        if self._moments is None:
-            return
-        values = self.rule_values(chunk["amounts"], first)
+        if self._broken is None:
+            self._sums.add(chunk, first // self.replicates)
+        else:
+            self._add(self._broken, chunk["amounts"], chunk, first)
+        if self._moments is not None:
+            self._add(self._moments, self.rule_values(chunk["amounts"], first), chunk, first)
+
+    def _add(
+        self, moments: Moments, values: np.ndarray, chunk: Mapping[str, np.ndarray], first: int
+    ) -> None:
         valid = chunk["status"] < Status.NOT_RUN
         points = self.points_of(first, len(values))
         for point in np.unique(points):
             here = points == point
-            self._moments.add(point, values[here], valid[here])
+            moments.add(int(point), values[here], valid[here])
 
     def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         shape = (*self.layout.shape, self.grid.size)
+        sums = self._sums if self._broken is None else self._broken
         found = {
-            "mean": self._sums.mean().reshape(*shape, -1),
-            "variance": self._sums.variance().reshape(*shape, -1),
-            "count": self._sums.count.reshape(shape),
+            "mean": sums.mean().reshape(*shape, -1),
+            "variance": sums.variance().reshape(*shape, -1),
+            "count": sums.count.reshape(shape),
         }
         if self._moments is None:
             return "statistics", found, {}
@@ -285,6 +293,7 @@ def collector(
     layout: Layout,
     replicates: int,
     bins: ArrayLike | None,
+    whole: bool,
 ) -> Collector:
     """The collector of an output."""
     if bins is not None and output != "histogram":
@@ -292,8 +301,10 @@ def collector(
     arguments = (network, tables, grid, layout, replicates)
     if output == "histogram":
         return Histogram(*arguments, bins=bins)
+    if output == "statistics":
+        return Statistics(*arguments, whole=whole)
     kinds: dict[str, type[Collector]] = {
-        "trajectories": Trajectories, "statistics": Statistics, "final": Final,
+        "trajectories": Trajectories, "final": Final,
         "first-passage": FirstPassage, "events": Events,
     }  # fmt: skip
     return kinds[output](*arguments)

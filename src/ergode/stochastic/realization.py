@@ -23,6 +23,8 @@ from ergode.core.status import Status
 from ergode.stochastic.programs import evaluate
 
 INFINITY = float("inf")
+# Bound by methods that step over firings, and therefore stop at every time of the grid.
+LEAPS = False
 COUNT_LIMIT = 2147483648.0
 EVENT_LIMIT = 10000
 NO_REACTION = -1
@@ -61,7 +63,7 @@ class Work(NamedTuple):
     values: Any  # [worker, pending * most values]
     late_times: Any  # [worker, late] heap of times of late products
     late_reactions: Any  # [worker, late]
-    counters: Any  # [worker, 2] pending late products
+    counters: Any  # [worker, 2] pending late products; whether the method has begun
 
 
 class Out(NamedTuple):
@@ -84,11 +86,11 @@ class Out(NamedTuple):
 # ---- bound for each method and target
 
 
-def prepare(w, t, point, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, own):
     """Make everything that the method keeps from the state."""
 
 
-def update(j, w, t, point, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, own):
     """Follow the change that reaction `j` made to the state; false if that cannot be."""
     return True
 
@@ -335,6 +337,7 @@ def realize(row, w, slot, net, work, own, plan, out):
     for i in range(net.initial.shape[1]):
         work.x[w, i] = net.initial[point, i]
     work.counters[w, 0] = 0
+    work.counters[w, 1] = 0
     arm(w, net, work)
     grid = out.grid
     species_count = out.sums.shape[3]
@@ -359,11 +362,22 @@ def realize(row, w, slot, net, work, own, plan, out):
     soonest = real(INFINITY)
     if breakable:
         soonest = next_break(w, just_after(t), point, net, work)
-        prepare(w, just_after(t), point, net, work, own)
+        prepare(w, just_after(t), point, plan, replicate, net, work, own)
     else:
-        prepare(w, t, point, net, work, own)
+        prepare(w, t, point, plan, replicate, net, work, own)
     while not over:
         limit = min(soonest, end)
+        if LEAPS:
+            fits = True
+            while cursor < grid.size and grid[cursor] <= t and fits:
+                fits = write(cursor, w, row, cell, slot, work, out)
+                cursor += 1
+            if not fits:
+                outcome = _OVERFLOW
+                break
+            if cursor == grid.size:
+                break
+            limit = min(soonest, grid[cursor])
         fires_at, j, draw = advance(
             w, t, limit, point, draw, plan, replicate, net, work, own
         )  # fmt: skip
@@ -386,13 +400,16 @@ def realize(row, w, slot, net, work, own, plan, out):
             break
         if j >= 0:
             t = fires_at
-            change(j, w, net, work)
-            firings += 1
+            if LEAPS:
+                firings += np.int64(own.fired[w, 0])
+            else:
+                change(j, w, net, work)
+                firings += 1
             if log_first + logged < log_last:
                 out.log_times[log_first + logged] = t
                 out.log_reactions[log_first + logged] = j
                 logged += 1
-            if net.delays[j] >= 0:
+            if not LEAPS and net.delays[j] >= 0:
                 delay = evaluate(net.delays[j], w, t, point, net, work)
                 if not push_late(t + max(delay, real(0.0)), j, w, work):
                     outcome = _OVERFLOW
@@ -405,10 +422,10 @@ def realize(row, w, slot, net, work, own, plan, out):
                     outcome = _TOO_MANY
                     break
             if happened == 1:
-                prepare(w, t, point, net, work, own)
+                prepare(w, t, point, plan, replicate, net, work, own)
                 soonest = next_break(w, just_after(t), point, net, work)
-            elif not update(j, w, t, point, net, work, own):
-                prepare(w, t, point, net, work, own)
+            elif not update(j, w, t, point, plan, replicate, net, work, own):
+                prepare(w, t, point, plan, replicate, net, work, own)
             if happened == 0 and plan.moving_breaks:
                 soonest = next_break(w, just_after(t), point, net, work)
             elif eventful and happened == 0:
@@ -428,7 +445,7 @@ def realize(row, w, slot, net, work, own, plan, out):
             if eventful and happen(w, t, point, species_count, net, work) == 2:
                 outcome = _TOO_MANY
                 break
-            prepare(w, t, point, net, work, own)
+            prepare(w, t, point, plan, replicate, net, work, own)
             soonest = next_break(w, just_after(t), point, net, work)
         if net.stop.size > 0:
             over = evaluate(net.stop[0], w, t, point, net, work) != 0.0

@@ -241,7 +241,7 @@ def simulate(
         tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,
         firings_most=firing_limit, device=place,
     )  # fmt: skip
-    collect = outputs.collector(output, network, tables, grid, layout, replicates, bins)
+    collect = outputs.collector(output, network, tables, grid, layout, replicates, bins, method != "langevin")
     prepared = clock.perf_counter()
     status, firings = _run(runner, collect, layout.count * replicates, replicates, place, progress)
     attrs = results.provenance(
