@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, plots, stochastic, trajectories
+    from ergode import epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -27,12 +27,21 @@ if TYPE_CHECKING:
         Weibull,
     )
     from ergode.models.events import Event
+    from ergode.models.rate_coefficients import (
+        Arrhenius,
+        DetailedBalance,
+        Falloff,
+        Reaclib,
+        ThreeBody,
+    )
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
+    from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
+    from ergode.readers.fern import read_fern
     from ergode.readers.sbml import read_sbml
 
 try:
@@ -50,25 +59,31 @@ _HOMES = {
         "LogNormal", "Weibull",
     ),
     "ergode.models.events": ("Event",),
+    "ergode.models.rate_coefficients": (
+        "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
+    ),
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.fern": ("read_fern",),
     "ergode.readers.sbml": ("read_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "plots", "stochastic", "trajectories")
+_MODULES = ("epidemics", "kinetics", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "Compartment", "CompartmentModel", "ContactNetwork", "Deterministic", "Device", "Empirical",
-    "ErgodeError", "Erlang", "Event", "Exponential", "Gamma", "HoldingTime", "Infection",
-    "LogNormal", "ModelError", "PlanError", "Progression", "Reaction", "ReactionNetwork",
-    "ReactionTable", "ReadError", "Species", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "open_dataset", "plots", "read_contacts", "read_sbml", "save",
-    "stochastic", "trajectories",
+    "Arrhenius", "Compartment", "CompartmentModel", "ContactNetwork", "DetailedBalance",
+    "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event", "Exponential",
+    "Falloff", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError", "NasaPolynomials",
+    "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
+    "ReactionTable", "ReadError", "Species", "ThreeBody", "VectorField", "Weibull", "__version__",
+    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_contacts", "read_fern",
+    "read_sbml", "save", "stochastic", "trajectories",
 ]  # fmt: skip
 
 

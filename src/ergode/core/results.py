@@ -37,6 +37,8 @@ class Variable:
         ``"1"`` for pure numbers and counts; ``"time"`` for the model's own unit of time.
     meaning : str
         One sentence.
+    optional : bool
+        Whether it is there only if it was asked for.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Variable:
     dtype: str
     unit: str
     meaning: str
+    optional: bool = False
 
 
 SWEPT = "<swept>"
@@ -84,10 +87,13 @@ def dataset(
     import ergode.core.accessor  # noqa: F401  (registers `dataset.ergode`)
 
     declared = {variable.name: variable for variable in _REGISTRY[engine, output]}
-    if set(values) != set(declared):
+    needed = {name for name, variable in declared.items() if not variable.optional}
+    if not needed <= set(values) <= set(declared):
         raise TypeError(f"{engine}/{output} declares {set(declared)}, got {set(values)}")
     arrays = {}
     for name, variable in declared.items():
+        if name not in values:
+            continue
         value = np.asarray(values[name])
         kind = getattr(np, variable.dtype)
         dims = [n for dim in variable.dims for n in (swept if dim == SWEPT else (dim,))]

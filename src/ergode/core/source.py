@@ -16,6 +16,7 @@ import ast
 import builtins
 import hashlib
 import inspect
+import linecache
 import math
 import platform
 import sys
@@ -154,6 +155,26 @@ def formula_text(function: Callable[..., Any]) -> str:
     collector = _Collector("float64", {})
     collector.function(Formula(function))
     return "\n\n".join([*collector.constants, *collector.definitions.values()])
+
+
+def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
+    """A function from its text, whose source is known as that of any other.
+
+    Parameters
+    ----------
+    text : str
+        One definition with `def`.
+    names : mapping of str to object
+        What its free names stand for.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+    file = f"<ergode {digest}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    namespace = {"__name__": "formula", **names}
+    exec(compile(text, file, "exec"), namespace)
+    function = namespace[text[4 : text.index("(")]]
+    assert isinstance(function, FunctionType)
+    return function
 
 
 # The mask says that an index is not negative: without it numba makes every access wrap around,

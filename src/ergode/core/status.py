@@ -23,9 +23,11 @@ class Status(IntEnum):
     TOO_MANY_STEPS = 4, "The limit on the number of steps was reached."
     OVERFLOW = 5, "A count exceeded what its type can hold."
     INACCURATE = 6, "The error estimate exceeded its tolerance."
+    STEP_TOO_SMALL = 7, "The step that the tolerance asks for vanishes beside the time."
+    STOPPED = 8, "An event ended the run before the last time."
     NEGATIVE_RATE = 16, "A rate became negative."
 
     @property
     def is_error(self) -> bool:
         """Whether the replicate's values should not be used."""
-        return self.value >= 2
+        return self.value >= 2 and self is not Status.STOPPED

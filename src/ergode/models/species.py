@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import RESERVED, Expression, number_or_expression
+from ergode.models.thermochemistry import Thermochemistry
 
 Quantity = Literal["amount", "concentration"]
 
@@ -64,6 +65,8 @@ class Species:
         Nucleons A of a nucleus.
     charge_number : int, optional
         Protons Z of a nucleus, or the charge of an ion.
+    thermochemistry : NasaPolynomials or Nucleus, optional
+        What detailed balance and the release of energy need.
     label : str, optional
         What to call it in print where `name` is a code, such as ``"ATP"`` for ``"s12"``; nothing
         that is simulated depends on it.
@@ -83,6 +86,7 @@ class Species:
     constant: bool = False
     mass_number: int | None = None
     charge_number: int | None = None
+    thermochemistry: Thermochemistry | None = None
     label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -139,7 +139,7 @@ class VectorField:
 def check_function(
     function: Any,
     arguments: Mapping[str, int | None],
-    variables: Sequence[str],
+    variables: Sequence[str] | None,
     what: str = "function",
 ) -> None:
     """Refuse a function that cannot be compiled to one number for each variable.
@@ -150,8 +150,8 @@ def check_function(
         What the user gave.
     arguments : mapping of str to int or None
         What it is called with: None for a number, else the length of a tuple.
-    variables : sequence of str
-        What its own tuple holds.
+    variables : sequence of str, optional
+        What its own tuple holds; it returns a number if not given.
     what : str
         What the user calls it.
 
@@ -174,9 +174,14 @@ def check_function(
         )
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     if not returned:
-        raise ModelError(f"function '{name}' returns nothing; expected {_tuple_of(variables)}")
+        expected = "a number" if variables is None else _tuple_of(variables)
+        raise ModelError(f"function '{name}' returns nothing; expected {expected}")
     for node in returned:
-        _check_return(name, node.value, variables)
+        if variables is not None:
+            _check_return(name, node.value, variables)
+        elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
+            found = ast.unparse(node.value) if node.value is not None else "nothing"
+            raise ModelError(f"function '{name}' returns {found}; expected a number")
     for part in ast.walk(tree):
         if part is not tree and type(part) in _NOT_SCALAR:
             raise ModelError(
@@ -184,7 +189,7 @@ def check_function(
                 f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
             )
     source.formula_text(function)  # that every name is one that can be compiled
-    if not all(isinstance(node.value, ast.Tuple) for node in returned):
+    if variables is not None and not all(isinstance(n.value, ast.Tuple) for n in returned):
         _try(function, arguments, variables)
 
 

@@ -48,17 +48,18 @@ def bindings_of(
 _KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
 
 
-def _kernel(on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]) -> kernels.Kernel:
+def kernel_of(
+    body: Callable[..., None], on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]
+) -> kernels.Kernel:
     """The kernel for these bindings; writing its source takes longer than a small ensemble."""
     # A formula is known by its text, with the constants and functions that it uses at this moment.
     texts = [
         (name, formula_text(value.function) if isinstance(value, Formula) else value)
         for name, value in sorted(bindings.items())
     ]
-    key = (on_cuda, precision, *texts)
+    key = (body, on_cuda, precision, *texts)
     if key not in _KERNELS:
         make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
-        body = fixed_step.integrate_cuda if on_cuda else fixed_step.integrate_cpu
         _KERNELS[key] = make(body, precision=precision, bindings=bindings)
     return _KERNELS[key]
 
@@ -93,7 +94,8 @@ class Ensemble:
         self.device = device
         self.precision = precision
         self.bindings = bindings_of(field, tableau, history, precision)
-        self.kernel = _kernel(device.is_cuda, precision, self.bindings)
+        body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
+        self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
         self._variable_count = len(field.variables)

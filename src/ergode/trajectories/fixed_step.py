@@ -15,10 +15,9 @@ import numpy as np
 
 from ergode.core.machine import cuda, fma, real, unroll
 from ergode.core.status import Status
+from ergode.trajectories.equations import PARAMETERS, PLACES, VARIABLES, is_finite, slope
 from ergode.trajectories.history import (
     DELAYED,
-    PLACES,
-    VARIABLES,
     ahead,
     behind,
     delayed_at_stages,
@@ -27,27 +26,14 @@ from ergode.trajectories.history import (
 )
 
 # Bound for each kernel: a field and a method.
-PARAMETERS = 0
 A, B, C = ((),), (1.0,), (0.0,)
 EPSILON = 2.0**-52
 
 _FINITE = np.uint8(Status.DONE)
 _NOT_FINITE = np.uint8(Status.NOT_FINITE)
-_INFINITY = float("inf")
-
-
-def rhs(t, y, yd, p):
-    """The user's function: bound for each kernel."""
-    return y
 
 
 # ---- what both targets share
-
-
-def slope(t, y, yd, p):
-    """Derivative of every variable."""
-    f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
-    return tuple(real(f[i]) for i in range(VARIABLES))
 
 
 def slopes_of_stages(t, h, y, past, p):
@@ -95,11 +81,6 @@ def between(x, h, y0, f0, y1, f1):
     # Exact at both ends, even if the step leads to infinity.
     value = y0 if x == 0.0 else value
     return y1 if x == 1.0 else value
-
-
-def is_finite(x):
-    """Whether a value is a finite number."""
-    return abs(x) < _INFINITY
 
 
 def period_of(lags):

@@ -24,11 +24,10 @@ from __future__ import annotations
 import math
 
 from ergode.core.machine import real
+from ergode.trajectories.equations import PLACES, VARIABLES
 
 # Bound for each kernel: a field, its delays, a method.
-VARIABLES = 1
 DELAYED = (0,)  # variables that the ring holds
-PLACES = (0,)  # place in DELAYED of the variable of each delay
 STAGE_WEIGHTS = ((1.0, 0.0, 0.0, 0.0),)  # of the cubic at each stage
 HAS_HISTORY = False
 VALUE, SLOPE = 0, 1

@@ -1,0 +1,6 @@
+"""Stiff thermonuclear and chemical kinetics in many zones."""
+
+from ergode.kinetics.conditions import Trajectory
+from ergode.kinetics.integrate import integrate
+
+__all__ = ["Trajectory", "integrate"]

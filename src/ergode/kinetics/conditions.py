@@ -1,0 +1,299 @@
+"""What a user says of the zones: temperature, density, pressure, composition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+from ergode.kinetics.lower import Mechanism
+from ergode.kinetics.rates import GAS_CONSTANT
+from ergode.kinetics.system import FIXED, PRESSURE, VOLUME, Course
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.thermochemistry import NasaPolynomials
+
+HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
+
+_ALIASES = {
+    "n": "n1", "neutron": "n1", "p": "h1", "proton": "h1", "d": "h2", "deuteron": "h2", "t": "h3",
+    "triton": "h3", "a": "he4", "alpha": "he4",
+}  # fmt: skip
+_MASS_FIRST = re.compile(r"(\d+)-?([A-Za-z]+)")
+_MASS_LAST = re.compile(r"([A-Za-z]+)-?(\d+)")
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A temperature or density that changes in time, straight between points.
+
+    Parameters
+    ----------
+    times : array_like, shape [point_count]
+        Ascending [time].
+    values : array_like, shape [point_count] or [zone_count, point_count]
+        Temperatures [K] or densities [g/cm3]; before the first and after the last time they stay.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.kinetics.Trajectory([0, 1], [2e9, 1e9]).values.shape
+    (2,)
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+
+    def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
+        grid = np.asarray(times, np.float64)
+        rows = np.asarray(values, np.float64)
+        if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all():
+            raise ModelError("times of a Trajectory must be two or more that ascend")
+        if rows.shape[-1:] != grid.shape or rows.ndim > 2:
+            raise ModelError(
+                f"values of a Trajectory have shape {rows.shape}; expected [{grid.size}] or "
+                f"[zone_count, {grid.size}], one for every time"
+            )
+        object.__setattr__(self, "times", grid)
+        object.__setattr__(self, "values", rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Zones:
+    """Checked conditions of all zones, as kernels take them.
+
+    Attributes
+    ----------
+    count : int
+    course : Course
+    amounts : ndarray, shape [zone_count, variable_count]
+        Specific amounts at the start [mol/g], and the temperature where it is a variable.
+    heating : int
+    """
+
+    count: int
+    course: Course
+    amounts: np.ndarray
+    heating: int
+
+
+def zones_of(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    *,
+    temperature: Any,
+    density: Any,
+    pressure: Any,
+    initial: Mapping[str, Any],
+    heating: str | None,
+) -> Zones:
+    """Check conditions and bring them to one shape.
+
+    Raises
+    ------
+    ModelError
+        A value is missing, of the wrong shape or sign, or not finite; a species is unknown.
+    """
+    if heating not in HEATING:
+        known = ", ".join(repr(name) for name in HEATING)
+        raise ModelError(f"heating is {heating!r}; expected {known}")
+    rows = _composition(network, initial)
+    named = {"temperature": temperature, "density": density, "pressure": pressure}
+    courses = {name: _values(name, value) for name, value in named.items() if value is not None}
+    _check_given(mechanism, courses, heating)
+    sizes = {name: value.shape[0] for name, (_, value) in courses.items()}
+    sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
+    count = max([1, *sizes.values()])
+    for name, size in sizes.items():
+        if size not in (1, count):
+            longest = max(sizes, key=lambda key: sizes[key])
+            raise ModelError(
+                f"{name} has {size} values and {longest} has {count}; expected one for all zones, "
+                "or one for each"
+            )
+    amounts = np.zeros((count, len(network.species)))
+    for i, row in rows.items():
+        amounts[:, i] = row
+    empty = np.flatnonzero(~(amounts.sum(axis=1) > 0))
+    if empty.size and (mechanism.nuclear or mechanism.molecular):
+        raise ModelError(f"initial has nothing in zone {empty[0]}; expected some species there")
+    times, grids = _common_times(courses)
+    hot = _on_grid(courses.get("temperature"), times, count, 1e9)
+    dense = np.ones((count, times.size))
+    if mechanism.nuclear:
+        dense = _on_grid(courses["density"], times, count, 1.0)
+        amounts /= mechanism.mass
+    elif mechanism.molecular:
+        dense = _gas(network, courses, times, count, hot, amounts)
+        if heating != "constant-pressure":
+            dense = np.ones((count, times.size))
+    mode = HEATING[heating]
+    if mode != FIXED:
+        amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
+    return Zones(count, Course(times, hot, dense), np.ascontiguousarray(amounts), mode)
+
+
+def _gas(
+    network: ReactionNetwork,
+    courses: Mapping[str, Any],
+    times: np.ndarray,
+    count: int,
+    hot: np.ndarray,
+    amounts: np.ndarray,
+) -> np.ndarray:
+    """Make concentrations of `amounts`, in place; returns the pressure [dyn/cm2]."""
+    if "pressure" in courses:
+        pressure = _on_grid(courses["pressure"], times, count, 1.0)
+        amounts /= amounts.sum(axis=1, keepdims=True)
+        amounts *= pressure[:, :1] / (GAS_CONSTANT * hot[:, :1])
+    elif "density" in courses:
+        weights = np.array([molar_mass(one.thermochemistry) for one in network.species])
+        amounts /= amounts.sum(axis=1, keepdims=True)
+        amounts *= _on_grid(courses["density"], times, count, 1.0)[:, :1] / weights
+    total = amounts.sum(axis=1, keepdims=True) * GAS_CONSTANT * hot[:, :1]
+    return np.repeat(total, times.size, axis=1)
+
+
+def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str | None) -> None:
+    needs = mechanism.rates.parameters[1:].any() or mechanism.rates.reverse.size
+    if "temperature" not in courses and (needs or heating):
+        raise ModelError("temperature is not given, but coefficients of the network depend on it")
+    if mechanism.nuclear:
+        if "density" not in courses:
+            raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
+        if "pressure" in courses or heating == "constant-pressure":
+            raise ModelError("pressure is for networks of molecules; nuclei have a density")
+    elif heating and not mechanism.molecular:
+        raise ModelError(
+            f"heating is {heating!r}, but not every species has a thermochemistry to heat with"
+        )
+    elif not mechanism.molecular:
+        for name in ("density", "pressure"):
+            if name in courses:
+                raise ModelError(
+                    f"{name} is given, but the species are neither nuclei nor molecules with NASA "
+                    "polynomials: their amounts are concentrations"
+                )
+    elif "density" in courses and "pressure" in courses:
+        raise ModelError("density and pressure are given; one follows from the other")
+    for name, (times, _) in courses.items():
+        if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
+            raise ModelError(f"{name} is a Trajectory, but it follows from the reactions here")
+
+
+def _values(name: str, value: Any) -> tuple[np.ndarray | None, np.ndarray]:
+    """Times, or None, and values [zone, point], all positive."""
+    times = None
+    if isinstance(value, Trajectory):
+        times, rows = value.times, np.atleast_2d(value.values)
+    else:
+        try:
+            rows = np.atleast_1d(np.asarray(value, np.float64))
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"{name} is {value!r}; expected a number, one for each zone, or a Trajectory"
+            ) from None
+        if rows.ndim != 1 or not rows.size:
+            raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
+        rows = rows[:, None]
+    bad = ~(np.isfinite(rows) & (rows > 0))
+    if bad.any():
+        zone = int(np.argwhere(bad)[0][0])
+        raise ModelError(
+            f"{name} is {rows[bad][0]:g} in zone {zone}; expected a positive, finite number"
+        )
+    return times, rows
+
+
+def _common_times(courses: Mapping[str, Any]) -> tuple[np.ndarray, list[np.ndarray]]:
+    grids = [times for times, _ in courses.values() if times is not None]
+    if not grids:
+        return np.zeros(1), grids
+    return np.unique(np.concatenate(grids)), grids
+
+
+def _on_grid(course: Any, times: np.ndarray, count: int, default: float) -> np.ndarray:
+    """Values [zone, point] on common times."""
+    if course is None:
+        return np.full((count, times.size), default)
+    own, rows = course
+    if own is not None:
+        rows = np.array([np.interp(times, own, row) for row in rows])
+    # A copy: compiled code tells what may be written from what may not.
+    return np.array(np.broadcast_to(rows, (count, times.size)))
+
+
+def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray]:
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"initial is {initial!r}; expected amounts by name of the species")
+    names = species_index(network)
+    found: dict[int, np.ndarray] = {}
+    for key, value in initial.items():
+        i = names.get(str(key), names.get(canonical(str(key)), -1))
+        if i < 0:
+            close = get_close_matches(str(key), [one.name for one in network.species], 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ModelError(f"initial has the species '{key}', which the network does not{hint}")
+        name = network.species[i].name
+        if i in found:
+            raise ModelError(f"initial has the species '{name}' twice")
+        try:
+            row = np.atleast_1d(np.asarray(value, np.float64))
+        except (TypeError, ValueError):
+            raise ModelError(f"initial '{key}' is {value!r}; expected a number") from None
+        if row.ndim != 1 or not row.size:
+            raise ModelError(f"initial '{key}' has shape {row.shape}; expected one for each zone")
+        bad = ~(np.isfinite(row) & (row >= 0))
+        if bad.any():
+            zone = int(np.argmax(bad))
+            raise ModelError(f"initial '{key}' is {row[zone]:g} in zone {zone}; expected 0 or more")
+        found[i] = row
+    return found
+
+
+def canonical(name: str) -> str:
+    """One spelling of a nucleus: symbol in small letters, then mass number."""
+    small = name.strip().lower()
+    if small in _ALIASES:
+        return _ALIASES[small]
+    match = _MASS_FIRST.fullmatch(small)
+    if match:
+        return match[2] + match[1]
+    match = _MASS_LAST.fullmatch(small)
+    return match[1] + match[2] if match else small
+
+
+def species_index(network: ReactionNetwork) -> dict[str, int]:
+    """Index of every species by its name and, of nuclei, by their usual spelling."""
+    index = {
+        canonical(one.name): i
+        for i, one in enumerate(network.species)
+        if one.mass_number is not None
+    }
+    return index | network.index
+
+
+# g/mol; IUPAC 2021, abridged.
+_ATOMIC_WEIGHTS = {
+    "H": 1.008, "D": 2.014, "He": 4.002602, "Li": 6.94, "B": 10.81, "C": 12.011, "N": 14.007,
+    "O": 15.999, "F": 18.998403, "Ne": 20.1797, "Na": 22.989769, "Mg": 24.305, "Al": 26.981538,
+    "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
+    "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
+}  # fmt: skip
+
+
+def molar_mass(known: Any) -> float:
+    """Grams a mole of a molecule, from its atoms."""
+    if not isinstance(known, NasaPolynomials):
+        raise ModelError("a molar mass needs a composition")
+    total = 0.0
+    for element, count in known.composition.items():
+        if element not in _ATOMIC_WEIGHTS:
+            raise ModelError(f"the element '{element}' has no atomic weight here")
+        total += count * _ATOMIC_WEIGHTS[element]
+    return total

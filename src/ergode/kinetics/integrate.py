@@ -1,0 +1,312 @@
+"""Networks in many zones: from a network and conditions to labelled abundances."""
+
+from __future__ import annotations
+
+import time as clock
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, results
+from ergode.core import progress as progress_bar
+from ergode.core.arguments import integer, time_grid
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.results import Variable
+from ergode.core.status import Status
+from ergode.kinetics.conditions import Zones, zones_of
+from ergode.kinetics.lower import Mechanism, lower
+from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
+from ergode.kinetics.system import FIXED, PRESSURE
+from ergode.models.reaction_network import ReactionNetwork
+
+if TYPE_CHECKING:
+    import xarray
+
+Method = Literal[
+    "auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", "partial-equilibrium"
+]
+
+_COMMON = [
+    Variable("temperature", ("zone", "time"), "float64", "K", "temperature"),
+    Variable("step_count", ("zone",), "int64", "1", "steps that were accepted"),
+    Variable("repeated_count", ("zone",), "int64", "1", "steps that were repeated, smaller"),
+    Variable(
+        "conservation_error", ("zone",), "float64", "1",
+        "how far conserved sums were off, relative: the largest that was put right (implicit), "
+        "or what is left at the end (explicit)",
+    ),
+    Variable("status", ("zone",), "uint8", "1", "how the zone ended (see Status)"),
+]  # fmt: skip
+_SPECIES = ("zone", "time", "species")
+results.register(
+    "kinetics",
+    "nuclei",
+    [
+        Variable("mass_fraction", _SPECIES, "float64", "1", "mass fraction of a nucleus"),
+        Variable(
+            "energy_released", ("zone", "time"), "float64", "erg/g",
+            "energy set free since the first time, neutrinos included",
+        ),
+        *_COMMON,
+    ],
+)  # fmt: skip
+results.register(
+    "kinetics",
+    "concentrations",
+    [Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"), *_COMMON],
+)
+
+_MOST_STEPS = 2**31 - 1
+
+
+def integrate(
+    network: ReactionNetwork,
+    *,
+    times: ArrayLike,
+    initial: Mapping[str, Any],
+    temperature: Any = None,
+    density: Any = None,
+    pressure: Any = None,
+    heating: Literal["constant-volume", "constant-pressure"] | None = None,
+    method: Method = "auto",
+    rtol: float = 1e-4,
+    atol: float | None = None,
+    reference_control: bool = False,
+    conservation_tolerance: float = 1e-2,
+    step_limit: int | None = None,
+    device: str | devices.Device = "auto",
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Integrate a network of nuclear or chemical reactions in many zones at once.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+        Mass action: numbers, formulas of parameters, or `RateCoefficient`.
+    times : array_like, shape [time_count]
+        Ascending grid on which results are reported [s, or the unit of the coefficients]. The
+        integration begins at ``times[0]``.
+    initial : mapping of str to float or array_like, shape [zone_count]
+        Amounts at ``times[0]``; species that are not named begin with nothing. Of nuclei mass
+        fractions (``"12C"``, ``"c12"`` and the network's own spelling are all known); of molecules
+        with NASA polynomials mole fractions if `pressure`, mass fractions if `density` is given;
+        otherwise concentrations [mol/cm3, or the unit of the coefficients].
+    temperature : float, array_like of shape [zone_count], or Trajectory
+        [K]; where the zone heats itself, at ``times[0]``.
+    density : float, array_like of shape [zone_count], or Trajectory
+        [g/cm3].
+    pressure : float or array_like of shape [zone_count]
+        Of molecules [dyn/cm2] (1 atm is 1.01325e6), at ``times[0]``.
+    heating : {None, "constant-volume", "constant-pressure"}
+        Whether the energy that reactions release changes the temperature. Nuclei heat themselves
+        at constant volume, as an ideal gas of nuclei and electrons with radiation; molecules as
+        their NASA polynomials say.
+    method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
+"partial-equilibrium"}
+        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`; the
+        others are explicit and algebraically stabilised: they are far slower and far less
+        accurate, and are here because codes and papers use them. ``"auto"`` is ``"rodas4"``.
+    rtol, atol : float
+        Allowed error of a step, ``atol + rtol * amount`` for every species, where amounts are mass
+        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first).
+        In ``"quasi-steady-state"`` rtol bounds the distance of predictor and corrector.
+    reference_control : bool
+        Of ``"asymptotic"``: choose between the two formulas as the reference code does when it
+        repeats a step, rather than as the method is published.
+    conservation_tolerance : float
+        Zones whose conserved sums (total mass) are off by more, relative, at the end get the
+        status ``INACCURATE``.
+    step_limit : int, optional
+        Steps after which a zone is given up: 100,000 for implicit methods if not given.
+    device : str or Device
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    xarray.Dataset
+        mass_fraction(zone, time, species) of nuclei or concentration(zone, time, species); with
+        temperature(zone, time), step_count(zone), status(zone) and more. Values that a zone did
+        not reach are NaN.
+
+    Raises
+    ------
+    ModelError
+        A species is unknown, a value is missing, negative or not finite, or the network is not
+        one of mass action.
+    PlanError
+        Method, tolerance or device is unknown, or memory is short.
+
+    Warns
+    -----
+    RuntimeWarning
+        Conserved sums are off by more than `conservation_tolerance` somewhere; or the run was
+        interrupted (Ctrl-C), and zones that were not reached have the status ``NOT_RUN``.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7;
+    M. Guidry et al., Comput. Sci. Disc. 6, 015001, 015002, 015003 (2013).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> robertson = ergode.ReactionNetwork(
+    ...     {"A": 1, "B": 0, "C": 0},
+    ...     [
+    ...         ergode.Reaction("A -> B", rate_constant=0.04),
+    ...         ergode.Reaction("2 B -> B + C", rate_constant=3e7),
+    ...         ergode.Reaction("B + C -> A + C", rate_constant=1e4),
+    ...     ],
+    ... )
+    >>> result = ergode.kinetics.integrate(
+    ...     robertson, times=[0, 40], initial={"A": 1.0}, rtol=1e-6, device="cpu"
+    ... )
+    >>> float(result["concentration"].sel(species="A")[0, -1].round(5))
+    0.71583
+    """
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    grid = time_grid(times)
+    if grid.size < 2:
+        raise ModelError("times has one time; expected the first and at least one more")
+    if method not in ("auto", *METHODS):
+        known = ", ".join(repr(name) for name in ("auto", *METHODS))
+        raise PlanError(f"method {method!r} is unknown; expected {known}")
+    chosen = "rodas4" if method == "auto" else method
+    for name, value in (("rtol", rtol), ("atol", atol), ("conservation_tolerance",
+                        conservation_tolerance)):  # fmt: skip
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise PlanError(f"{name} is {value!r}; expected a positive number")
+    mechanism = lower(network)
+    zones = zones_of(
+        network, mechanism, temperature=temperature, density=density, pressure=pressure,
+        initial=initial, heating=heating,
+    )  # fmt: skip
+    if zones.heating != FIXED and chosen in EXPLICIT:
+        raise PlanError(f"method {chosen!r} cannot follow a temperature; use 'rodas4'")
+    limit = 100_000 if chosen in IMPLICIT else _MOST_STEPS
+    if step_limit is not None:
+        limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
+    place = devices.resolve(device)
+    _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
+    options = Options(chosen, float(rtol), atol, reference_control, limit)
+    started = clock.perf_counter()
+    outcome = Outcome.empty(zones, grid)
+    _run(mechanism, zones, grid, options, place, outcome, progress)
+    bad = (outcome.status == Status.DONE) & ~(outcome.defect <= conservation_tolerance)
+    outcome.status[bad] = Status.INACCURATE
+    if bad.any():
+        warnings.warn(
+            f"{chosen}: in {bad.sum()} of {zones.count} zones conserved sums are off by up to "
+            f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    attrs = results.provenance(
+        engine="kinetics",
+        method=chosen,
+        method_reason=(
+            "implicit, of order 4: the fewest steps on stiff networks"
+            if method == "auto"
+            else "asked for"
+        ),
+        rtol=float(rtol),
+        device=place.name,
+        device_model=place.model,
+        device_reason=place.reason,
+        precision="float64",
+        zones=zones.count,
+        model_digest=mechanism.digest,
+        steps_taken=int(outcome.taken.sum()),
+        interrupted=int(bool((outcome.status == Status.NOT_RUN).any())),
+        wall_seconds=clock.perf_counter() - started,
+    )
+    return _dataset(network, mechanism, zones, grid, outcome, attrs)
+
+
+def _run(
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    place: devices.Device,
+    outcome: Outcome,
+    show: bool,
+) -> None:
+    done = 0
+    with progress_bar.track("zones", zones.count, unit="zones", show=show) as report:
+
+        def finished(amount: int) -> None:
+            nonlocal done
+            done += amount
+            report(amount)
+
+        try:
+            run_zones(mechanism, zones, grid, options, place, outcome, finished)
+        except KeyboardInterrupt:
+            if done == 0:
+                raise
+            warnings.warn(
+                f"interrupted: {done} of {zones.count} zones were integrated",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _dataset(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    outcome: Outcome,
+    attrs: Mapping[str, Any],
+) -> xarray.Dataset:
+    count = len(network.species)
+    amounts = outcome.amounts[:, :, :count]
+    if zones.heating != FIXED:
+        temperature = outcome.amounts[:, :, count].copy()
+    else:
+        temperature = np.array(
+            [np.interp(grid, zones.course.times, row) for row in zones.course.temperature]
+        )
+    values = {
+        "temperature": temperature,
+        "step_count": outcome.taken,
+        "repeated_count": outcome.repeated,
+        "conservation_error": outcome.defect,
+        "status": outcome.status,
+    }
+    coords: dict[str, Any] = {
+        "zone": np.arange(zones.count),
+        "time": grid,
+        "species": list(mechanism.names),
+    }
+    if mechanism.nuclear:
+        coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
+        coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
+        change = amounts[:, :1] - amounts
+        values["energy_released"] = change @ mechanism.thermo.mass_excess
+        values["mass_fraction"] = amounts * mechanism.mass
+        return results.dataset("kinetics", "nuclei", values, coords=coords, attrs=attrs)
+    if zones.heating == PRESSURE:
+        from ergode.kinetics.rates import GAS_CONSTANT
+
+        pressure = zones.course.density[:, :1]
+        total = amounts.sum(axis=2)
+        amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+    values["concentration"] = np.ascontiguousarray(amounts)
+    return results.dataset("kinetics", "concentrations", values, coords=coords, attrs=attrs)
+
+
+def _check_memory(needed: int) -> None:
+    room = devices.resolve("cpu").available_bytes()
+    if needed > room:
+        raise PlanError(
+            f"the abundances need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use "
+            "fewer times or zones"
+        )

@@ -1,0 +1,298 @@
+"""Coefficients of all reactions at a temperature and density, from flat tables of their laws.
+
+Every law is a sum of seven-parameter exponentials, that of REACLIB,
+
+    k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
+
+of which a constant and the law of Arrhenius (a_0, a_1, a_6) are cases. On top of that come third
+bodies (a factor, or the fall from one exponential to another with Troe's broadening) and detailed
+balance, k_reverse = k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition
+function per volume of a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
+
+In mass action on specific amounts Y [mol/g] a reaction of n reactants has the coefficient
+k rho^(n - 1), and a collision partner counts with its amount rho Y [mol/cm3].
+
+R. H. Cyburt et al.: The JINA REACLIB database. Astrophys. J. Suppl. 189, 240 (2010), eq. (1).
+R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983).
+T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 2 (reverse rates).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.elementary import exp, log
+from ergode.kinetics.mechanism import NATURAL
+
+PLAIN, LINDEMANN, TROE = 0, 1, 2
+
+GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
+STANDARD_PRESSURE = 1.01325e6  # dyn / cm2 (1 atm, what NASA polynomials of mechanisms mean)
+_TINY = 1e-300
+
+
+class Rates(NamedTuple):
+    """The laws of all reactions.
+
+    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits.
+
+    Attributes
+    ----------
+    parameters : ndarray of float64, shape [7, set_count]
+        Of each exponential, sorted by slot.
+    prefactor : ndarray of float64, shape [set_count]
+        What each is multiplied with.
+    slot_start : ndarray of uint32, shape [slot_count + 1]
+        Where the exponentials of a slot begin.
+    order : ndarray of uint32, shape [reaction_count]
+        Number of reactants.
+    body_reaction, body_low, body_kind, body_set : ndarray of uint32, shape [body_count]
+        Reactions with a third body: which, the slot of the low-pressure limit, `PLAIN`,
+        `LINDEMANN` or `TROE`, and the row of `efficiency`.
+    troe : ndarray of float64, shape [4, body_count]
+        Troe's a, T*** , T*, T** (0 where there is no T**) [K].
+    efficiency : ndarray of float64, shape [set_count, species_count]
+        How each species counts as a collision partner.
+    reverse, forward : ndarray of uint32, shape [reverse_count]
+        Reactions by detailed balance, and what they are the reverse of.
+    reverse_start : ndarray of uint32, shape [reverse_count + 1]
+    reverse_species : ndarray of uint32
+    reverse_change : ndarray of float64
+        Stoichiometry of the forward reaction: species, net change.
+    """
+
+    parameters: np.ndarray
+    prefactor: np.ndarray
+    slot_start: np.ndarray
+    order: np.ndarray
+    body_reaction: np.ndarray
+    body_low: np.ndarray
+    body_kind: np.ndarray
+    body_set: np.ndarray
+    troe: np.ndarray
+    efficiency: np.ndarray
+    reverse: np.ndarray
+    forward: np.ndarray
+    reverse_start: np.ndarray
+    reverse_species: np.ndarray
+    reverse_change: np.ndarray
+
+    @property
+    def slot_count(self) -> int:
+        """Coefficients that are computed, low-pressure limits included."""
+        return self.slot_start.size - 1
+
+
+class Thermodynamics(NamedTuple):
+    """What species are apart from their reactions.
+
+    Attributes
+    ----------
+    polynomials : ndarray of float64, shape [15, species_count]
+        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
+    mass_excess : ndarray of float64, shape [species_count]
+        Of nuclei [erg/mol].
+    translation : ndarray of float64, shape [species_count]
+        Of nuclei: ln of q at 1 K without excitation and mass excess, spin included [mol/cm3].
+    grid : ndarray of float64, shape [point_count]
+        Temperatures of `partition` [K].
+    partition : ndarray of float64, shape [point_count, species_count]
+        ln of the normalised partition function of nuclei.
+    charge : ndarray of float64, shape [species_count]
+        Protons of nuclei.
+    """
+
+    polynomials: np.ndarray
+    mass_excess: np.ndarray
+    translation: np.ndarray
+    grid: np.ndarray
+    partition: np.ndarray
+    charge: np.ndarray
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def base_coefficients(rates, temperature, density, slots):
+    """Sums of exponentials, times the power of density of mass action."""
+    t9 = temperature * 1e-9
+    logarithm = log(t9)
+    third = exp(logarithm / 3.0)
+    inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
+    a = rates.parameters
+    for slot in range(slots.size):
+        total = 0.0
+        for count in range(rates.slot_start[slot], rates.slot_start[slot + 1]):
+            s = count & NATURAL
+            x = a[0, s] + a[1, s] * inverse + a[2, s] * cube + a[3, s] * third
+            x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
+            total += rates.prefactor[s] * exp(x)
+        slots[slot] = total
+    for r in range(rates.order.size):
+        for _ in range(1, rates.order[r]):
+            slots[r] *= density
+
+
+def third_bodies(rates, temperature, density, y, slots, slopes):
+    """Multiply by, or fall off with, the amount of collision partners.
+
+    `slopes` is filled with d ln k / d ln(amount of partners) of every reaction.
+    """
+    for r in range(slopes.size):
+        slopes[r] = 0.0
+    for b in range(rates.body_reaction.size):
+        r = rates.body_reaction[b]
+        partners = 0.0
+        for i in range(rates.efficiency.shape[1]):
+            partners += rates.efficiency[rates.body_set[b], i] * y[i]
+        partners *= density
+        if rates.body_kind[b] == PLAIN:
+            slots[r] *= partners
+            slopes[r] = 1.0
+        else:
+            power = 1.0
+            for _ in range(1, rates.order[r]):
+                power *= density
+            high = slots[r] / power
+            reduced = slots[rates.body_low[b]] * partners / max(high, _TINY)
+            slope = 1.0 / (1.0 + reduced)
+            factor = reduced / (1.0 + reduced)
+            if rates.body_kind[b] == TROE:
+                broadening, extra = _troe(rates.troe[:, b], temperature, max(reduced, _TINY))
+                factor *= broadening
+                slope += extra
+            slots[r] *= factor
+            slopes[r] = slope
+
+
+def _troe(parameters, temperature, reduced):
+    """Troe's broadening factor F and d ln F / d ln(reduced pressure)."""
+    a = parameters[0]
+    centre = (1.0 - a) * exp(-temperature / parameters[1]) + a * exp(-temperature / parameters[2])
+    if parameters[3] != 0.0:
+        centre += exp(-parameters[3] / temperature)
+    ten = 2.302585092994046
+    lc = log(max(centre, _TINY)) / ten
+    c = -0.4 - 0.67 * lc
+    n = 0.75 - 1.27 * lc
+    x = log(reduced) / ten + c
+    below = n - 0.14 * x
+    ratio = x / below
+    square = 1.0 + ratio * ratio
+    exponent = lc / square
+    # d ratio / dx = n / below^2
+    slope = -lc / (square * square) * 2.0 * ratio * n / (below * below)
+    return exp(ten * exponent), slope
+
+
+def log_volumes(thermo, temperature, found):
+    """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
+    logarithm = log(temperature)
+    if MOLECULES:
+        a = thermo.polynomials
+        unit = log(STANDARD_PRESSURE / (GAS_CONSTANT * temperature))
+        for i in range(found.size):
+            o = 1 if temperature <= a[0, i] else 8
+            t = temperature
+            enthalpy = (
+                a[o, i]
+                + t
+                * (
+                    a[o + 1, i] / 2.0
+                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+                )
+                + a[o + 5, i] / t
+            )
+            entropy = (
+                a[o, i] * logarithm
+                + t
+                * (
+                    a[o + 1, i]
+                    + t * (a[o + 2, i] / 2.0 + t * (a[o + 3, i] / 3.0 + t * a[o + 4, i] / 4.0))
+                )
+                + a[o + 6, i]
+            )
+            found[i] = entropy - enthalpy + unit
+    else:
+        grid = thermo.grid
+        below = 0
+        while below < grid.size - 2 and grid[below + 1] < temperature:
+            below += 1
+        share = (temperature - grid[below]) / (grid[below + 1] - grid[below])
+        share = min(max(share, 0.0), 1.0)
+        for i in range(found.size):
+            excited = (1.0 - share) * thermo.partition[below, i]
+            excited += share * thermo.partition[below + 1, i]
+            found[i] = thermo.translation[i] + 1.5 * logarithm + excited
+            found[i] -= thermo.mass_excess[i] / (GAS_CONSTANT * temperature)
+
+
+def detailed_balance(rates, density, volumes, slots, slopes):
+    """Coefficients of reverse reactions from those of the forward ones."""
+    for q in range(rates.reverse.size):
+        exponent, change = 0.0, 0.0
+        for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
+            k = count & NATURAL
+            exponent -= rates.reverse_change[k] * volumes[rates.reverse_species[k]]
+            change += rates.reverse_change[k]
+        r, forward = rates.reverse[q], rates.forward[q]
+        # Specific amounts: both directions have the power of density of their own reactants.
+        slots[r] = slots[forward] * exp(exponent + change * log(density))
+        slopes[r] = slopes[forward]
+
+
+def energies(thermo, temperature, found):
+    """Internal energy of every species [erg/mol]; of nuclei without their motion."""
+    if MOLECULES:
+        a = thermo.polynomials
+        for i in range(found.size):
+            o = 1 if temperature <= a[0, i] else 8
+            t = temperature
+            enthalpy = (
+                a[o, i]
+                + t
+                * (
+                    a[o + 1, i] / 2.0
+                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+                )
+                + a[o + 5, i] / t
+            )
+            found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
+    else:
+        for i in range(found.size):
+            found[i] = thermo.mass_excess[i]
+
+
+def heat_capacity(thermo, temperature, density, y):
+    """Heat capacity at constant volume [erg/(g K)]."""
+    if MOLECULES:
+        a = thermo.polynomials
+        total = 0.0
+        for i in range(thermo.charge.size):
+            o = 1 if temperature <= a[0, i] else 8
+            t = temperature
+            capacity = a[o, i] + t * (
+                a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i]))
+            )
+            total += y[i] * (capacity - 1.0)
+        return total * GAS_CONSTANT
+    nuclei, electrons = 0.0, 0.0
+    for i in range(thermo.charge.size):
+        nuclei += y[i]
+        electrons += thermo.charge[i] * y[i]
+    return equation_of_state(temperature, density, nuclei, electrons)
+
+
+MOLECULES = True
+
+
+def equation_of_state(temperature, density, nuclei, electrons):
+    """Ideal gas of nuclei and electrons, and radiation: heat capacity [erg/(g K)].
+
+    What a user's equation of state replaces: a function of temperature [K], density [g/cm3] and
+    the specific amounts of nuclei and of electrons [mol/g].
+    """
+    radiation = 4.0 * 7.565733250280007e-15 * temperature * temperature * temperature / density
+    return 1.5 * 8.31446261815324e7 * (nuclei + electrons) + radiation

@@ -1,0 +1,143 @@
+"""Zones on a device: tables put there, kernels chosen and started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.status import Status
+from ergode.kinetics import asymptotic, rosenbrock
+from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.explicit import explicit_system_of
+from ergode.kinetics.lower import Mechanism
+from ergode.kinetics.system import FIXED, system_of
+
+IMPLICIT = tuple(rosenbrock.TABLEAUS)
+EXPLICIT = ("asymptotic",)
+METHODS = (*IMPLICIT, *EXPLICIT)
+
+_ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-3
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to integrate.
+
+    Attributes
+    ----------
+    method : str
+    rtol : float
+    atol : float or None
+    reference_control : bool
+    step_limit : int
+    """
+
+    method: str
+    rtol: float
+    atol: float | None
+    reference_control: bool
+    step_limit: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What kernels fill.
+
+    Attributes
+    ----------
+    amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
+    status : ndarray of uint8, shape [zone_count]
+    taken, repeated : ndarray of int64, shape [zone_count]
+    defect : ndarray of float64, shape [zone_count]
+    """
+
+    amounts: np.ndarray
+    status: np.ndarray
+    taken: np.ndarray
+    repeated: np.ndarray
+    defect: np.ndarray
+
+    @classmethod
+    def empty(cls, zones: Zones, grid: np.ndarray) -> Outcome:
+        """NaN everywhere but at the first time."""
+        amounts = np.full((zones.count, grid.size, zones.amounts.shape[1]), np.nan)
+        amounts[:, 0] = zones.amounts
+        return cls(
+            amounts,
+            np.full(zones.count, Status.NOT_RUN, np.uint8),
+            np.zeros(zones.count, np.int64),
+            np.zeros(zones.count, np.int64),
+            np.zeros(zones.count),
+        )
+
+
+def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[str, Any]:
+    """What kernels are specialised to: kinds of network, never its size."""
+    reversible = mechanism.rates.reverse.size > 0
+    return {
+        "DYNAMIC": (zones.heating != FIXED or mechanism.has_bodies or zones.course.times.size > 1),
+        "HEATING": zones.heating,
+        "BODIES": mechanism.has_bodies,
+        "REVERSIBLE": reversible,
+        "MOLECULES": mechanism.molecular and (reversible or zones.heating != FIXED),
+    }
+
+
+def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) -> np.ndarray:
+    """Absolute tolerance of every variable."""
+    count = mechanism.structure.species_count
+    if atol is None:
+        largest = float(zones.amounts[:, :count].max())
+        atol = _ATOL_NUCLEAR if mechanism.nuclear else _ATOL_RELATIVE * (largest or 1.0)
+    absolute = np.full(zones.amounts.shape[1], float(atol))
+    absolute[:count] /= mechanism.mass
+    absolute[count:] = _ATOL_TEMPERATURE
+    return absolute
+
+
+@lru_cache(maxsize=32)
+def _tables(mechanism: Mechanism, heating: int, depth_weight: float) -> Any:
+    absolute = np.zeros(mechanism.structure.species_count + (heating != FIXED))
+    return system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
+
+
+def run_zones(
+    mechanism: Mechanism,
+    zones: Zones,
+    grid: np.ndarray,
+    options: Options,
+    device: Device,
+    outcome: Outcome,
+    report: Callable[[int], None],
+) -> None:
+    """Integrate all zones and fill `outcome`."""
+    bindings = bindings_of(mechanism, zones)
+
+    def finished(start: int, stop: int) -> None:
+        report(stop - start)
+
+    if options.method in IMPLICIT:
+        absolute = absolute_tolerances(mechanism, zones, options.atol)
+        system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
+        method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
+        kernel = kernels.cpu_kernel(rosenbrock.integrate_cpu, bindings=bindings)
+        device.run(
+            kernel, zones.count, system, method, zones.course, grid, options.rtol,
+            options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
+            outcome.defect, finished=finished,
+        )  # fmt: skip
+        return
+    system = explicit_system_of(mechanism)
+    control = Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
+    kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
+    device.run(
+        kernel, zones.count, system, control, zones.course, grid, options.step_limit,
+        outcome.amounts, outcome.status, outcome.taken, outcome.defect, finished=finished,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Thermonuclear networks in the plain-text form of FERN: a file of species and a file of rates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ergode.core.errors import ErgodeError, ReadError
+from ergode.models.rate_coefficients import Reaclib
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.models.species import Species
+from ergode.models.thermochemistry import Nucleus
+
+_LINES_PER_RATE = 8
+_LINES_PER_SPECIES = 4
+# Temperatures of the partition functions [1e9 K].
+_T9 = (
+    0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0,
+    6.0, 7.0, 8.0, 9.0, 10.0,
+)  # fmt: skip
+
+
+def read_fern(
+    species_path: str | os.PathLike[str], rates_path: str | os.PathLike[str]
+) -> ReactionNetwork:
+    """Read a thermonuclear network.
+
+    Parameters
+    ----------
+    species_path : path
+        Four lines a nucleus: name, A, Z, N, initial Y and mass excess [MeV], then 24 values of its
+        partition function.
+    rates_path : path
+        Eight lines a REACLIB set: a line that begins with the label and has, from the third number
+        after it on, the count of reactants and of products, two flags, prefactor and Q; seven
+        parameters; Z and N of reactants and products; indices of reactants and of products.
+
+    Returns
+    -------
+    ReactionNetwork
+        Its initial values are the Y of the file [mol/g]. Sets of one reaction are one reaction.
+
+    Raises
+    ------
+    ReadError
+        A file is not there or not of this form; the message names the line.
+
+    References
+    ----------
+    M. Guidry et al., Comput. Sci. Disc. 6, 015001 (2013).
+    """
+    species = list(_species(Path(species_path)))
+    names = [one.name for one in species]
+    sets: dict[tuple[tuple[str, ...], tuple[str, ...], float], list[tuple[float, ...]]] = {}
+    labels: dict[tuple[tuple[str, ...], tuple[str, ...], float], str] = {}
+    for label, left, right, prefactor, parameters in _rates(Path(rates_path), names):
+        key = (left, right, prefactor)
+        sets.setdefault(key, []).append(parameters)
+        labels.setdefault(key, label)
+    used: dict[str, int] = {}
+    reactions = []
+    for key, parameters_of in sets.items():
+        left, right, prefactor = key
+        used[labels[key]] = used.get(labels[key], 0) + 1
+        count = used[labels[key]]
+        name = labels[key] if count == 1 else f"{labels[key]} #{count}"
+        reactions.append(
+            Reaction(left, right, rate_constant=Reaclib(tuple(parameters_of), prefactor), name=name)
+        )
+    try:
+        return ReactionNetwork(species, reactions)
+    except ErgodeError as error:
+        raise ReadError(f"{rates_path}: {error}") from None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _species(path: Path) -> Iterator[Species]:
+    lines = _lines(path)
+    if not lines or len(lines) % _LINES_PER_SPECIES:
+        raise ReadError(
+            f"{path}: {len(lines)} lines; expected {_LINES_PER_SPECIES} for every nucleus"
+        )
+    for first in range(0, len(lines), _LINES_PER_SPECIES):
+        try:
+            name, a, z, n, amount, excess = lines[first].split()
+            mass, charge = int(a), int(z)
+            if mass != charge + int(n) or mass < 1:
+                raise ValueError
+            nucleus = Nucleus(
+                float(excess),
+                temperatures=tuple(1e9 * t for t in _T9),
+                partition=tuple(
+                    float(word) for line in lines[first + 1 : first + 4] for word in line.split()
+                ),
+            )
+            yield Species(
+                name, float(amount), mass_number=mass, charge_number=charge, thermochemistry=nucleus
+            )
+        except (ValueError, ErgodeError):
+            raise ReadError(
+                f"{path}, lines {first + 1} to {first + 4}: expected 'name A Z N Y mass-excess' "
+                f"and {len(_T9)} values of a partition function"
+            ) from None
+
+
+def _rates(
+    path: Path, names: list[str]
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float, tuple[float, ...]]]:
+    lines = _lines(path)
+    # A last line without products may have been stripped away.
+    lines += [""] * (-len(lines) % _LINES_PER_RATE)
+    if not lines:
+        raise ReadError(f"{path} is empty; expected {_LINES_PER_RATE} lines for every rate")
+    for first in range(0, len(lines), _LINES_PER_RATE):
+        block = lines[first : first + _LINES_PER_RATE]
+        try:
+            words = block[0].split()
+            label, prefactor = words[0], float(words[8])
+            parameters = tuple(map(float, block[1].split()))
+            left, right = (tuple(map(int, line.split())) for line in block[6:8])
+            if (len(left), len(right)) != (int(words[4]), int(words[5])) or len(parameters) != 7:
+                raise ValueError
+        except (ValueError, IndexError):
+            raise ReadError(
+                f"{path}, lines {first + 1} to {first + _LINES_PER_RATE}: not a rate; expected a "
+                "label with nine numbers, seven parameters, and the indices of its reactants and "
+                "products"
+            ) from None
+        for index in (*left, *right):
+            if not 0 <= index < len(names):
+                raise ReadError(
+                    f"{path}, line {first + 7}: rate '{label}' has the species number {index}, but "
+                    f"there are {len(names)}, numbered from 0"
+                )
+        reactants, products = (tuple(names[i] for i in sorted(side)) for side in (left, right))
+        yield label, reactants, products, prefactor, parameters

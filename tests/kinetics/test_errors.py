@@ -1,0 +1,125 @@
+"""One readable line for what is wrong."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.kinetics import Trajectory, integrate
+
+
+@pytest.fixture(scope="module")
+def carbon():
+    """Carbon burning, two nuclei and a rate."""
+    law = ergode.Reaclib([(60.9649, 0.0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3)], 0.5)
+    return ergode.ReactionNetwork(
+        [
+            ergode.Species("c12", mass_number=12, charge_number=6),
+            ergode.Species("mg24", mass_number=24, charge_number=12),
+        ],
+        [ergode.Reaction("2 c12 -> mg24", rate_constant=law)],
+    )
+
+
+GOOD = {"times": [0, 1e-3], "temperature": 3e9, "density": 1e7, "initial": {"12C": 1.0}}
+
+
+def refused(network, error=ergode.ModelError, **changes):
+    with pytest.raises(error) as caught:
+        integrate(network, **(GOOD | {"device": "cpu"} | changes))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"temperature": np.nan}, ["temperature is nan in zone 0"]),
+        ({"temperature": [3e9, 0.0]}, ["temperature is 0 in zone 1"]),
+        ({"temperature": None}, ["temperature is not given"]),
+        ({"density": 0.0}, ["density is 0 in zone 0", "positive"]),
+        ({"density": None}, ["density is not given"]),
+        ({"density": [[1.0]]}, ["density has shape (1, 1)"]),
+        ({"density": [1e7, 1e8], "temperature": [1e9] * 3}, ["density has 2", "temperature has 3"]),
+        ({"initial": {"12C": -0.1}}, ["'12C' is -0.1 in zone 0"]),
+        ({"initial": {"c21": 1.0}}, ["'c21'", "did you mean 'c12'?"]),
+        ({"initial": {"c12": 1.0, "12C": 1.0}}, ["'c12' twice"]),
+        ({"initial": {}}, ["nothing in zone 0"]),
+        ({"initial": 3}, ["initial is 3"]),
+        ({"times": [0.0]}, ["times has one time"]),
+        ({"pressure": 1.0}, ["pressure is for networks of molecules"]),
+        ({"heating": "hot"}, ["heating is 'hot'"]),
+    ],
+)
+def test_conditions(carbon, changes, words):
+    message = refused(carbon, **changes)
+    assert all(word in message for word in words), message
+
+
+def test_options(carbon):
+    assert "method 'bdf' is unknown" in refused(carbon, ergode.PlanError, method="bdf")
+    assert "rtol is 0" in refused(carbon, ergode.PlanError, rtol=0)
+    assert "step_limit is 0" in refused(carbon, ergode.PlanError, step_limit=0)
+    assert "expected a ReactionNetwork" in refused("carbon")
+
+
+def test_networks_of_another_kind():
+    def of(reaction, **more):
+        return ergode.ReactionNetwork({"A": 1, "B": 0}, [reaction], **more)
+
+    plain = {"temperature": None, "density": None, "initial": {"A": 1}}
+    assert "a rate of its own" in refused(
+        of(ergode.Reaction("A -> B", rate="A / (1 + A)")), **plain
+    )
+    four = of(ergode.Reaction("4 A -> B", rate_constant=1.0))
+    assert "has 4 reactants; expected 3" in refused(four, **plain)
+    half = of(ergode.Reaction({"A": 0.5}, ["B"], rate_constant=1.0))
+    assert "whole numbers" in refused(half, **plain)
+    ruled = of(ergode.Reaction("A -> B", rate_constant=1.0), rules={"total": "A + B"})
+    assert "has rules" in refused(ruled, **plain)
+    balanced = of(
+        ergode.Reaction("A -> B", rate_constant=ergode.DetailedBalance(ergode.Arrhenius(1.0)))
+    )
+    assert "does not come before" in refused(balanced, **plain)
+
+
+def test_a_trajectory_is_ascending():
+    with pytest.raises(ergode.ModelError, match="ascend"):
+        Trajectory([0, 0], [1, 1])
+    with pytest.raises(ergode.ModelError, match="one for every time"):
+        Trajectory([0, 1], [1, 1, 1])
+
+
+def test_one_bad_zone_does_not_disturb_the_others(carbon):
+    result = integrate(carbon, **(GOOD | {"density": [1e7, 1e305, 1e7], "device": "cpu"}))
+    assert result["status"].values.tolist() == [0, 3, 0]
+    assert np.isnan(result["mass_fraction"].values[1, -1]).all()
+    np.testing.assert_array_equal(*result["mass_fraction"].values[::2])
+    with pytest.raises(ergode.ErgodeError, match="1 of 3"):
+        result.ergode.raise_for_status()
+
+
+def test_a_limit_on_steps_is_a_status(carbon):
+    result = integrate(carbon, **(GOOD | {"device": "cpu", "step_limit": 2}))
+    assert result["status"].item() == ergode.core.status.Status.TOO_MANY_STEPS
+
+
+def test_malformed_files(tmp_path):
+    good_species = "1H 1 1 0 1.0 7.289\n" + "1.0 " * 8 + "\n" + "1.0 " * 8 + "\n" + "1.0 " * 8
+    rate = "p-->p 1 0 1 1 1 0 0 1.0 0.0\n1 0 0 0 0 0 0\n1\n0\n1\n0\n0\n0\n"
+    species, rates = tmp_path / "species.inp", tmp_path / "rates.data"
+
+    def error(species_text, rates_text):
+        species.write_text(species_text)
+        rates.write_text(rates_text)
+        with pytest.raises(ergode.ReadError) as caught:
+            ergode.read_fern(species, rates)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "lines 1 to 4" in error(good_species.replace("1 1 0 1.0", "2 1 0 1.0"), rate)
+    assert "3 lines" in error("\n".join(good_species.splitlines()[:3]), rate)
+    assert "lines 1 to 8" in error(good_species, rate.replace("1 0 0 0 0 0 0", "1 0 0"))
+    assert "species number 5" in error(good_species, rate[:-4] + "5\n0\n")
+    with pytest.raises(ergode.ReadError, match="no such file"):
+        ergode.read_fern(tmp_path / "nothing", rates)
