@@ -13,13 +13,14 @@ N = 10_000
 # Near extinction the distribution has a heavy tail, and the variance of a sample variance is that
 # of a normal distribution no more: for these Y is scaled by the fourth moment of the sample.
 HEAVY = {"00003"}
+NOT_MASS_ACTION = {"00035"}
 
 
 def compare(folder, method, seed):
     """Excursions: of means in units of their standard error, of variances likewise."""
     network = ergode.read_sbml(folder / "model.xml")
     with open(folder / "results.csv") as file:
-        rows = list(csv.reader(file))
+        rows = [row for row in csv.reader(file) if row]
     columns = {name: k for k, name in enumerate(rows[0])}
     table = np.array(rows[1:], float)
     result = ergode.stochastic.simulate(
@@ -69,11 +70,11 @@ def test_every_case_by_every_method(shared_data, case, method):
 
 def check(folder, method):
     """At most one excursion passes; two or three ask for another seed, as the suite says."""
-    try:
-        excursions = compare(folder, method, seed=1)
-    except ergode.PlanError as error:
-        assert "mass action" in str(error)
-        pytest.skip(str(error))
+    if method == "partial-propensity" and folder.name in NOT_MASS_ACTION:
+        with pytest.raises(ergode.PlanError, match="mass action"):
+            compare(folder, method, seed=1)
+        return
+    excursions = compare(folder, method, seed=1)
     if 2 <= len(excursions) <= 3:
         excursions = compare(folder, method, seed=2)
     assert len(excursions) <= 1, excursions

@@ -49,10 +49,10 @@ class Wanted:
 
 
 @lru_cache(maxsize=64)
-def _kernel(method: ModuleType, on_cuda: bool, gaussian: bool = False) -> kernels.Kernel:
+def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
     names = ("prepare", "update", "advance")
     bindings: dict[str, Any] = {name: getattr(method, name) for name in names}
-    bindings |= {"LEAPS": method.__name__.endswith("leap"), "GAUSSIAN": gaussian}
+    bindings["LEAPS"] = getattr(method, "LEAPS", False)
     if on_cuda:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
@@ -95,6 +95,8 @@ class Ensemble:
         self.tables = tables
         self.method = method
         self.gaussian = gaussian
+        # Both ways to leap share a kernel, and one of them has amounts that are not whole.
+        self._kind = np.float64 if getattr(method, "LEAPS", False) else np.int64
         self.grid = grid
         self.device = device
         self.replicates = replicates
@@ -115,7 +117,7 @@ class Ensemble:
         slots = 1 if self.device.is_cuda else workers
         out = self.results(count, slots, points, wanted)
         net = self.net()
-        kernel = _kernel(self.method, self.device.is_cuda, self.gaussian)
+        kernel = _kernel(self.method, self.device.is_cuda)
         if self.device.is_cuda:
             from ergode.core import cuda
 
@@ -198,6 +200,8 @@ class Ensemble:
         work = Work(**{name: pending_rows(*row) for name, row in self._rows().items()})
         parts = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}
         constants = self.method.constants(self.tables)
+        if self.gaussian:
+            constants["gaussian"] = np.ones(1, np.int8)
         parts |= {name: self.device.put(array) for name, array in constants.items()}
         return work, self.method.Own(**parts)
 
@@ -211,10 +215,7 @@ class Ensemble:
         zeros = self._zeros
         return Out(
             grid=self.device.put(self.grid),
-            amounts=zeros(
-                (count if wanted.amounts else 0, times, species),
-                np.float64 if self.gaussian else np.int64,
-            ),
+            amounts=zeros((count if wanted.amounts else 0, times, species), self._kind),
             sums=zeros(shape, np.int64),
             squares_low=zeros(shape, np.int64),
             squares_high=zeros(shape, np.int64),
@@ -252,6 +253,8 @@ class Ensemble:
         names += ["sums", "squares_low", "squares_high", "counts"] if wanted.statistics else []
         names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
         found = {name: self.device.get(getattr(out, name)) for name in names}
+        if wanted.amounts and not self.gaussian:
+            found["amounts"] = found["amounts"].astype(np.int64, copy=False)
         for name in ("sums", "squares_low", "squares_high", "counts"):
             if name in found:
                 found[name] = found[name].sum(axis=0)

@@ -231,8 +231,7 @@ def breaks_of(expression: Expression, naming: Naming) -> tuple[list[Expression],
                 if line is None or line[0] is None:
                     outside = True
                     continue
-                slope, rest = line
-                root = ast.BinOp(ast.UnaryOp(ast.USub(), rest), ast.Div(), slope)
+                root = ast.BinOp(ast.UnaryOp(ast.USub(), line[1]), ast.Div(), line[0])
                 found.append(Expression(ast.unparse(root)))
         elif isinstance(node, ast.Name) and node.id == TIME:
             outside = True

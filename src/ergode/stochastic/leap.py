@@ -30,13 +30,11 @@ from ergode.stochastic.realization import (
 )
 from ergode.stochastic.tables import Tables
 
+LEAPS = True
 EPSILON = 0.03
 CRITICAL = 10.0
 SINGLE_BELOW = 10.0
 SINGLE_FIRINGS = 100
-
-# Bound: the Langevin equation.
-GAUSSIAN = False
 
 
 class Own(NamedTuple):
@@ -50,6 +48,7 @@ class Own(NamedTuple):
     fired: Any  # [worker, 2] firings of the step; firings still to be simulated one by one
     highest: Any  # [variable] highest order of a reaction that it takes part in
     alike: Any  # [variable] how many of it such a reaction takes
+    gaussian: Any  # [1] whether numbers of firings are normal: the Langevin equation
 
 
 def prepare(w, t, point, plan, replicate, net, work, own):
@@ -63,7 +62,7 @@ def update(j, w, t, point, plan, replicate, net, work, own):
 
 
 def _propensity(j, w, t, point, net, work):
-    """As everywhere, but zero where a count is below zero, as it may be in the Langevin equation."""
+    """As everywhere, but zero of a count below zero, which the Langevin equation may lead to."""
     a = net.coefficients[point, j]
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         x = work.x[w, net.reactants[entry]]
@@ -96,6 +95,7 @@ def _look(w, t, point, net, work, own):
         own.drift[w, variable] = 0.0
         own.spread[w, variable] = 0.0
     total, rare = real(0.0), real(0.0)
+    gaussian = own.gaussian[0] != 0
     for j in range(own.a.shape[1]):
         a = _propensity(j, w, t, point, net, work)
         if a < 0.0:
@@ -104,7 +104,7 @@ def _look(w, t, point, net, work, own):
         total += a
         own.critical[w, j] = 0
         first, last = net.change_starts[j], net.change_starts[j + 1]
-        if not GAUSSIAN and a > 0.0:
+        if not gaussian and a > 0.0:
             for entry in range(first, last):
                 if work.x[w, net.changed[entry]] < -CRITICAL * net.changes[entry]:
                     own.critical[w, j] = 1
@@ -149,11 +149,11 @@ def _fire_one(u, only_critical, w, net, work, own):
 
 
 @outlined
-def _number(j, mean, draw, replicate, plan):
+def _number(j, mean, draw, replicate, gaussian, plan):
     """How often a reaction fires in a step."""
     entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
     index = np.uint32(draw & 0xFFFFFF)
-    if GAUSSIAN:
+    if gaussian:
         w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP, index)
         return mean + math.sqrt(mean) * normal(w0, w1)
     return real(poisson(plan.seed, replicate, entity, LEAP, index, mean))
@@ -177,7 +177,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     draw += 1
     wait = exponential(w0, w1)
     u = uniform(w2, w3)
-    if not GAUSSIAN:
+    gaussian = own.gaussian[0] != 0
+    if not gaussian:
         if own.fired[w, 1] <= 0.0 and step < SINGLE_BELOW / total:
             own.fired[w, 1] = SINGLE_FIRINGS
         if own.fired[w, 1] > 0.0:
@@ -198,7 +199,9 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         firings = real(0.0)
         for j in range(own.a.shape[1]):
             if own.critical[w, j] == 0 and own.a[w, j] > 0.0:
-                number = _number(j, own.a[w, j] * length, draw, replicate, plan)
+                number = _number(
+                    j, own.a[w, j] * length, draw, replicate, gaussian, plan
+                )  # fmt: skip
                 firings += abs(number)
                 for entry in range(net.change_starts[j], net.change_starts[j + 1]):
                     own.delta[w, net.changed[entry]] += number * net.changes[entry]
@@ -207,7 +210,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         for variable in range(own.delta.shape[1]):
             ends = work.x[w, variable] + own.delta[w, variable]
             negative = negative or (ends < 0.0 and own.delta[w, variable] < 0.0)
-        if GAUSSIAN or not negative:
+        if gaussian or not negative:
             for variable in range(own.delta.shape[1]):
                 work.x[w, variable] += own.delta[w, variable]
             if fires:
@@ -245,4 +248,4 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     formulas = net.laws[net.affected] >= 0
     variables = np.repeat(np.arange(tables.variable_count), np.diff(net.affected_starts))
     np.maximum.at(highest, variables[formulas], np.int32(2))
-    return {"highest": highest, "alike": alike}
+    return {"highest": highest, "alike": alike, "gaussian": np.array([0], np.int8)}

@@ -421,11 +421,11 @@ def realize(row, w, slot, net, work, own, plan, out):
                 if happened == 2:
                     outcome = _TOO_MANY
                     break
+            followed = update(j, w, t, point, plan, replicate, net, work, own)
+            if happened == 1 or not followed:
+                prepare(w, t, point, plan, replicate, net, work, own)
             if happened == 1:
-                prepare(w, t, point, plan, replicate, net, work, own)
                 soonest = next_break(w, just_after(t), point, net, work)
-            elif not update(j, w, t, point, plan, replicate, net, work, own):
-                prepare(w, t, point, plan, replicate, net, work, own)
             if happened == 0 and plan.moving_breaks:
                 soonest = next_break(w, just_after(t), point, net, work)
             elif eventful and happened == 0:

@@ -216,12 +216,19 @@ def simulate(
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     firing_limit = integer("firing_limit", firing_limit, 1, 2**62)
-    if output not in ("trajectories", "statistics", "histogram", "final", "first-passage", "events"):
+    if output not in (
+        "trajectories",
+        "statistics",
+        "histogram",
+        "final",
+        "first-passage",
+        "events",
+    ):
         raise PlanError(
             f"output {output!r} is unknown; expected 'trajectories', 'statistics', 'histogram', "
             "'final', 'first-passage' or 'events'"
         )
-    if (output == "first-passage") != (stop is not None) and output == "first-passage":
+    if output == "first-passage" and stop is None:
         raise PlanError("output 'first-passage' needs a condition: stop='X > 100'")
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
@@ -241,7 +248,9 @@ def simulate(
         tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,
         firings_most=firing_limit, device=place,
     )  # fmt: skip
-    collect = outputs.collector(output, network, tables, grid, layout, replicates, bins, method != "langevin")
+    collect = outputs.collector(
+        output, network, tables, grid, layout, replicates, bins, method != "langevin"
+    )
     prepared = clock.perf_counter()
     status, firings = _run(runner, collect, layout.count * replicates, replicates, place, progress)
     attrs = results.provenance(

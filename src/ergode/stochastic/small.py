@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device
 from ergode.core.machine import Formula
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic import straight_line
@@ -72,7 +71,7 @@ class SmallEnsemble(Ensemble):
 
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
-    ) -> Mapping[str, np.ndarray]:
+    ) -> dict[str, np.ndarray]:
         plan = self._plan._replace(
             first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
         )

@@ -21,10 +21,10 @@ import numpy as np
 
 from ergode.core.machine import cuda, outlined, real, unroll
 from ergode.core.random import FIRING, draw_words, exponential, uniform
+from ergode.core.status import Status
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic.laws import Formula, Naming
 from ergode.stochastic.realization import COUNT_LIMIT, INFINITY
-from ergode.core.status import Status
 
 _DONE = np.uint8(Status.DONE)
 _EXTINCT = np.uint8(Status.EXTINCT)
@@ -72,7 +72,9 @@ def code_of(network: ReactionNetwork, naming: Naming, laws: list[Any]) -> tuple[
                 for k in range(order)
             ]
         if isinstance(law, Formula):
-            tree = _Places(naming, used).visit(ast.parse(ast.unparse(law.expression.tree), mode="eval").body)
+            tree = _Places(naming, used).visit(
+                ast.parse(ast.unparse(law.expression.tree), mode="eval").body
+            )
             factors.append(f"({ast.unparse(ast.fix_missing_locations(tree))})")
             least.append(f"a{j}")
         lines.append(f"    a{j} = {' * '.join(factors)}")
