@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import epidemics, kinetics, plots, stochastic, trajectories
+    from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
     from ergode.models.distributions import (
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
         Weibull,
     )
     from ergode.models.events import Event
+    from ergode.models.interventions import (
+        Calendar,
+        ContactTracing,
+        Importation,
+        Intervention,
+        Isolation,
+        LayerClosure,
+        Trigger,
+        Vaccination,
+    )
+    from ergode.models.measurement import Measurement
+    from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
         DetailedBalance,
@@ -38,11 +51,14 @@ if TYPE_CHECKING:
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
+    from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
+    from ergode.readers.meetings import read_meetings
     from ergode.readers.sbml import read_sbml
+    from ergode.readers.sbml_writer import write_sbml
 
 try:
     __version__ = version("ergode")
@@ -58,6 +74,8 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.measurement": ("Measurement",),
+    "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
@@ -65,25 +83,34 @@ _HOMES = {
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
+    "ergode.models.interventions": (
+        "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Trigger", "Vaccination",
+    ),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.sbml": ("read_sbml",),
+    "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("epidemics", "kinetics", "plots", "stochastic", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "Arrhenius", "Compartment", "CompartmentModel", "ContactNetwork", "DetailedBalance",
-    "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event", "Exponential",
-    "Falloff", "Gamma", "HoldingTime", "Infection", "LogNormal", "ModelError", "NasaPolynomials",
-    "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
-    "ReactionTable", "ReadError", "Species", "ThreeBody", "VectorField", "Weibull", "__version__",
-    "epidemics", "grid", "kinetics", "open_dataset", "plots", "read_contacts", "read_fern",
-    "read_sbml", "save", "stochastic", "trajectories",
+    "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
+    "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang",
+    "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
+    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
+    "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
+    "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
+    "epidemics", "fields", "grid", "kinetics", "open_dataset", "plots", "read_contacts",
+    "read_fern", "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
@@ -93,6 +120,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(home), attribute)
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
+    elif name == "fields":
+        value = import_module("ergode.models.fields")
     else:
         raise AttributeError(f"module 'ergode' has no attribute '{name}'")
     globals()[name] = value

@@ -19,21 +19,18 @@ from numba.extending import intrinsic
 from ergode.core import intrinsics
 
 __all__ = [
-    "device_function", "fma", "from_bits", "kernel", "outlined_function", "run", "to_bits",
-    "uncounted_device_function", "uncounted_kernel", "uncounted_outlined_function",
+    "borrowing_function", "device_function", "fma", "from_bits", "kernel", "outlined_function",
+    "run", "to_bits",
 ]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = njit(nogil=True, error_model="numpy", forceinline=True)
-outlined_function = njit(nogil=True, error_model="numpy")
+# No references are counted in it: it neither makes arrays nor returns them.
+borrowing_function = njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+# The same for one that is called, not written out wherever it is used.
+outlined_function = njit(nogil=True, error_model="numpy", _nrt=False)
 kernel = njit(nogil=True, error_model="numpy", cache=True)
-
-# For kernels that allocate nothing: counting who uses an array takes atomic operations, which in a
-# loop that hands many arrays around are most of the time.
-uncounted_device_function = njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-uncounted_outlined_function = njit(nogil=True, error_model="numpy", _nrt=False)
-uncounted_kernel = njit(nogil=True, error_model="numpy", cache=True, _nrt=False)
 
 
 def run(

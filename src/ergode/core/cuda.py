@@ -83,6 +83,22 @@ def fill_zero(array: Any) -> None:
     driver.device_memset(array, 0, array.nbytes)
 
 
+def copy_to(target: Any, array: np.ndarray) -> None:
+    """Copy a host array into a device array of its shape and type."""
+    target.copy_to_device(array)
+
+
+def sort_together(by: Any, *others: Any) -> None:
+    """Sort device arrays of one length by the first of them, in place."""
+    import cupy
+
+    first = cupy.asarray(by)
+    order = cupy.argsort(first)
+    for array in (by, *others):
+        view = cupy.asarray(array)
+        view[...] = view[order]
+
+
 def get(array: Any) -> np.ndarray:
     """Copy of a device array in host memory; waits for what computes it."""
     return array.copy_to_host()

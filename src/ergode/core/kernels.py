@@ -47,7 +47,6 @@ class Kernel:
     targets: tuple[Target, ...]
     loop: bool
     registers: int | None = None
-    allocates: bool = True
 
     def source(self, target: Target) -> Source:
         """The generated module for `target`; `.text` is worth reading when a kernel surprises."""
@@ -60,7 +59,6 @@ class Kernel:
             bindings=self.bindings,
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
-            allocates=self.allocates,
         )
 
     def compiled(self, target: Target) -> Any:
@@ -74,7 +72,7 @@ class Kernel:
             known = _COMPILED
             key = (
                 self.bodies, self.number, self.precision, frozenset(self.bindings.items()),
-                self.loop, self.registers, self.allocates, target,
+                self.loop, self.registers, target,
             )  # fmt: skip
         if key not in known:
             known[key] = load(self.source(target), self.number)
@@ -95,17 +93,10 @@ def cpu_kernels(
     *bodies: Callable[..., Any],
     precision: Precision = "float64",
     bindings: Mapping[str, Any] | None = None,
-    allocates: bool = True,
 ) -> list[Kernel]:
-    """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range.
-
-    With ``allocates=False`` they may make no arrays, and hand around many at no cost.
-    """
+    """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range."""
     bound = dict(bindings or {})
-    return [
-        Kernel(bodies, i, precision, bound, ("cpu",), False, allocates=allocates)
-        for i in range(len(bodies))
-    ]
+    return [Kernel(bodies, i, precision, bound, ("cpu",), False) for i in range(len(bodies))]
 
 
 def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:

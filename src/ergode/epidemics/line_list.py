@@ -15,7 +15,6 @@ from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.machine import fma, real
 from ergode.epidemics import progression, seeding
-from ergode.epidemics.ensemble import Ensemble
 from ergode.epidemics.first_passage import arrival, starting_compartment, threshold, time_of
 from ergode.epidemics.progression import holding_time, next_compartment
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     import networkx
     import pandas
     import xarray
+
+    from ergode.epidemics.ensemble import Ensemble
 
 
 def _list_cases(

@@ -30,6 +30,8 @@ from ergode.models.reactions import Law, Reaction
 from ergode.models.species import Species
 
 _LARGEST_POWER = 32
+_SMALLEST, _LARGEST = 1e-300, 1e300
+_WHOLE = 2**53  # whole numbers below are floats
 
 
 def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
@@ -120,12 +122,12 @@ def recognise(
     >>> recognise(Expression("k * P * P"), {"P": 2}, {}, known, {"k"})
     {'rate': Expression('k * P * P')}
     """
-    whole: dict[str, float | Expression] = {"rate": law}
+    whole: dict[str, float | Expression] = {"rate": law if law.names else law.evaluate({})}
     if any(count != int(count) for count in reactants.values()):
         return whole
     members = [(species[name], int(count)) for name, count in reactants.items()]
     factors = _Product()
-    if not factors.multiply(law.tree, 1) or factors.number <= 0:
+    if not factors.multiply(law.tree, 1) or not _SMALLEST < factors.number < _LARGEST:
         return whole
     left = factors.powers()
     for member, count in members:
@@ -160,9 +162,10 @@ def recognise(
     concentrations = any(
         species[name].quantity == "concentration" for name in (reactants or products)
     )
+    sizes = {place for place in _places(given, species) if place is not None}
     choices = []
     for word, number, powers_of in found:
-        constant, size_count = _constant(number, left, powers_of)
+        constant, size_count = _constant(number, left, powers_of, sizes)
         preferred = (word == "rate_constant") == concentrations
         choices.append(((size_count + (number != 1), not preferred), word, constant))
     _, word, constant = min(choices, key=lambda choice: choice[0])
@@ -275,23 +278,25 @@ class _Product:
 
 def _as_floats(number: Fraction) -> tuple[float, float]:
     """A number as a quotient of floats: one over a whole number where it is that."""
-    one, above, below = float(number), float(number.numerator), float(number.denominator)
-    exact = Fraction(above) == number.numerator and Fraction(below) == number.denominator
-    if exact and (Fraction(one) != number or (above == 1 and below < 1000)):
-        return above, below
+    one = float(number)
+    if number.numerator < _WHOLE and number.denominator < _WHOLE:
+        above, below = float(number.numerator), float(number.denominator)
+        if Fraction(one) != number or (above == 1 and below < 1000):
+            return above, below
     return one, 1.0
 
 
 def _constant(
-    number: Fraction, left: Mapping[str, tuple[ast.expr, int]], volumes: Mapping[str, int]
+    number: Fraction,
+    left: Mapping[str, tuple[ast.expr, int]],
+    volumes: Mapping[str, int],
+    sizes: set[str],
 ) -> tuple[float | Expression, int]:
-    """A rate constant from its factors, and how many sizes of compartments are in it."""
+    """A rate constant from its factors, and how many of these are sizes of compartments."""
     powers = dict(left)
-    size_count = 0
     for name, power in volumes.items():
-        power += powers.get(name, (None, 0))[1]
-        powers[name] = (ast.Name(name, ast.Load()), power)
-        size_count += power != 0
+        powers[name] = (ast.Name(name, ast.Load()), power + powers.get(name, (None, 0))[1])
+    size_count = sum(powers[name][1] != 0 for name in sizes & set(powers))
     product = _Product()
     product.number = number
     product.atoms = [(tree, power) for tree, power in powers.values() if power]

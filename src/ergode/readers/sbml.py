@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from ergode.readers.mathml import MathReader
 ANNOTATION = "urn:ergode:reaction-network"
 """Namespace of what `write_sbml` notes beside what SBML can say."""
 
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
+_PACKAGES = ("l3v2extendedmath",)
 _UNITS = ("item", "dimensionless", "mole")
 
 
@@ -64,10 +67,37 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     Numbers are taken as they are written, in the units of the document. Amounts may be items,
     dimensionless or moles, of any scale, but all alike; `ergode.stochastic` takes them as numbers
     of molecules.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> text = '''
+    ... <sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1">
+    ... <model>
+    ...   <listOfCompartments><compartment id="cell" size="2" constant="true"/></listOfCompartments>
+    ...   <listOfSpecies>
+    ...     <species id="X" compartment="cell" initialAmount="100" constant="false"
+    ...              hasOnlySubstanceUnits="true" boundaryCondition="false"/>
+    ...   </listOfSpecies>
+    ...   <listOfReactions>
+    ...     <reaction id="death" reversible="false" fast="false">
+    ...       <listOfReactants>
+    ...         <speciesReference species="X" stoichiometry="1" constant="true"/>
+    ...       </listOfReactants>
+    ...       <kineticLaw>
+    ...         <math xmlns="http://www.w3.org/1998/Math/MathML">
+    ...           <apply><times/><cn>0.5</cn><ci>X</ci></apply>
+    ...         </math>
+    ...       </kineticLaw>
+    ...     </reaction>
+    ...   </listOfReactions>
+    ... </model>
+    ... </sbml>'''
+    >>> print(ergode.read_sbml(text).propensities())
+    death  X -> 0  0.5 * X
     """
-    text = path if isinstance(path, str) and path.lstrip()[:1] == "<" else None
-    if text is not None:
-        return read_document(text, "SBML text")
+    if isinstance(path, str) and path.lstrip().startswith("<"):
+        return read_document(path, "SBML text")
     file = Path(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
@@ -98,6 +128,8 @@ class _Reader:
     def __init__(self, text: str, source: str) -> None:
         self.source = source
         self.libsbml = _libsbml(source)
+        if not text.lstrip().startswith("<?xml"):
+            text = _DECLARATION + text  # libsbml would add a line of its own, and count it
         self.document = self.libsbml.readSBMLFromString(text)
         self._check_document()
         self.model = self.document.getModel()
@@ -142,24 +174,10 @@ class _Reader:
 
     def _check_document(self) -> None:
         document, libsbml = self.document, self.libsbml
+        self._check_packages()
         self._raise_first_error()
         if document.getModel() is None:
             raise ReadError(f"{self.source}: there is no model in it")
-        needed = [
-            document.getPlugin(i).getPackageName()
-            for i in range(document.getNumPlugins())
-            if document.getPackageRequired(document.getPlugin(i).getPackageName())
-        ]
-        needed += [
-            document.getUnknownPackagePrefix(i)
-            for i in range(document.getNumUnknownPackages())
-            if document.getUnknownPackageRequired(i)
-        ]
-        if needed:
-            raise ReadError(
-                f"{self.source}: the document needs the SBML package '{needed[0]}', which ergode "
-                "does not support"
-            )
         if document.getLevel() < 3 and not document.setLevelAndVersion(3, 1, False):
             self._raise_first_error()
             raise ReadError(f"{self.source}: cannot be converted to SBML Level 3")
@@ -171,6 +189,21 @@ class _Reader:
             document.setConsistencyChecks(category, False)
         document.checkConsistency()
         self._raise_first_error()
+
+    def _check_packages(self) -> None:
+        """Packages may not change what the core means; of those unknown to it libsbml says so."""
+        document = self.document
+        if document.getLevel() < 3:
+            return
+        known = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
+        needed = [
+            name for name in known if name not in _PACKAGES and document.getPackageRequired(name)
+        ]
+        if needed:
+            raise ReadError(
+                f"{self.source}: the document needs the SBML package '{needed[0]}', which ergode "
+                "does not support"
+            )
 
     def _raise_first_error(self) -> None:
         for i in range(self.document.getNumErrors()):
@@ -317,18 +350,17 @@ class _Reader:
         place = self.model.getCompartment(element.getCompartment())
         quantity: Quantity = "amount" if _is_amount(element, place) else "concentration"
         notes = _notes(element)
-        boundary = element.getBoundaryCondition() and notes.get("boundary") != "false"
         with self._within(element):
             return Species(
-                notes.get("name", element.getId()),
+                element.getId(),
                 self._initial(element),
                 None if place.getId() in implied else place.getId(),
                 quantity,
-                boundary,
+                element.getBoundaryCondition() and notes.get("boundary") != "false",
                 element.getConstant(),
                 int(notes["mass_number"]) if "mass_number" in notes else None,
                 int(notes["charge_number"]) if "charge_number" in notes else None,
-                element.getName() or None,
+                label=element.getName() or None,
             )
 
     def _side(self, reaction: Any, references: Any) -> dict[str, float]:
@@ -373,23 +405,22 @@ class _Reader:
         return self._formula(reaction, law, renamed)
 
     def _reaction(self, element: Any, species: Mapping[str, Species], fixed: set[str]) -> Reaction:
-        notes = _notes(element)
-        name = notes.get("name", element.getId())
-        reactants, products = (
-            {species[one].name: count for one, count in side.items()}
-            for side in self.sides[element.getId()]
-        )
-        named = {member.name: member for member in species.values()}
+        sides = self.sides[element.getId()]
         law = self._settled(self.laws[element.getId()])
+        notes = _notes(element)
         with self._within(element):
-            if notes.get("law") in ("rate_constant", "stochastic_rate_constant", "rate"):
-                # Which of several equal ways it was written in, if it still is equal.
-                noted: dict[str, Any] = {notes["law"]: notes.get("constant", law)}
-                candidate = Reaction(reactants, products, name=name, **noted)
-                if law_of(candidate, named) == law:
-                    return candidate
-            found: dict[str, Any] = recognise(law, reactants, products, named, fixed)
-            return Reaction(reactants, products, name=name, **found)
+            # Which of several equal ways it was written in, if it still is equal.
+            word = notes.get("law")
+            if word in ("rate_constant", "stochastic_rate_constant"):
+                noted: dict[str, Any] = {word: notes.get("constant", "")}
+                if law_of(Reaction(*sides, **noted), species) == law:
+                    return Reaction(*sides, name=element.getId(), **noted)
+            found: dict[str, Any] = {"rate": law}
+            if word != "rate":
+                found = recognise(law, *sides, species, fixed)
+            elif not law.names:
+                found = {"rate": law.evaluate({})}
+            return Reaction(*sides, name=element.getId(), **found)
 
     def _event(self, element: Any) -> Event:
         if not element.isSetTrigger():
@@ -444,13 +475,33 @@ class _Reader:
         fixed = {*parameters, *(place.name for place in compartments)}
         reactions = [self._reaction(one, species, fixed) for one in model.getListOfReactions()]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
+        noted = {
+            one.getId(): _notes(one).get("name", one.getId())
+            for one in (*model.getListOfSpecies(), *model.getListOfReactions())
+        }
         try:
             return ReactionNetwork(
-                species.values(), reactions, parameters, compartments, rules, events,
+                [replace(one, name=noted[one.name]) for one in species.values()],
+                [_renamed(one, noted) for one in reactions],
+                parameters,
+                compartments,
+                rules,
+                events,
                 model.getName() or model.getId() or None,
-            )  # fmt: skip
+            )
         except ModelError as error:
             raise ReadError(f"{self.source}: {error}") from None
+
+
+def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
+    """A reaction under the names of its species, and its own, instead of their ids."""
+    rate: dict[str, Any] = {reaction.law.argument: reaction.value}
+    return Reaction(
+        {names[one]: count for one, count in reaction.reactants.items()},
+        {names[one]: count for one, count in reaction.products.items()},
+        name=names[str(reaction.name)],
+        **rate,
+    )
 
 
 def _called(element: Any) -> str:

@@ -57,7 +57,7 @@ def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
         return kernels.cuda_kernel(realization.realize_cuda, bindings=bindings)
-    return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings, allocates=False)
+    return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
 
 
 class Ensemble:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda, outlined, real
+from ergode.core.machine import borrowing, cuda, outlined, real
 from ergode.core.status import Status
 from ergode.stochastic.programs import evaluate
 
@@ -326,6 +326,7 @@ def just_after(t):
 # ---- the realization
 
 
+@borrowing
 @outlined
 def realize(row, w, slot, net, work, own, plan, out):
     """Simulate one realization, which is row `row` of the results."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda, outlined, real, unroll
+from ergode.core.machine import borrowing, cuda, outlined, real, unroll
 from ergode.core.random import FIRING, draw_words, exponential, uniform
 from ergode.core.status import Status
 from ergode.models.reaction_network import ReactionNetwork
@@ -235,6 +235,7 @@ def _begin(lane, row, rates, plan, rows, words):
     rows[own(1) + lane] = plan.begin
 
 
+@borrowing
 def _fire(seed, most, rows, words):
     """The next firing of every lane; how many lanes have something to report before it."""
     reached = 0
