@@ -107,9 +107,22 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
         raise ReadError(f"{file}: cannot be read as text: {error}") from None
 
 
-def read_document(text: str, source: str) -> ReactionNetwork:
-    """The network of an SBML document; error messages begin with `source`."""
-    return _Reader(text, source).network()
+def read_document(
+    text: str, source: str, *, lines: bool = True, implied: str | None = None
+) -> ReactionNetwork:
+    """The network of an SBML document.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        What error messages begin with.
+    lines : bool
+        Whether they name lines, too.
+    implied : str, optional
+        A compartment that its author did not write: left out, if of size one and in no formula.
+    """
+    return _Reader(text, source, lines).network(implied)
 
 
 def _libsbml(source: str) -> Any:
@@ -125,8 +138,9 @@ def _libsbml(source: str) -> Any:
 class _Reader:
     """One document on its way to be a network."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, lines: bool) -> None:
         self.source = source
+        self.lines = lines
         self.libsbml = _libsbml(source)
         if not text.lstrip().startswith("<?xml"):
             text = _DECLARATION + text  # libsbml would add a line of its own, and count it
@@ -160,9 +174,10 @@ class _Reader:
     # ---- what is wrong, and where
 
     def _refusal(self, element: Any, why: str) -> ReadError:
-        line = element.getLine()
-        place = f"line {line}: " if line else ""
-        return ReadError(f"{self.source}: {place}{_called(element)}: {why}")
+        return ReadError(f"{self.source}: {self._line(element)}{_called(element)}: {why}")
+
+    def _line(self, element: Any) -> str:
+        return f"line {element.getLine()}: " if self.lines and element.getLine() else ""
 
     @contextmanager
     def _within(self, element: Any) -> Iterator[None]:
@@ -210,7 +225,7 @@ class _Reader:
             error = self.document.getError(i)
             if error.getSeverity() >= self.libsbml.LIBSBML_SEV_ERROR:
                 message = " ".join(error.getMessage().split())
-                raise ReadError(f"{self.source}: line {error.getLine()}: {message}")
+                raise ReadError(f"{self.source}: {self._line(error)}{message}")
 
     def _refuse_what_cannot_be(self) -> None:
         model = self.model
@@ -450,7 +465,7 @@ class _Reader:
         expression = self._settled(self._formula(owner, holder))
         return expression if expression.names else float(expression.evaluate({}))
 
-    def network(self) -> ReactionNetwork:
+    def network(self, default: str | None) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
         events = [self._event(one) for one in model.getListOfEvents()]
@@ -458,7 +473,9 @@ class _Reader:
         implied = {
             place.name
             for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
-            if _notes(element).get("implied") and place.size == 1 and place.name not in self.used
+            if (place.name == default or _notes(element).get("implied"))
+            and place.size == 1
+            and place.name not in self.used
         }
         compartments = [place for place in compartments if place.name not in implied]
         species = {
