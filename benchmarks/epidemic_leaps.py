@@ -136,7 +136,8 @@ def cpu(options, rows: Rows) -> None:
             done = updates(held)
             rows.add(
                 f"markov-leap SIS step 1 {label}", "updates", done / ours / 1e9, "GNUPS",
-                peer="NDlib" if other else None, peer_value=done / other[0] / 1e9 if other else None,
+                peer="NDlib" if other else None,
+                peer_value=done / other[0] / 1e9 if other else None,
                 smaller_is_better=False,
             )  # fmt: skip
     if "methods" in options.case:

@@ -26,6 +26,7 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = cuda.jit(device=True)
+outlined_function = cuda.jit(device=True)
 
 
 def kernel(function: Any = None, *, registers: int | None = None) -> Any:
