@@ -43,7 +43,11 @@ def test_a_model(tmp_path):
     assert rates == pytest.approx([0.001 * 4950, 0.05, 2 * 3 * 110 / 120])
     reset, late = network.events
     assert reset == Event("P2 > 30", {"P": 100, "P2": 0}, initially_true=False, name="reset")
-    assert late.priority == 2 and not late.persistent and late.assignments == {"k1": Expression("k1 / 2")}
+    assert (
+        late.priority == 2
+        and not late.persistent
+        and late.assignments == {"k1": Expression("k1 / 2")}
+    )
 
 
 def test_a_compartment_that_nobody_wrote_is_left_out():

@@ -31,6 +31,7 @@ TRACING = np.uint32(23)
 IMPORTATION = np.uint32(24)
 JUMP = np.uint32(25)
 LEAP = np.uint32(26)
+WIENER = np.uint32(30)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
