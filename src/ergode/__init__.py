@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import density, epidemics, kinetics, plots, trajectories
+    from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -105,7 +105,7 @@ _HOMES = {
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "stochastic", "trajectories")
 
 __all__ = [
     "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
@@ -117,7 +117,7 @@ __all__ = [
     "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
     "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
     "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "trajectories", "write_sbml",
+    "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
