@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import density, epidemics, kinetics, plots, trajectories
+    from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
@@ -54,8 +54,11 @@ if TYPE_CHECKING:
     from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
+    from ergode.readers.antimony import read_antimony
+    from ergode.readers.bionetgen import read_bionetgen
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
+    from ergode.readers.gillespy2 import from_gillespy2
     from ergode.readers.meetings import read_meetings
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
@@ -91,15 +94,18 @@ _HOMES = {
     "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
+    "ergode.readers.antimony": ("read_antimony",),
+    "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.gillespy2": ("from_gillespy2",),
     "ergode.readers.sbml": ("read_sbml",),
     "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "stochastic", "trajectories")
 
 __all__ = [
     "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
@@ -109,8 +115,9 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
     "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
-    "epidemics", "fields", "grid", "kinetics", "open_dataset", "plots", "read_contacts",
-    "read_fern", "read_meetings", "read_sbml", "save", "trajectories", "write_sbml",
+    "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
+    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
+    "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

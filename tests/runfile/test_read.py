@@ -161,6 +161,16 @@ def test_initial_kinds(reading):
     assert isinstance(initial["E"], int)
 
 
+def test_options_of_methods_that_go_in_steps(reading, tmp_path):
+    path = tmp_path / "run.toml"
+    reading()
+    steps = 'method = "renewal-leap"\nstep = 0.5\ntolerance = 1\ntransition = "sampled"\n'
+    path.write_text(path.read_text().replace("[simulate]\n", f"[simulate]\n{steps}"))
+    options = read(path).request.options
+    assert (options["step"], options["tolerance"]) == (0.5, 1.0)
+    assert (options["method"], options["transition"]) == ("renewal-leap", "sampled")
+
+
 def test_outputs(reading, tmp_path):
     asked = reading(output='[output]\ndataset = "a.zarr"\nfigure = "b.svg"')
     assert (asked.dataset, asked.figure) == (tmp_path / "a.zarr", tmp_path / "b.svg")

@@ -54,6 +54,15 @@ class Formula:
         return self.function(*arguments)
 
 
+def outlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function as one to call, not to write out wherever it is used.
+
+    It too makes no array and returns none (see `borrowing`).
+    """
+    function.outlined = True  # type: ignore[attr-defined]
+    return function
+
+
 def borrowing(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a device function that makes no array and returns none.
 

@@ -1,4 +1,4 @@
-"""Contagion on contact networks, exactly."""
+"""Contagion on contact networks: exactly, or in time steps where that is asked for."""
 
 from ergode.epidemics import percolation
 from ergode.epidemics.line_list import (

@@ -28,7 +28,7 @@ class CountingEnsemble:
         What `spread` counts of its work.
     """
 
-    work_names: tuple[str, str]
+    work_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -86,6 +86,10 @@ class CountingEnsemble:
         shape = (*counts.shape[:2], self.compartment_count + 1, self.stratum_count)
         each = counts.reshape(shape)[:, :, :-1]
         return each if self.stratum_count > 1 else each[..., 0]
+
+    def counters(self, work: np.ndarray) -> dict[str, Any]:
+        """What the attributes of a result say of the work done."""
+        return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
 
     def case_count(self, found: Any, counts: np.ndarray) -> np.ndarray:
         """Cases up to each time (by stratum), seeds among them."""

@@ -238,6 +238,10 @@ class Ensemble:
             return counts
         return counts.reshape(*shape[:2], self.compartment_count, self.stratum_count)
 
+    def counters(self, work: np.ndarray) -> dict[str, Any]:
+        """What the attributes of a result say of the work done."""
+        return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
+
     def case_count(self, words: Any, counts: np.ndarray) -> np.ndarray:
         """Cases up to each time, seeds among them, from what `count` returned."""
         left = counts[:, :, self.susceptible]

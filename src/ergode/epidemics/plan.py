@@ -12,7 +12,8 @@ from ergode.models.compartments import CompartmentModel
 from ergode.models.distributions import Exponential
 from ergode.models.interventions import ContactTracing, Trigger
 
-METHODS = ("auto", "first-passage", "sellke", "gillespie", "sellke-capped")
+LEAPS = ("renewal-leap", "markov-leap")
+METHODS = ("auto", "first-passage", "sellke", "gillespie", "sellke-capped", *LEAPS)
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ def plan_of(
             )
         if method == "gillespie":
             _check_memoryless(model, scenario)
+        if method in LEAPS:
+            reason = "asked for; approximate, with an error of first order in the step"
+            _check_leap(method, model, scenario)
     beyond = _beyond_windows(scenario, listing)
     if method == "sellke-capped" and beyond:
         raise PlanError(
@@ -119,4 +123,20 @@ def _check_memoryless(model: CompartmentModel, scenario: Scenario) -> None:
     if model.profiles or not scenario.plain:
         raise PlanError(
             "the method 'gillespie' is for constant rates on a static network; use method='sellke'"
+        )
+
+
+def _check_leap(method: str, model: CompartmentModel, scenario: Scenario) -> None:
+    lasting = [
+        p.compartment for p in model.progressions if not isinstance(p.holding_time, Exponential)
+    ]
+    if method == "markov-leap" and lasting:
+        raise PlanError(
+            f"the holding time of '{lasting[0]}' is not exponential, and the method 'markov-leap' "
+            "keeps no ages; use method='renewal-leap'"
+        )
+    if model.profiles or not scenario.plain:
+        raise PlanError(
+            f"the method '{method}' is for static networks, without interventions and infectivity "
+            "profiles; use method='sellke'"
         )

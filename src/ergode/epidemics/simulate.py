@@ -21,7 +21,8 @@ from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import Ensemble
 from ergode.epidemics.event_ensemble import EventEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
-from ergode.epidemics.plan import plan_of
+from ergode.epidemics.leap_ensemble import LeapEnsemble, Pressure, Transition, leap_options
+from ergode.epidemics.plan import LEAPS, plan_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.statistics import Statistics
@@ -34,7 +35,9 @@ from ergode.models.temporal import TemporalContacts
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "first-passage", "sellke", "gillespie", "sellke-capped"]
+Method = Literal[
+    "auto", "first-passage", "sellke", "gillespie", "sellke-capped", "renewal-leap", "markov-leap"
+]
 Output = Literal["counts", "statistics", "line_list"]
 
 _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
@@ -94,9 +97,13 @@ def simulate(
     importations: Sequence[Importation] = (),
     layer_factors: Mapping[str, Calendar] | None = None,
     strata: str | None = None,
+    step: float | None = None,
+    tolerance: float | None = None,
+    transition: Transition = "conditional",
+    pressure: Pressure = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Simulate an epidemic, exactly, many times over.
+    """Simulate an epidemic many times over: exactly, unless a method is asked for that is not.
 
     Parameters
     ----------
@@ -118,12 +125,14 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
         on any number of threads, on any device.
-    method : {"auto", "first-passage", "sellke", "gillespie", "sellke-capped"}
+    method : {"auto", "first-passage", "sellke", "gillespie", ...}
         Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
         ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
         static network; ``"auto"`` picks the cheapest of them that can, and
         ``attrs["method_reason"]`` says why. ``"sellke-capped"`` is an approximation of
         ``"sellke"``: it follows chains of infection within a short window of time only so far.
+        ``"renewal-leap"`` and ``"markov-leap"`` go through time in steps, with an error of first
+        order in the step; the latter, for exponential holding times, keeps no ages.
         See the modules of these names in `ergode.epidemics`.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
@@ -148,6 +157,19 @@ def simulate(
         For a layer of the network, a factor on its transmission rate that changes in time.
     strata : str, optional
         Name of a node attribute: counts are then by its values too, dim ``stratum``.
+    step : float, optional
+        For methods that leap, the longest step [time]; steps are shortened so as to end at every
+        time of the grid. A fiftieth of the shortest time scale of the model if not given.
+    tolerance : float, optional
+        For methods that leap: choose steps, up to `step`, such that the largest hazard of any node
+        times the step is no more than this. Equal steps if not given, which are faster.
+    transition : {"conditional", "left-end", "sampled"}
+        For methods that leap, how nodes leave a compartment: with the exact probability to leave
+        within a step, given their age; with the hazard held as it is when the step begins, a
+        second error of first order; or at a time drawn when they enter it (the first again, with
+        fewer draws).
+    pressure : {"auto", "gather", "push"}
+        For methods that leap, how nodes learn of their neighbours. Affects speed alone.
     progress : bool
         Show progress on standard error.
 
@@ -196,11 +218,12 @@ def simulate(
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     collect = _collector(output, model, scenario, grid, replicates, quantiles)
     plan = plan_of(method, model, scenario, device, output == "line_list")
+    options = leap_options(plan.method, step, tolerance, transition, pressure)
     place = plan.device
     started = clock.perf_counter()
     ensemble = _ensemble(
         plan.method, model, scenario, initial, output == "line_list", times=grid, seed=seed,
-        device=place, precision=precision,
+        device=place, precision=precision, **options,
     )  # fmt: skip
     prepared = clock.perf_counter()
     ensemble.prepare()
@@ -223,7 +246,7 @@ def simulate(
         interventions=repr(scenario.interventions) if scenario.interventions else "none",
         susceptible=model.infections[0].susceptible,
         infectious=",".join(model.infectious),
-        **{name: int(number) for name, number in zip(ensemble.work_names, work, strict=True)},
+        **ensemble.counters(work),
         interrupted=int(interrupted),
         wall_seconds=clock.perf_counter() - started - preparing,
         prepare_seconds=preparing,
@@ -258,6 +281,8 @@ def _ensemble(
         raise PlanError(f"the method '{method}' keeps no line lists; use method='sellke'")
     if scenario.stratum is not None:
         raise PlanError(f"the method '{method}' does not count by stratum; use method='sellke'")
+    if method in LEAPS:
+        return LeapEnsemble(model, scenario, initial, **options)
     return JumpEnsemble(model, scenario, initial, **options)
 
 
@@ -266,14 +291,14 @@ def _run(
 ) -> tuple[int, np.ndarray, bool]:
     """Run the replicates chunk by chunk; return how many were finished, and their work."""
     size = ensemble.chunk_size(replicates)
-    work = np.zeros(2, np.int64)
+    work: Any = 0
     done = 0
     with progress.track("epidemics", replicates, unit="replicates", show=show) as report:
         try:
             for start, stop in devices.spans(replicates, size):
                 words, counters = ensemble.spread(start, stop - start)
                 collect.add(ensemble, words, start)
-                work += ensemble.device.get(counters)
+                work = work + ensemble.device.get(counters)
                 done = stop
                 report(stop - start)
         except KeyboardInterrupt:

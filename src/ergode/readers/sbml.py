@@ -21,7 +21,7 @@ from typing import Any
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.events import Event
 from ergode.models.expressions import RESERVED, TIME, Expression
-from ergode.models.mass_action import law_of, recognise
+from ergode.models.mass_action import both_ways, law_of, recognise
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Compartment, Quantity, Species
@@ -35,7 +35,7 @@ _PACKAGES = ("l3v2extendedmath",)
 _UNITS = ("item", "dimensionless", "mole")
 
 
-def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
+def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
     """Read a reaction network from SBML, of any level.
 
     A species means its amount in formulas if the document gives it ``hasOnlySubstanceUnits``,
@@ -49,6 +49,10 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     ----------
     path : str or path
         A file, or the text of a document itself.
+    split_reversible : bool
+        Whether a reaction that is marked reversible, and whose law is a difference such as
+        ``kf * A - kr * B``, becomes two, with ``_forward`` and ``_reverse`` after its id. As one
+        it would have a negative propensity; the rate of change of all is the same.
 
     Returns
     -------
@@ -97,19 +101,39 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     death  X -> 0  0.5 * X
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):
-        return read_document(path, "SBML text")
+        return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     try:
-        return read_document(file.read_text("utf-8-sig"), str(file))
+        text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(f"{file}: cannot be read as text: {error}") from None
+    return read_document(text, str(file), split_reversible=split_reversible)
 
 
-def read_document(text: str, source: str) -> ReactionNetwork:
-    """The network of an SBML document; error messages begin with `source`."""
-    return _Reader(text, source).network()
+def read_document(
+    text: str,
+    source: str,
+    *,
+    split_reversible: bool = True,
+    lines: bool = True,
+    implied: str | None = None,
+) -> ReactionNetwork:
+    """The network of an SBML document.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        What error messages begin with.
+    split_reversible : bool
+    lines : bool
+        Whether they name lines, too.
+    implied : str, optional
+        A compartment that its author did not write: left out, if of size one and in no formula.
+    """
+    return _Reader(text, source, lines).network(implied, split_reversible)
 
 
 def _libsbml(source: str) -> Any:
@@ -125,8 +149,9 @@ def _libsbml(source: str) -> Any:
 class _Reader:
     """One document on its way to be a network."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, lines: bool) -> None:
         self.source = source
+        self.lines = lines
         self.libsbml = _libsbml(source)
         if not text.lstrip().startswith("<?xml"):
             text = _DECLARATION + text  # libsbml would add a line of its own, and count it
@@ -160,9 +185,10 @@ class _Reader:
     # ---- what is wrong, and where
 
     def _refusal(self, element: Any, why: str) -> ReadError:
-        line = element.getLine()
-        place = f"line {line}: " if line else ""
-        return ReadError(f"{self.source}: {place}{_called(element)}: {why}")
+        return ReadError(f"{self.source}: {self._line(element)}{_called(element)}: {why}")
+
+    def _line(self, element: Any) -> str:
+        return f"line {element.getLine()}: " if self.lines and element.getLine() else ""
 
     @contextmanager
     def _within(self, element: Any) -> Iterator[None]:
@@ -210,7 +236,7 @@ class _Reader:
             error = self.document.getError(i)
             if error.getSeverity() >= self.libsbml.LIBSBML_SEV_ERROR:
                 message = " ".join(error.getMessage().split())
-                raise ReadError(f"{self.source}: line {error.getLine()}: {message}")
+                raise ReadError(f"{self.source}: {self._line(error)}{message}")
 
     def _refuse_what_cannot_be(self) -> None:
         model = self.model
@@ -404,23 +430,42 @@ class _Reader:
             self.locals[name] = one.getValue()
         return self._formula(reaction, law, renamed)
 
-    def _reaction(self, element: Any, species: Mapping[str, Species], fixed: set[str]) -> Reaction:
-        sides = self.sides[element.getId()]
-        law = self._settled(self.laws[element.getId()])
+    def _reactions(
+        self, element: Any, species: Mapping[str, Species], fixed: set[str], split: bool
+    ) -> list[Reaction]:
+        """The reaction of an element, or the two that it is when it goes both ways."""
+        name = element.getId()
+        left, right = self.sides[name]
+        law = self._settled(self.laws[name])
         notes = _notes(element)
+        named = notes.get("name", name)
         with self._within(element):
-            # Which of several equal ways it was written in, if it still is equal.
             word = notes.get("law")
             if word in ("rate_constant", "stochastic_rate_constant"):
+                # Which of several equal ways it was written in, if it still is equal.
                 noted: dict[str, Any] = {word: notes.get("constant", "")}
-                if law_of(Reaction(*sides, **noted), species) == law:
-                    return Reaction(*sides, name=element.getId(), **noted)
-            found: dict[str, Any] = {"rate": law}
-            if word != "rate":
-                found = recognise(law, *sides, species, fixed)
-            elif not law.names:
-                found = {"rate": law.evaluate({})}
-            return Reaction(*sides, name=element.getId(), **found)
+                if law_of(Reaction(left, right, **noted), species) == law:
+                    return [Reaction(left, right, name=named, **noted)]
+            if word == "rate":
+                whole: Any = law if law.names else law.evaluate({})
+                return [Reaction(left, right, name=named, rate=whole)]
+            ways = both_ways(law, fixed) if split and element.getReversible() else None
+            if ways is None:
+                given = [(named, left, right, law)]
+            else:
+                given = [
+                    (f"{named}_forward", left, right, ways[0]),
+                    (f"{named}_reverse", right, left, ways[1]),
+                ]
+            return [
+                Reaction(
+                    taken,
+                    made,
+                    name=called,
+                    **recognise(rate, taken, made, species, fixed),
+                )
+                for called, taken, made, rate in given
+            ]
 
     def _event(self, element: Any) -> Event:
         if not element.isSetTrigger():
@@ -450,7 +495,7 @@ class _Reader:
         expression = self._settled(self._formula(owner, holder))
         return expression if expression.names else float(expression.evaluate({}))
 
-    def network(self) -> ReactionNetwork:
+    def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
         events = [self._event(one) for one in model.getListOfEvents()]
@@ -458,7 +503,9 @@ class _Reader:
         implied = {
             place.name
             for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
-            if _notes(element).get("implied") and place.size == 1 and place.name not in self.used
+            if (place.name == default or _notes(element).get("implied"))
+            and place.size == 1
+            and place.name not in self.used
         }
         compartments = [place for place in compartments if place.name not in implied]
         species = {
@@ -473,11 +520,14 @@ class _Reader:
         }
         parameters |= self.locals
         fixed = {*parameters, *(place.name for place in compartments)}
-        reactions = [self._reaction(one, species, fixed) for one in model.getListOfReactions()]
+        reactions = [
+            reaction
+            for one in model.getListOfReactions()
+            for reaction in self._reactions(one, species, fixed, split)
+        ]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
         noted = {
-            one.getId(): _notes(one).get("name", one.getId())
-            for one in (*model.getListOfSpecies(), *model.getListOfReactions())
+            one.getId(): _notes(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
         try:
             return ReactionNetwork(
@@ -494,12 +544,12 @@ class _Reader:
 
 
 def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
-    """A reaction under the names of its species, and its own, instead of their ids."""
+    """A reaction under the names of its species instead of their ids."""
     rate: dict[str, Any] = {reaction.law.argument: reaction.value}
     return Reaction(
         {names[one]: count for one, count in reaction.reactants.items()},
         {names[one]: count for one, count in reaction.products.items()},
-        name=names[str(reaction.name)],
+        name=reaction.name,
         **rate,
     )
 

@@ -93,7 +93,7 @@ def read(top: Table) -> EpidemicRun:
 def _options(table: Table) -> dict[str, Any]:
     table.only(
         ["initial", "times", "replicates", "seed", "method", "device", "output", "quantiles",
-         "precision"]
+         "precision", "step", "tolerance", "transition", "pressure"]
     )  # fmt: skip
     options: dict[str, Any] = {
         "initial": _initial(table.table("initial")),
@@ -102,7 +102,10 @@ def _options(table: Table) -> dict[str, Any]:
     for key in ("replicates", "seed"):
         if key in table:
             options[key] = table.integer(key)
-    for key in ("method", "device", "precision"):
+    for key in ("step", "tolerance"):
+        if key in table:
+            options[key] = table.number(key)
+    for key in ("method", "device", "precision", "transition", "pressure"):
         if key in table:
             options[key] = table.text(key)
     if "output" in table:

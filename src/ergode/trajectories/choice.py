@@ -8,8 +8,8 @@ from ergode.core.errors import PlanError
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.methods import METHODS
 
-# The cubic through the past limits the order of every method with delays.
-_HISTORY_ORDER = 4
+# The quintic through the past limits the order of a method with delays.
+_HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
 
 

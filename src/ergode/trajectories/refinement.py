@@ -74,7 +74,10 @@ class Refinement:
         rows = {name: row if whole else row[which] for name, row in self._rows.items()}
         delays = [delay for _, delay in field.delays]
         span = float(self._grid[-1] - self._grid[0])
-        steps: Steps = plan_steps(span, step, which.size, delays, [rows[d] for d in delays])
+        steps: Steps = plan_steps(
+            span, step, which.size, delays, [rows[d] for d in delays],
+            max(2, self._ensemble.least_lag),
+        )  # fmt: skip
         out = np.full(shape, np.nan, precision)
         status = np.full(which.size, Status.NOT_RUN, np.uint8)
         self.step = float(steps.size.max())
