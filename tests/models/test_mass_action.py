@@ -137,13 +137,16 @@ def test_deterministic_network():
         [
             Reaction("2 A -> B", rate="k * cell * A * A", name="pair"),
             Reaction("A -> B", rate="k * A / (h + A)"),
-            Reaction("B -> A", stochastic_rate_constant="k"),
+            Reaction("3 P -> A", stochastic_rate_constant="k"),
         ],
         parameters={"k": 1.0, "h": 2.0},
         compartments={"cell": 2.5, "shell": 0.5},
     )
     laws = [reaction.law for reaction in deterministic(network).reactions]
-    assert laws == [Law.DETERMINISTIC, Law.RATE, Law.STOCHASTIC]
+    assert laws == [Law.DETERMINISTIC, Law.RATE, Law.DETERMINISTIC]
+    assert deterministic(network).propensities()[2] == (
+        "(k * cell ** 2.0 / 6.0) * P * (P - 1) * (P - 2) / cell^2"
+    )
     assert deterministic(deterministic(network)).digest == deterministic(network).digest
 
 

@@ -54,6 +54,21 @@ def test_a_compartment_that_nobody_wrote_is_left_out():
     assert network.species[0].initial == 3
 
 
+def test_modules():
+    network = read_antimony("""
+        model decay()
+            compartment cell = 2; species S in cell; S = 3; k = 0.5
+            r: S => ; k * S * cell
+        end
+        model *both()
+            a: decay(); b: decay()
+            b.k = 7
+        end
+    """)
+    assert network.parameters == {"a_k": 0.5, "b_k": 7.0}
+    assert propensities(network, {"a_S": 6.0, "b_S": 4.0}) == [3.0, 28.0]
+
+
 def test_reactions_that_go_both_ways():
     text = """
         compartment cell = 2; species A in cell, B in cell; A = 3; B = 2; kf = 0.5; kr = 0.25

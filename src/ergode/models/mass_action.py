@@ -254,7 +254,8 @@ def deterministic(network: ReactionNetwork) -> ReactionNetwork:
     """The network as one of concentrations without chance, with all the mass action it then has.
 
     Whole rates such as ``k * cell * A^2`` for ``2 A -> B`` become ``rate_constant="k"``, which
-    is the same rate of change of concentrations (but not the same propensity).
+    is the same rate of change of concentrations (but not the same propensity); and Gillespie's c
+    becomes the k that it is for many molecules, c V^(m - 1) over the factorials.
 
     Examples
     --------
@@ -265,27 +266,42 @@ def deterministic(network: ReactionNetwork) -> ReactionNetwork:
     >>> deterministic(network).reactions[0].law.name
     'DETERMINISTIC'
     """
+    table = network.reactions
+    if (table.laws == Law.DETERMINISTIC).all():
+        return network
     species = {member.name: member for member in network.species}
     fixed = {*network.parameters, *(place.name for place in network.compartments)}
-    changed = False
-    reactions = []
-    for reaction in network.reactions:
-        if reaction.law == Law.RATE and isinstance(reaction.value, Expression):
-            found = recognise(
-                reaction.value, reaction.reactants, reaction.products, species, fixed, powers=True
-            )
-            changed |= "rate" not in found
-            reaction = Reaction(
-                reaction.reactants, reaction.products,
-                name=reaction.name, delay=reaction.delay, **found,
-            )  # fmt: skip
-        reactions.append(reaction)
-    if not changed:
-        return network
+    reactions = [_without_chance(reaction, species, fixed) for reaction in table]
     return ReactionNetwork(
         network.species, reactions, network.parameters, network.compartments,
         network.rules, network.events, network.name,
     )  # fmt: skip
+
+
+def _without_chance(
+    reaction: Reaction, species: Mapping[str, Species], fixed: Collection[str]
+) -> Reaction:
+    left, right, value = reaction.reactants, reaction.products, reaction.value
+    found: dict[str, float | Expression] | None = None
+    if isinstance(value, RateCoefficient) or reaction.law == Law.DETERMINISTIC:
+        return reaction
+    if reaction.law == Law.RATE:
+        law = value if isinstance(value, Expression) else Expression(repr(value))
+        found = recognise(law, left, right, species, fixed, powers=True)
+    elif len(_places(reaction, species)) <= 1 and all(n == int(n) for n in left.values()):
+        constant = _Product.of(value)
+        constant.number /= math.prod(math.factorial(int(count)) for count in left.values())
+        place, order = _place(reaction, species), int(sum(left.values()))
+        if place is not None and order != 1:
+            constant.atoms.append((ast.Name(place, ast.Load()), order - 1))
+        found = {
+            "rate_constant": Expression.from_tree(constant.tree())
+            if constant.atoms
+            else float(constant.number)
+        }
+    if found is None:
+        return reaction
+    return Reaction(left, right, name=reaction.name, delay=reaction.delay, **found)
 
 
 class _Product:

@@ -221,6 +221,14 @@ class _Reader:
         document = self.document
         if document.getLevel() < 3:
             return
+        if document.getPlugin("comp") is not None:
+            # A model of models is written out as one.
+            flatten = self.libsbml.ConversionProperties()
+            flatten.addOption("flatten comp", True)
+            flatten.addOption("performValidation", False)
+            if document.convert(flatten):
+                self._raise_first_error()
+                raise ReadError(f"{self.source}: its submodels cannot be made one model")
         known = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
         needed = [
             name for name in known if name not in _PACKAGES and document.getPackageRequired(name)
