@@ -54,7 +54,8 @@ def test_failures_are_placed():
 
 
 def test_flags_name_every_code():
-    meanings = dict(zip(flags()["flag_values"].tolist(), flags()["flag_meanings"].split()))
+    values, words = flags()["flag_values"].tolist(), flags()["flag_meanings"].split()
+    meanings = dict(zip(values, words, strict=True))
     assert meanings == {status.value: status.name.lower() for status in Status}
 
 

@@ -59,10 +59,8 @@ def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
     sentences = {}
     for code, count in zip(found.tolist(), counts.tolist(), strict=True):
         if Status(code).is_error:
-            where = [int(k) for k in np.argwhere(codes == code)[0]]
-            first = (
-                f", first {what} {where[0] if len(where) == 1 else tuple(where)}" if where else ""
-            )
+            where = tuple(int(k) for k in np.argwhere(codes == code)[0])
+            first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
             sentences[Status(code)] = (
                 f"{count} of {np.size(codes)} {what}s{first}: {Status(code).sentence}"
             )
