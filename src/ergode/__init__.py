@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Vaccination,
     )
     from ergode.models.measurement import Measurement
+    from ergode.models.molecules import in_molecules
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
@@ -82,6 +83,7 @@ _HOMES = {
     "ergode.models.measurement": ("Measurement",),
     "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
+    "ergode.models.molecules": ("in_molecules",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
     ),
@@ -117,9 +119,9 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
-    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
-    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "stochastic", "trajectories", "write_sbml",
+    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "in_molecules",
+    "kinetics", "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts",
+    "read_fern", "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
