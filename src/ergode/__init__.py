@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
+    from ergode.models.equations import field_from_equations
     from ergode.models.sweep import grid
     from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
@@ -90,6 +91,7 @@ _HOMES = {
         "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Trigger", "Vaccination",
     ),
+    "ergode.models.equations": ("field_from_equations",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
@@ -115,7 +117,7 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
     "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
-    "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
+    "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
     "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
     "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
