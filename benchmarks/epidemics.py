@@ -1,4 +1,5 @@
-"""Time to solution of exact epidemics, against EoN on the CPU and against size on a GPU.
+"""Time to solution of exact epidemics, against EoN on the CPU and against size on a GPU; and what
+`epidemic_leaps` measures of time steps.
 
 Every figure includes counts on a daily grid.  On the CPU a figure is processor time of one core
 for one replicate, and so is the peer's; on a GPU it is time from the call to the counts in host
@@ -11,6 +12,7 @@ import itertools
 import os
 import random
 
+import epidemic_leaps
 import numpy as np
 from harness import Rows, arguments, medians
 
@@ -29,7 +31,7 @@ SIR = ergode.CompartmentModel.sir(
 DAYS = np.arange(101.0)
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
-    "batch", "small", "hubs", "largest",
+    "batch", "small", "hubs", "largest", "leap", "leap-largest", "methods",
 )  # fmt: skip
 
 
@@ -203,8 +205,10 @@ def main():
         # One core means one: NumPy's own threads would be counted as ours.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         cpu(options, rows)
+        epidemic_leaps.cpu(options, rows)
     else:
         cuda(options, rows)
+        epidemic_leaps.cuda(options, rows)
     rows.write(options.json)
 
 
