@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.equations import field_from_equations
     from ergode.models.events import Event
     from ergode.models.interventions import (
         Calendar,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
-    from ergode.models.equations import field_from_equations
     from ergode.models.sweep import grid
     from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
@@ -117,9 +117,9 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
     "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
-    "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
-    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "stochastic", "trajectories", "write_sbml",
+    "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "kinetics",
+    "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts", "read_fern",
+    "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

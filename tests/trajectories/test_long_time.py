@@ -110,14 +110,14 @@ def test_basins_of_a_double_well():
     }  # fmt: skip
     found = basins(field, **options)
     assert found.sizes["attractor"] == 2
-    np.testing.assert_allclose(np.sort(found["attractor"][:, 0]), [-1, 1], atol=1e-6)
+    np.testing.assert_allclose(np.sort(found["centre"][:, 0]), [-1, 1], atol=1e-6)
     assert found["basin"].dims == ("x", "v")
     assert (found["basin"] >= 0).all()
     # The field is odd: opposite beginnings end in opposite wells.
     basin = found["basin"].values
     assert (basin != basin[::-1, ::-1]).all()
     known = basins(field, attractors=[[1.0, 0.0]], **options)["basin"].values
-    right = int(np.argmax(found["attractor"].values[:, 0]))
+    right = int(np.argmax(found["centre"].values[:, 0]))
     np.testing.assert_array_equal(known == 0, basin == right)
     with pytest.raises(ergode.ModelError, match="attractors have 1 features, and traj.* 2: x, v"):
         basins(field, attractors=[[1.0]], **options)

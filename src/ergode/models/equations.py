@@ -100,7 +100,9 @@ def _parsed(name: str, text: Any) -> ast.expr:
     try:
         return ast.parse(str(text).strip(), mode="eval").body
     except SyntaxError:
-        raise ModelError(f"the equation of '{name}' is {str(text)!r}; expected arithmetic") from None
+        raise ModelError(
+            f"the equation of '{name}' is {str(text)!r}; expected arithmetic"
+        ) from None
 
 
 def _gather(
@@ -133,9 +135,9 @@ def _gather(
                     f"{', '.join((*_FUNCTIONS, *_OWN))}, or a variable at t minus a delay"
                 )
     for part in ast.walk(tree):
-        if isinstance(part, ast.Name) and part not in functions:
-            if part.id not in variables and part.id != "t" and part.id not in _CONSTANTS:
-                names.add(part.id)
+        known = (*variables, "t", *_CONSTANTS)
+        if isinstance(part, ast.Name) and part not in functions and part.id not in known:
+            names.add(part.id)
 
 
 def _delay_of(name: str, call: ast.Call) -> str:

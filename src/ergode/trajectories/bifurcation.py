@@ -35,7 +35,7 @@ results.register(
     "basins",
     [
         Variable("basin", (SWEPT,), "integer", "1", "number of the attractor; -1 for none"),
-        Variable("attractor", ("attractor", "feature"), "floating", "1", "what identifies it"),
+        Variable("centre", ("attractor", "feature"), "floating", "1", "what identifies it"),
     ],
 )
 
@@ -231,7 +231,8 @@ def basins(
     Returns
     -------
     xarray.Dataset
-        basin(<swept dims>), the number of the attractor or -1, and attractor(attractor, feature).
+        basin(<swept dims>), the number of the attractor or -1, and centre(attractor, feature),
+        what identifies it.
 
     Raises
     ------
@@ -268,7 +269,7 @@ def basins(
     }
     coords |= {"attractor": np.arange(len(centres)), "feature": names}
     swept = tuple(str(dim) for dim in found["status"].dims)
-    values = {"basin": basin.reshape(found["status"].shape), "attractor": centres}
+    values = {"basin": basin.reshape(found["status"].shape), "centre": centres}
     return results.dataset(
         "trajectories", "basins", values, coords=coords, attrs=found.attrs, swept=swept
     )
