@@ -121,7 +121,7 @@ def test_tolerance_without_a_step():
     frequencies = np.array([0.1, 1.0, 10.0])
     result = solve(
         ROTATION, times=[0.0, 3.0], initial={"x": 1, "y": 0},
-        parameters={"frequency": frequencies}, rtol=1e-8, atol=1e-8,
+        parameters={"frequency": frequencies}, rtol=1e-8, atol=1e-8, method="rk4",
     )  # fmt: skip
     exact = np.stack([np.cos(3 * frequencies), np.sin(3 * frequencies)], axis=1)
     np.testing.assert_allclose(result["state"][:, -1], exact, atol=2e-8)
@@ -130,7 +130,13 @@ def test_tolerance_without_a_step():
 
 def test_tolerance_that_cannot_be_met_is_said():
     result = solve(
-        LORENZ, times=[0.0, 60.0], initial=START, parameters=USUAL, rtol=1e-10, atol=1e-10
+        LORENZ,
+        times=[0.0, 60.0],
+        initial=START,
+        parameters=USUAL,
+        rtol=1e-10,
+        atol=1e-10,
+        method="rk4",
     )
     assert int(result["status"]) == Status.INACCURATE
 

@@ -28,6 +28,7 @@ _USUAL_SHARED_BYTES = 48 * 1024
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = cuda.jit(device=True)
+outlined_function = cuda.jit(device=True)
 
 
 def kernel(function: Any = None, *, registers: int | None = None) -> Any:
@@ -84,6 +85,22 @@ def fill_zero(array: Any) -> None:
     driver.device_memset(array, 0, array.nbytes)
 
 
+def copy_to(target: Any, array: np.ndarray) -> None:
+    """Copy a host array into a device array of its shape and type."""
+    target.copy_to_device(array)
+
+
+def sort_together(by: Any, *others: Any) -> None:
+    """Sort device arrays of one length by the first of them, in place."""
+    import cupy
+
+    first = cupy.asarray(by)
+    order = cupy.argsort(first)
+    for array in (by, *others):
+        view = cupy.asarray(array)
+        view[...] = view[order]
+
+
 def get(array: Any) -> np.ndarray:
     """Copy of a device array in host memory; waits for what computes it."""
     return array.copy_to_host()
@@ -108,6 +125,21 @@ def launch(
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
     _allow_shared(compiled, arguments, shared_bytes)
     compiled[blocks, threads, 0, shared_bytes](*arguments)
+
+
+def allow_shared_bytes(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
+    """Let a kernel be launched with more dynamic shared memory than the usual 48 KB a block."""
+    function = specialize(compiled, arguments)._codelibrary.get_cufunc()
+    attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.driver.cuKernelSetAttribute(
+        attribute, shared_bytes, function.handle, cuda.get_current_device().id
+    )
+
+
+def shared_bytes_most(index: int) -> int:
+    """Most dynamic shared memory that a block may ask for."""
+    with cuda.gpus[index]:
+        return int(cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 
 
 def cooperative_block_count(

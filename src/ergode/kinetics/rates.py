@@ -247,7 +247,7 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
 
 
 def energies(thermo, temperature, found):
-    """Internal energy of every species [erg/mol]; of nuclei without their motion."""
+    """Internal energy of every species [erg/mol]; of nuclei with their electrons."""
     if MOLECULES:
         a = thermo.polynomials
         for i in range(found.size):
@@ -265,7 +265,8 @@ def energies(thermo, temperature, found):
             found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
     else:
         for i in range(found.size):
-            found[i] = thermo.mass_excess[i]
+            motion = 1.5 * GAS_CONSTANT * temperature * (1.0 + thermo.charge[i])
+            found[i] = thermo.mass_excess[i] + motion
 
 
 def heat_capacity(thermo, temperature, density, y):
@@ -292,10 +293,9 @@ MOLECULES = True
 
 
 def equation_of_state(temperature, density, nuclei, electrons):
-    """Ideal gas of nuclei and electrons, and radiation: heat capacity [erg/(g K)].
+    """Heat capacity of an ideal gas of nuclei and electrons with radiation [erg/(g K)].
 
-    What a user's equation of state replaces: a function of temperature [K], density [g/cm3] and
-    the specific amounts of nuclei and of electrons [mol/g].
+    Temperature [K], density [g/cm3], specific amounts of nuclei and of electrons [mol/g].
     """
     radiation = 4.0 * 7.565733250280007e-15 * temperature * temperature * temperature / density
     return 1.5 * 8.31446261815324e7 * (nuclei + electrons) + radiation

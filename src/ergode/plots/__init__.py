@@ -1,14 +1,11 @@
 """Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
 
+from ergode.plots.density import density, density_marginals, density_strip
 from ergode.plots.epidemics import check_figure_path, epidemic_curves, save_epidemic_curves
 from ergode.plots.kinetics import abundances, nuclide_chart
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances",
-    "check_figure_path",
-    "epidemic_curves",
-    "nuclide_chart",
-    "save_epidemic_curves",
-    "trajectories",
-]
+    "abundances", "check_figure_path", "density", "density_marginals", "density_strip",
+    "epidemic_curves", "nuclide_chart", "save_epidemic_curves", "trajectories",
+]  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,24 +12,42 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import time_grid
+from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
 from ergode.core.status import Status
-from ergode.models.sweep import lay_out
+from ergode.models.sweep import lay_out, replicated
 from ergode.models.vector_field import VectorField, check_function
+from ergode.trajectories.choice import Choice, choose
 from ergode.trajectories.ensemble import Ensemble
-from ergode.trajectories.plan import Steps, plan_steps
-from ergode.trajectories.tableaus import TABLEAUS
+from ergode.trajectories.events import Event, check_events
+from ergode.trajectories.methods import METHODS
+from ergode.trajectories.observables import check_observables
+from ergode.trajectories.refinement import Refinement, check_memory
+from ergode.trajectories.runner import Control, Outcome, Runner, chronological
 
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "euler", "rk4", "tsit5"]
+Method = Literal[
+    "auto",
+    "euler",
+    "rk4",
+    "tsit5",
+    "dopri5",
+    "dop853",
+    "rosenbrock23",
+    "rodas5p",
+    "kvaerno5",
+    "euler-maruyama",
+    "milstein",
+    "sra1",
+]
 
-# The cubic through the past limits the order of every method with delays.
-_HISTORY_ORDER = 4
+# Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
+_EXPLICIT_STEPS = 100_000
+
 _JUMP = 1e-9
 
 results.register(
@@ -38,6 +56,28 @@ results.register(
     [
         Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+        Variable("step_count", (SWEPT,), "integer", "1", "steps that were taken", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "steps that were tried in vain", True),
+        Variable("event_count", (SWEPT, "event"), "integer", "1", "times an event happened", True),
+        Variable(
+            "event_time",
+            (SWEPT, "event", "hit"),
+            "floating",
+            "time",
+            "when, of the last hits",
+            True,
+        ),
+        Variable(
+            "event_state",
+            (SWEPT, "event", "hit", "variable"),
+            "floating",
+            "1",
+            "state at the last hits",
+            True,
+        ),
+        Variable(
+            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
+        ),
     ],
 )
 
@@ -53,6 +93,15 @@ def integrate(
     step: float | None = None,
     rtol: float = 1e-6,
     atol: float = 1e-9,
+    events: Sequence[Event] = (),
+    record: int = 0,
+    observables: Sequence[Any] = (),
+    observe_from: float | None = None,
+    largest_step: float | None = None,
+    most_steps: int = 1_000_000,
+    replicates: int | None = None,
+    seed: int = 0,
+    noise_per_step: int = 1,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     progress: bool = False,
@@ -74,19 +123,49 @@ def integrate(
         and becomes a dim of its own.
     history : function, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
-        field. If not given, the past is constant.
-    method : {"auto", "rk4", "tsit5", "euler"}
-        Explicit Runge-Kutta methods with steps of one size, of order 4, 5 and 1; with delays of
-        order 4 at most. ``"auto"`` is ``"rk4"``.
+        field; it may end elsewhere than where trajectories begin. If not given, the past is
+        constant.
+    method : str
+        Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
+        ``"euler"``, of order 5, 5, 8, 4 and 1; the past is read at order 6 by the first three,
+        else 4. For stiff equations of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``,
+        ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
+        or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
+        and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
+        or with delays it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
+        ``"milstein"``, and, for noise that does not depend on the state, ``"sra1"``, of strong
+        order 1/2, 1 and 3/2. ``attrs["method_reason"]`` says why one was chosen.
     step : float, optional
-        Largest size of a step [time]. A trajectory takes the largest step up to this of which its
-        delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole multiples.
-        If not given, steps are halved until the tolerances are met.
+        Largest size of a step, the same for all. A trajectory takes the largest step up to this of
+        which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
+        multiples. If not given, every trajectory chooses its own steps by the tolerances.
     rtol, atol : float
-        Without `step`: trajectories are integrated with ever smaller steps, by halves, until at
-        every time the estimated error of every variable is within ``atol + rtol * abs(state)``.
-        The estimate, of the global error, is the difference between the last two step sizes over
-        ``2^order - 1``. Trajectories that do not get there get the status ``INACCURATE``.
+        Without `step`. Methods that estimate the error of a step (all but ``"rk4"`` and
+        ``"euler"``) keep it within ``atol + rtol * abs(state)``, root mean square over the
+        variables. For the others, and with delays, steps are halved until at every time the
+        estimated global error, the difference between the last two step sizes over
+        ``2^order - 1``, is within that; trajectories that do not get there get the status
+        ``INACCURATE``.
+    events : sequence of Event
+        What to count, record, act on or stop at.
+    record : int
+        How many hits of every event to keep, with time and state: the last ones.
+    observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
+        Numbers to gather on the way.
+    observe_from : float, optional
+        Time before which hits and observables do not count, such as the end of a transient.
+    largest_step : float, optional
+        Largest step that the tolerances may choose [time].
+    most_steps : int
+        Steps, those tried in vain too, after which a trajectory gets the status
+        ``TOO_MANY_STEPS``.
+    replicates : int, optional
+        Run everything so many times, along a last swept dim ``replicate``: for noise.
+    seed : int
+        Of the noise: a trajectory's is a function of the seed and its place in the sweep.
+    noise_per_step : int
+        Increments of noise that are summed in a step, at most 64: with half the step and half of
+        this the noise follows the same path.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     precision : {"float32", "float64"}
@@ -97,8 +176,12 @@ def integrate(
     Returns
     -------
     xarray.Dataset
-        state(<swept dims>, time, variable) and status(<swept dims>); ``attrs`` say which version,
-        method, step, device and model they come from, and how much work it was.
+        state(<swept dims>, time, variable) and status(<swept dims>); where steps differ
+        step_count and rejected_count(<swept dims>); with events event_count(<swept dims>, event)
+        and, in the order they happened, event_time(<swept dims>, event, hit) and
+        event_state(<swept dims>, event, hit, variable); with observables observed(<swept dims>,
+        observable). ``attrs`` say which version, method, device and model they come from, why this
+        method, and how much work it was.
 
     Raises
     ------
@@ -136,154 +219,153 @@ def integrate(
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
     grid = time_grid(times)
-    if method not in ("auto", *TABLEAUS):
-        known = ", ".join(repr(name) for name in ("auto", *TABLEAUS))
-        raise PlanError(f"method {method!r} is unknown; expected {known}")
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
-    _check_positive("rtol", rtol)
-    _check_positive("atol", atol)
-    if step is not None:
-        _check_positive("step", step)
+    for name, value in {
+        "rtol": rtol,
+        "atol": atol,
+        "step": step,
+        "largest_step": largest_step,
+    }.items():
+        if value is not None or name in ("rtol", "atol"):
+            _check_positive(name, value)
+    events, observables = tuple(events), tuple(observables)
+    check_events(events, field)
+    check_observables(observables, field)
+    chosen = choose(field, method, step, watched=bool(events or observables))
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
     )
+    if replicates is not None:
+        layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
+    jumps = False
     if history is not None:
-        _check_history(field, history, float(grid[0]), rows)
-    chosen = "rk4" if method == "auto" else method
-    tableau = TABLEAUS[chosen]
-    order = min(tableau.order, _HISTORY_ORDER) if field.delays else tableau.order
+        jumps = _check_history(field, history, float(grid[0]), rows)
     place = devices.resolve(device)
+    control = Control(
+        float(rtol),
+        float(atol),
+        None if step is None else float(step),
+        np.inf if largest_step is None else float(largest_step),
+        integer("most_steps", most_steps, 1, 2**53),
+        -np.inf if observe_from is None else float(observe_from),
+        events,
+        observables,
+        integer("record", record, 0, 2**31 - 1),
+    )
     started = clock.perf_counter()
-    ensemble = Ensemble(field, tableau, history, times=grid, device=place, precision=precision)
-    run = _Run(field, ensemble, rows, layout.count, grid, progress)
-    if step is not None:
-        out, status = run.with_step(float(step))
+    work: dict[str, Any]
+    if chosen.streams:
+        tableau = METHODS[chosen.method].tableau
+        assert tableau is not None
+        ensemble = Ensemble(
+            field, tableau, history, times=grid, device=place,
+            precision=precision, jumps=jumps, scheme=METHODS[chosen.method].scheme,
+            finer=integer("noise_per_step", noise_per_step, 1, 64),
+            seed=integer("seed", seed, 0, 2**64 - 1),
+        )  # fmt: skip
+        run = Refinement(field, ensemble, rows, layout.count, grid, progress)
+        out, status = run.with_step(step) if step else run.within(rtol, atol, chosen.order)
+        work = {"step": run.step, "steps_taken": run.steps_taken}
+        values = {}
     else:
-        out, status = run.within(rtol, atol, order)
+        outcome, more = _watch(
+            field, chosen, control, rows, layout.count, grid, place, precision, progress
+        )
+        out, status = outcome.states, outcome.status
+        work = {
+            "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
+        }  # fmt: skip
+        values = _values(outcome, control, layout.shape)
     attrs = results.provenance(
         engine="trajectories",
-        method=chosen,
-        method_reason="the classical method" if method == "auto" else "asked for",
-        order=order,
-        step=run.step,
+        method=chosen.method,
+        method_reason=chosen.reason,
+        order=chosen.order,
         device=place.name,
         device_model=place.model,
         device_reason=place.reason,
         precision=precision,
         trajectories=layout.count,
         model_digest=field.digest,
-        steps_taken=run.steps_taken,
+        **work,
+        **({} if replicates is None else {"replicates": replicates, "seed": seed}),
         interrupted=int(bool((status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - started,
     )
     if step is None:
         attrs.update(rtol=rtol, atol=atol)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
+    if events:
+        coords["event"] = [event.name for event in events]
+    if observables:
+        coords["observable"] = [one.name for one in observables]
     shape = (*layout.shape, grid.size, len(field.variables))
-    values = {
-        "state": np.moveaxis(out, 2, 0).reshape(shape),
-        "status": status.reshape(layout.shape),
-    }
+    values["state"] = np.moveaxis(out, 2, 0).reshape(shape)
+    values["status"] = status.reshape(layout.shape)
     return results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims
     )
 
 
-class _Run:
-    """Integrates all trajectories once, or again and again with smaller steps."""
+def _watch(
+    field: VectorField, chosen: Choice, control: Control, rows: Mapping[str, np.ndarray],
+    count: int, grid: np.ndarray, place: devices.Device, precision: Precision, show: bool,
+) -> tuple[Outcome, dict[str, Any]]:  # fmt: skip
+    """Integrate with steps of the trajectories' own, or with events and observables."""
+    names = field.variables, field.parameters
+    each = np.dtype(precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
+    check_memory(each * count)
+    initial, parameters = (
+        np.array([rows[name] for name in some], precision).reshape(len(some), count)
+        for some in names
+    )
+    first = control
+    if chosen.otherwise is not None:
+        first = replace(control, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
+    runner = Runner(
+        field, METHODS[chosen.method], first, times=grid, device=place, precision=precision
+    )
+    label = "trajectories"
+    with progress_bar.track(label, count, unit=label, show=show) as report:
+        outcome = runner.integrate(initial, parameters, report)
+    if chosen.otherwise is None:
+        return outcome, {}
+    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
+    if slow.size:
+        runner = Runner(
+            field, METHODS[chosen.otherwise], control, times=grid, device=place,
+            precision=precision,
+        )  # fmt: skip
+        again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None)
+        outcome.put(slow, again)
+    return outcome, {"stiff_method": chosen.otherwise, "stiff_trajectories": slow.size}
 
-    _HALVINGS = 12
 
-    def __init__(
-        self,
-        field: VectorField,
-        ensemble: Ensemble,
-        rows: Mapping[str, np.ndarray],
-        count: int,
-        grid: np.ndarray,
-        show: bool,
-    ) -> None:
-        self._field, self._ensemble, self._rows = field, ensemble, rows
-        self._count, self._grid, self._show = count, grid, show
-        self.step = 0.0
-        self.steps_taken = 0
+def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """What was found besides the states, with the swept dimensions first."""
 
-    def with_step(self, step: float) -> tuple[np.ndarray, np.ndarray]:
-        """States [time, variable, trajectory] and status of every trajectory."""
-        return self._integrate(step, np.arange(self._count))
+    def swept(array: np.ndarray) -> np.ndarray:
+        return np.moveaxis(array, -1, 0).reshape((*shape, *array.shape[:-1]))
 
-    def within(self, rtol: float, atol: float, order: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same, with the step halved for each until its estimated error is allowed."""
-        span = float(self._grid[-1] - self._grid[0])
-        step = span / 32 if span > 0 else 1.0
-        for _, delay in self._field.delays:
-            step = min(step, float(self._rows[delay].max()) / 8)
-        out, status = self.with_step(step)
-        todo = np.flatnonzero(status == Status.DONE)
-        # Infinity may come of too large a step: look again with smaller ones.
-        todo = np.union1d(todo, np.flatnonzero(status == Status.NOT_FINITE))
-        for _ in range(self._HALVINGS):
-            if not todo.size:
-                break
-            step /= 2
-            finer, outcome = self._integrate(step, todo)
-            with np.errstate(invalid="ignore", over="ignore"):
-                error = np.abs(finer - out[..., todo]) / (2**order - 1)
-                allowed = error <= atol + rtol * np.abs(finer)
-            out[..., todo] = finer
-            status[todo] = outcome
-            if (outcome == Status.NOT_RUN).any():
-                break
-            todo = todo[~allowed.all(axis=(0, 1))]
-        unmet = todo[status[todo] == Status.DONE]
-        status[unmet] = Status.INACCURATE
-        return out, status
-
-    def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        field, precision = self._field, self._ensemble.precision
-        shape = (self._grid.size, len(field.variables), which.size)
-        _check_memory(np.dtype(precision).itemsize * int(np.prod(shape, dtype=object)))
-        whole = which.size == self._count
-        rows = {name: row if whole else row[which] for name, row in self._rows.items()}
-        delays = [delay for _, delay in field.delays]
-        span = float(self._grid[-1] - self._grid[0])
-        steps: Steps = plan_steps(span, step, which.size, delays, [rows[d] for d in delays])
-        out = np.full(shape, np.nan, precision)
-        status = np.full(which.size, Status.NOT_RUN, np.uint8)
-        self.step = float(steps.size.max())
-        initial, parameters = (
-            np.array([rows[name] for name in names], precision).reshape(len(names), which.size)
-            for names in (field.variables, field.parameters)
-        )
-        done = 0
-        label = "trajectories"
-        with progress_bar.track(label, which.size, unit=label, show=self._show) as report:
-
-            def finished(amount: int) -> None:
-                nonlocal done
-                done += amount
-                report(amount)
-
-            try:
-                self._ensemble.integrate(initial, parameters, steps, out, status, finished)
-            except KeyboardInterrupt:
-                if done == 0:
-                    raise
-                warnings.warn(
-                    f"interrupted: {done} of {which.size} trajectories were integrated",
-                    RuntimeWarning,
-                    stacklevel=5,
-                )
-        self.steps_taken += int(steps.count.sum())
-        return out, status
+    values = {"step_count": swept(outcome.taken), "rejected_count": swept(outcome.rejected)}
+    if control.events:
+        values["event_count"] = swept(outcome.hit_counts)
+        if control.recorded:
+            hits = chronological(outcome.hit_counts, outcome.hits)
+            values["event_time"] = swept(hits[:, :, 0])
+            values["event_state"] = swept(hits[:, :, 1:])
+    if control.observables:
+        values["observed"] = swept(outcome.observed)
+    return values
 
 
 def _check_history(
     field: VectorField, history: Any, begin: float, rows: Mapping[str, np.ndarray]
-) -> None:
+) -> bool:
+    """Refuse a history that cannot be; whether it jumps to where trajectories begin."""
     if not field.delays:
         raise ModelError("history is given, but the vector field has no delays")
     check_function(history, {"t": None}, field.variables, "history")
@@ -295,27 +377,13 @@ def _check_history(
         raise ModelError(
             f"history({begin:g}) has {len(values)} values for {len(field.variables)} variables"
         )
-    for name, value in zip(field.variables, values, strict=True):
-        row = rows[name]
-        apart = np.abs(row - value) > _JUMP * np.maximum(1.0, np.abs(row))
-        if apart.any():
-            first = int(np.argmax(apart))
-            raise PlanError(
-                f"initial '{name}' is {row[first]:g} and history({begin:g}) is {value:g}: a jump "
-                "at the first time cannot be followed; let both be the same"
-            )
+    return any(
+        bool((np.abs(rows[name] - value) > _JUMP * np.maximum(1.0, np.abs(rows[name]))).any())
+        for name, value in zip(field.variables, values, strict=True)
+    )
 
 
 def _check_positive(name: str, value: Any) -> None:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (number and 0 < value < np.inf):
         raise PlanError(f"{name} is {value!r}; expected a positive number")
-
-
-def _check_memory(needed: int) -> None:
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
-        raise PlanError(
-            f"the states need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
-            "times or trajectories"
-        )

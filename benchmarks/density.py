@@ -1,0 +1,170 @@
+"""Seconds and cell-steps per second of densities on sparse grids, and their accuracy.
+
+On the CPU a figure is for one core (processor time) unless it says otherwise. The cases are those
+of the published runs: Lorenz '63 with its measurement, Lorenz '96 in six dimensions, and the three-
+body problem; `corner-transport` is the published scheme and `split` this package's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from harness import Rows, arguments, medians
+
+import ergode
+from ergode.core import devices
+from ergode.density.evolution import Evolution
+from ergode.density.initial import lay_lattice, lay_prior
+
+
+def third(y, t, p):
+    return (y[2],)
+
+
+# What Monte Carlo finds (1e6 trajectories): mean and standard deviation before the measurement.
+LORENZ_TRUTH = ((4.870, 5.707, -3.405), (8.750, 15.159, 14.636))
+SATURN = [7.030360843777e-9] * 2 + [2.514771104455e-8] * 2
+JUPITER = [2.2375e-8] * 2 + [5.2767e-7] * 2
+# Field, parameters, prior, measurements, times, width, threshold.
+CASES = {
+    "lorenz63": (
+        ergode.fields.lorenz63(centred=True), {"sigma": 4, "b": 1, "r": 48},
+        ergode.Gaussian([-11.5, -10, 9.5], [1, 1, 1]),
+        [ergode.Measurement(1.0, third, -8.0, 1.0)], np.linspace(0, 2, 9), 0.5, 5e-6,
+    ),
+    "lorenz96": (
+        ergode.fields.lorenz96(6), {"force": 4}, ergode.Gaussian([4.5, 4, 4, 4, 4, 4], [0.04] * 6),
+        [], [0, 0.6], 0.1, 8e-9,
+    ),
+    "lorenz96-full": (
+        ergode.fields.lorenz96(6), {"force": 4}, ergode.Gaussian([4.5, 4, 4, 4, 4, 4], [0.04] * 6),
+        [], [0, 1.3], 0.1, 8e-9,
+    ),
+    "jupiter-europa": (
+        ergode.fields.planar_three_body(), {"mu": 2.52801752854e-5},
+        ergode.Gaussian([1.0169962521469986, 0, 0, 0.012575912545456968], JUPITER),
+        [], np.linspace(0, 0.889584448745932, 5), None, 1e-7,
+    ),
+    "saturn-enceladus": (
+        ergode.fields.planar_three_body(), {"mu": 1.901109735892602e-7},
+        ergode.Gaussian(
+            [1.001471995170839, -1.7518099335e-5, 7.1987832396e-5, 0.013633926328993], SATURN
+        ),
+        [], np.linspace(0, 0.931792004789438, 5), None, 1e-7,
+    ),
+}  # fmt: skip
+_LARGE = ("lorenz96", "lorenz96-full")
+
+
+def propagate(name, device, scheme, **options):
+    field, parameters, prior, measurements, times, width, threshold = CASES[name]
+    settings = {"width": width, "threshold": threshold, "keep": "none"} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return ergode.density.propagate(
+            field, prior, times=times, measurements=measurements, parameters=parameters,
+            scheme=scheme, device=device, **settings,
+        )  # fmt: skip
+
+
+def whole_runs(options, rows):
+    """From the call to the Dataset."""
+    on_cuda = options.device == "cuda"
+    device = devices.resolve("cuda" if on_cuda else "cpu:1")
+    for name in options.case:
+        if name in _LARGE and not on_cuda:
+            continue
+        for scheme in ("corner-transport", "split"):
+            precision = "float32" if name in _LARGE else "float64"
+            found = []
+
+            def work(name=name, scheme=scheme, precision=precision, found=found):
+                found[:] = [propagate(name, device, scheme, precision=precision)]
+
+            repeats = 3 if name in _LARGE else 5
+            (seconds,) = medians([work], repeats=repeats, cpu=not on_cuda)
+            label = f"{name} {scheme}"
+            rows.add(label, "seconds", seconds, "s")
+            rate = found[0].attrs["cell_steps"] / seconds
+            rows.add(label, "cell-steps per second", rate, "1/s", smaller_is_better=False)
+
+
+def all_cores(options, rows):
+    """A larger grid on one thread and on all."""
+    if options.device == "cuda" or "lorenz63" not in options.case:
+        return
+    finer = {"width": 0.25, "threshold": 2e-7}
+    works = [
+        lambda threads=threads: propagate("lorenz63", threads, "split", **finer)
+        for threads in ("cpu:1", "cpu")
+    ]
+    one, every = medians(works, repeats=3)
+    rows.add("lorenz63 finer, all cores", "seconds", every, "s", peer="one core", peer_value=one)
+
+
+def accuracy(options, rows):
+    """Errors of mean and deviation before the measurement against Monte Carlo, and the time."""
+    if "lorenz63" not in options.case:
+        return
+    sizes = (0.5, 0.25) if options.device == "cpu" or options.quick else (0.5, 0.25, 0.125)
+    for width in sizes:
+        threshold = 5e-6 * (width / 0.5) ** 3 / 10
+        for scheme in ("corner-transport", "split"):
+            result = propagate("lorenz63", options.device, scheme, width=width, threshold=threshold)
+            mean = result["prior_mean"].values[0]
+            deviation = np.sqrt(np.diag(result["prior_covariance"].values[0]))
+            label = f"lorenz63 {scheme} width {width:g}"
+            off = np.abs(mean - LORENZ_TRUTH[0]).max()
+            rows.add(label, "error of the mean", float(off), "1")
+            off = np.abs(deviation - LORENZ_TRUTH[1]).max()
+            rows.add(label, "error of the deviation", float(off), "1")
+            rows.add(label, "seconds", result.attrs["wall_seconds"], "s")
+
+
+def evolution_alone(options, rows):
+    """The steps alone, the density staying on the device."""
+    if options.device != "cuda":
+        return
+    from ergode.core import cuda
+
+    for name in (name for name in options.case if name in ("lorenz63", *_LARGE)):
+        field, parameters, prior, _, times, width, threshold = CASES[name]
+        for scheme in ("corner-transport", "split"):
+            lattice = lay_lattice(prior, width, None)
+            keys, mass, _ = lay_prior(prior, lattice, threshold, scheme != "split")
+            values = np.array([parameters[p] for p in field.parameters], float)
+            evolution = Evolution(
+                field, lattice, values, scheme=scheme, threshold=threshold,
+                device=devices.resolve("cuda"),
+                precision="float32" if name in _LARGE else "float64",
+            )  # fmt: skip
+            done = []
+
+            def work(evolution=evolution, keys=keys, mass=mass, end=times[-1], done=done):
+                before = evolution.work["cell_steps"]
+                evolution.load(0.0, keys, mass)
+                evolution.advance(end)
+                cuda.synchronize()
+                done[:] = [evolution.work["cell_steps"] - before]
+
+            (seconds,) = medians([work], repeats=3)
+            rows.add(f"{name} {scheme}, steps alone", "seconds", seconds, "s")
+            rows.add(
+                f"{name} {scheme}, steps alone", "cell-steps per second", done[0] / seconds,
+                "1/s", smaller_is_better=False,
+            )  # fmt: skip
+
+
+def main():
+    options = arguments("density", list(CASES))
+    rows = Rows("density", options.device)
+    whole_runs(options, rows)
+    evolution_alone(options, rows)
+    all_cores(options, rows)
+    accuracy(options, rows)
+    rows.write(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""The sparse grid: cells in a hash table, their neighbours, growth and pruning.
+
+Cells are numbered; number 0 is nobody: it has no mass, nothing flows through its faces, and it
+stands wherever a neighbour is missing, so that no loop over cells needs a branch.  The rates on
+the faces above each cell and the numbers of its neighbours are kept, and found anew only for new
+cells.  Which neighbours a cell must have before its mass may move is a set of bits, made with the
+cell; when it has them all it is complete, and growth passes it by.
+
+Claims on places of the table are exclusive, so that however many threads ask for a cell it is made
+once.  Numbers depend on who came first; masses, and sums of masses, do not: sums are of integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.machine import cuda, real, unroll
+from ergode.density.lattice import (
+    BITS,
+    DIMENSION,
+    centre_of,
+    face_rates,
+    is_inside,
+)
+
+# Bound for each kernel.
+OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
+NOISY = (False,)  # dimensions along which mass spreads both ways
+SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
+
+EMPTY = np.int64(-1)
+KEY = np.int64((1 << 62) - 1)  # in a list, the bit above a key says that the cell is complete
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
+
+# Words of `tally`: counts (nobody is one), and sums of mass in units of 2^-60 since it was loaded.
+(
+    USED, READY, STATE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
+) = range(12)  # fmt: skip
+MASS_UNIT = np.float64(2.0**60)
+
+# Values of STATE: why the steps ended.
+REACHED, FULL, EDGE, PAUSED = range(4)
+
+# Words of `clock`.
+TIME, TARGET, THRESHOLD, COURANT, CLOCKS = range(5)
+
+
+class Cells(NamedTuple):
+    """A sparse grid, on a device."""
+
+    key: Any  # int64 [capacity]
+    rate: Any  # real [dimension, capacity]: cells a unit of time, on the face above
+    above: Any  # uint32 [dimension, capacity]: number of the neighbour
+    below: Any  # uint32 [dimension, capacity]
+    flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
+    table: Any  # int64 [2 x table size]: key and number of a cell, side by side
+    fastest: Any  # real [1]: largest rate that bounds the step
+    tally: Any  # int64 [TALLIES]
+
+
+class Masses(NamedTuple):
+    """Mass of each cell, and room to make the next of it, on a device; each [capacity]."""
+
+    now: Any  # real
+    next: Any  # real
+    half: Any  # real: what corners bring
+    flux: Any  # real: what crosses the faces above, along one dimension
+    key: Any  # int64: keys of the cells that stay
+    kept: Any  # uint8
+
+
+# ---- what differs between targets: bound for each
+
+
+def claim_cpu(table, at, key):
+    """Take a place of the table if it is empty; what it held."""
+    found = table[at]
+    if found == EMPTY:
+        table[at] = key
+    return found
+
+
+def claim_cuda(table, at, key):
+    """Take a place of the table if it is empty; what it held."""
+    return cuda.atomic.cas(table, at, EMPTY, key)
+
+
+def add_cpu(values, at, amount):
+    """Add, and return what was there."""
+    before = values[at]
+    values[at] = before + amount
+    return before
+
+
+def add_cuda(values, at, amount):
+    """Add, and return what was there."""
+    return cuda.atomic.add(values, at, amount)
+
+
+def raise_cpu(values, at, value):
+    """Make a value at least as large."""
+    if value > values[at]:
+        values[at] = value
+
+
+def raise_cuda(values, at, value):
+    """Make a value at least as large."""
+    if value > values[at]:
+        cuda.atomic.max(values, at, value)
+
+
+claim, add, raise_to = claim_cpu, add_cpu, raise_cpu
+
+
+# ---- masses as integers, whose sums do not depend on their order
+
+
+def units(mass):
+    """A mass as an integer."""
+    return np.int64(np.float64(mass) * MASS_UNIT)
+
+
+def total_mass(tally):
+    """Mass of all cells together, by the books."""
+    kept = tally[LOADED] - tally[PRUNED] - tally[LOST] + tally[CLIPPED]
+    return np.float64(kept) / MASS_UNIT
+
+
+# ---- the table
+
+
+def step_key(d):
+    """What a step up along one dimension adds to a key."""
+    return np.int64(1) << np.int64(BITS * d)
+
+
+def _home(table, key):
+    """Where in the table the search for a key begins."""
+    mixed = np.uint64(key) * _SPREAD
+    mixed = (mixed ^ (mixed >> np.uint64(32))) & np.uint64((table.size >> 1) - 1)
+    return np.int64(mixed << np.uint64(1))
+
+
+def _next(table, at):
+    """Where it goes on."""
+    return (at + 2) & (table.size - 1)
+
+
+def find(table, key):
+    """Number of a cell; 0 if there is none."""
+    at = _home(table, key)
+    while True:
+        found = table[at]
+        if found == key:
+            return np.uint32(table[at + 1])
+        if found == EMPTY:
+            return np.uint32(0)
+        at = _next(table, at)
+
+
+def enter(i, cells):
+    """Put a cell of a list, none of whose neighbours are known, into the table."""
+    key = cells.key[i] & KEY
+    cells.flow[i] = COMPLETE if cells.key[i] != key else np.uint32(0)
+    cells.key[i] = key
+    for d in unroll(range(DIMENSION)):
+        cells.below[d, i] = np.uint32(0)
+    at = _home(cells.table, key)
+    while claim(cells.table, at, key) != EMPTY:
+        at = _next(cells.table, at)
+    cells.table[at + 1] = i
+
+
+def create(cells, masses, fresh, key):
+    """Make a cell without mass, unless it is there."""
+    at = _home(cells.table, key)
+    while True:
+        found = cells.table[at]
+        if found == EMPTY:
+            found = claim(cells.table, at, key)
+            if found == EMPTY:
+                number = add(cells.tally, USED, 1)
+                if number < cells.key.size:
+                    cells.table[at + 1] = number
+                    cells.key[number] = key
+                    cells.flow[number] = np.uint32(0)
+                    masses[number] = real(0.0)
+                    fresh[number] = real(0.0)
+                return
+        if found == key:
+            return
+        at = _next(cells.table, at)
+
+
+# ---- a cell's faces and neighbours
+
+
+def survey(i, t, cells, frame):
+    """Rates on the faces of a cell, and which neighbours its mass needs."""
+    z = centre_of(cells.key[i], frame)
+    above = face_rates(t, z, real(0.5), frame)
+    below = above if OWN_FACES else face_rates(t, z, real(-0.5), frame)
+    bits = np.uint32(0)
+    bound = real(0.0)
+    for d in unroll(range(DIMENSION)):
+        cells.rate[d, i] = above[d]
+        if above[d] > 0.0 or NOISY[d]:
+            bits = np.uint32(bits | np.uint32(1 << d))
+        if below[d] < 0.0 or NOISY[d]:
+            bits = np.uint32(bits | np.uint32(1 << (16 + d)))
+        fraction = abs(above[d]) + (2.0 * frame.spread[d] if NOISY[d] else real(0.0))
+        bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
+    cells.flow[i] = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    raise_to(cells.fastest, 0, bound)
+
+
+def link_above(i, cells):
+    """Find the neighbours above a cell, and let them know it; all cells do so."""
+    key = cells.key[i]
+    for d in range(DIMENSION):
+        above = find(cells.table, key + step_key(d))
+        cells.above[d, i] = above
+        if above != 0:
+            cells.below[d, above] = np.uint32(i)
+
+
+def link(i, cells):
+    """Find all neighbours of a new cell, and let them know it."""
+    link_above(i, cells)
+    key = cells.key[i]
+    for d in range(DIMENSION):
+        below = find(cells.table, key - step_key(d))
+        cells.below[d, i] = below
+        if below != 0:
+            cells.above[d, below] = np.uint32(i)
+
+
+def _moves_out(bits, d, side):
+    """Whether mass leaves a cell along dimension `d`, up (side 0) or down (side 1)."""
+    return (bits >> np.uint32(d + 16 * side)) & np.uint32(1) != 0
+
+
+def _try_to_create(cells, masses, fresh, key, d):
+    """Make a cell unless it is there or beyond the lattice."""
+    if is_inside(key, d):
+        create(cells, masses, fresh, key)
+    else:
+        cells.tally[STATE] = EDGE
+
+
+def grow(i, floor, cells, masses, fresh):
+    """Make the neighbours that a cell above the floor needs: downwind ones and their diagonals."""
+    bits = cells.flow[i]
+    if bits & COMPLETE != 0 or masses[i] < floor:
+        return
+    cells.flow[i] = np.uint32(bits | COMPLETE)
+    key = cells.key[i]
+    for d in range(DIMENSION):
+        for side in range(2):
+            if _moves_out(bits, d, side):
+                beside = key + (1 - 2 * side) * step_key(d)
+                there = cells.above[d, i] if side == 0 else cells.below[d, i]
+                if there == 0:
+                    _try_to_create(cells, masses, fresh, beside, d)
+                for e in range(d + 1, DIMENSION):
+                    for turn in range(2):
+                        if _moves_out(bits, e, turn):
+                            other = np.uint32(0)
+                            if there != 0:
+                                other = (
+                                    cells.above[e, there] if turn == 0 else cells.below[e, there]
+                                )
+                            if other == 0:
+                                _try_to_create(
+                                    cells, masses, fresh, beside + (1 - 2 * turn) * step_key(e), e
+                                )
+
+
+# ---- pruning
+
+
+def mark(i, floor, cells, masses, kept):
+    """Mark a cell above the floor, and the neighbours that its mass needs, as kept."""
+    if masses[i] < floor:
+        return
+    kept[i] = np.uint8(1)
+    bits = cells.flow[i]
+    # Of a complete cell all neighbours are there; of others some diagonals may be reached along
+    # one dimension first and not along the other.
+    complete = bits & COMPLETE != 0
+    for d in range(DIMENSION):
+        for side in range(2):
+            if _moves_out(bits, d, side):
+                beside = cells.above[d, i] if side == 0 else cells.below[d, i]
+                kept[beside] = np.uint8(1)
+                for e in range(d + 1 if complete else 0, DIMENSION):
+                    if e != d:
+                        for turn in range(2):
+                            if _moves_out(bits, e, turn):
+                                other = (
+                                    cells.above[e, beside] if turn == 0 else cells.below[e, beside]
+                                )
+                                kept[other] = np.uint8(1)
+
+
+def list_key(i, floor, cells, masses):
+    """Key of a cell that stays, for the list that the grid is built from again.
+
+    What a complete cell above the floor needs is kept with it, so it stays complete.
+    """
+    if cells.flow[i] & COMPLETE != 0 and masses[i] >= floor:
+        return cells.key[i] | (KEY + 1)
+    return cells.key[i]
+
+
+def interleave(index, first, key, code):
+    """Morton code of a cell: bits of all coordinates in turn, so that neighbours stay near."""
+    word = key[first + index] & KEY
+    result = np.int64(0)
+    for bit in range(BITS):
+        for d in range(DIMENSION):
+            result |= ((word >> np.int64(BITS * d + bit)) & np.int64(1)) << np.int64(
+                DIMENSION * bit + d
+            )
+    code[index] = result

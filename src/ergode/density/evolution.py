@@ -1,0 +1,371 @@
+"""A density on one device: its arrays, its kernels, and how it is moved forward."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.errors import PlanError
+from ergode.core.machine import Formula
+from ergode.core.source import Precision, formula_text, syntax
+from ergode.density import advance, cells
+from ergode.density.cells import Cells, Masses
+from ergode.density.lattice import Frame, Lattice
+from ergode.models.vector_field import VectorField
+
+PRUNE_EVERY = 20
+_THREADS = 256
+_REGISTERS = None
+_BLOCKS = None
+_BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
+_RESORT_ABOVE = {True: 1 << 19, False: 1 << 15}  # on CUDA, on a CPU
+
+
+class OutOfMemoryError(PlanError):
+    """The grid does not fit any more; the density as it was before the step is still there."""
+
+
+def bindings_of(
+    field: VectorField, lattice: Lattice, scheme: str, noisy: tuple[bool, ...], on_cuda: bool
+) -> dict[str, Any]:
+    """What kernels are specialised to."""
+    corner = scheme == "corner-transport"
+    target = "cuda" if on_cuda else "cpu"
+    return {
+        "rhs": Formula(field.function),
+        "DIMENSION": lattice.dimension,
+        "BITS": lattice.bits,
+        "PARAMETERS": len(field.parameters),
+        "ROTATED": lattice.is_rotated,
+        "OWN_FACES": corner,
+        "SUM_OF_RATES": corner,
+        "CORNER": corner,
+        "NOISY": noisy,
+        "ANY_NOISE": any(noisy),
+        "VARYING": depends_on_time(field),
+        "claim": getattr(cells, f"claim_{target}"),
+        "add": getattr(cells, f"add_{target}"),
+        "raise_to": getattr(cells, f"raise_{target}"),
+    }
+
+
+def depends_on_time(field: VectorField) -> bool:
+    """Whether the field's function looks at its first argument."""
+    tree = syntax(field.function)
+    name = tree.args.args[0].arg
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+
+
+_KERNELS: dict[tuple[Any, ...], list[kernels.Kernel]] = {}
+
+
+def kernels_of(
+    bindings: dict[str, Any], precision: Precision, on_cuda: bool
+) -> list[kernels.Kernel]:
+    """The kernels `advance` and `prune` for these bindings."""
+    texts = [
+        (name, formula_text(value.function) if isinstance(value, Formula) else value)
+        for name, value in sorted(bindings.items())
+    ]
+    key = (on_cuda, precision, *texts)
+    if key not in _KERNELS:
+        if on_cuda:
+            _KERNELS[key] = [
+                kernels.cuda_kernel(
+                    body, precision=precision, bindings=bindings, registers=_REGISTERS
+                )
+                for body in (advance.advance_cuda, advance.prune_cuda)
+            ]
+        else:
+            _KERNELS[key] = kernels.cpu_kernels(
+                advance.advance_cpu, advance.prune_cpu, precision=precision, bindings=bindings
+            )
+    return _KERNELS[key]
+
+
+class Evolution:
+    """A density that moves.
+
+    Parameters
+    ----------
+    field : VectorField
+    lattice : Lattice
+    parameters : ndarray, shape [parameter_count]
+    scheme : {"split", "corner-transport"}
+    threshold : float
+        Probability of a cell, as a fraction of all, below which it may be dropped.
+    device : Device
+    precision : {"float32", "float64"}
+        Type of masses and rates.
+    noise : ndarray, shape [dimension, dimension], optional
+        Process noise, diagonal along the lattice's axes.
+    cells_most : int, optional
+        More cells than this are treated as if memory were full.
+    """
+
+    def __init__(
+        self,
+        field: VectorField,
+        lattice: Lattice,
+        parameters: np.ndarray,
+        *,
+        scheme: str,
+        threshold: float,
+        device: Device,
+        precision: Precision = "float64",
+        noise: np.ndarray | None = None,
+        cells_most: int | None = None,
+    ) -> None:
+        self.lattice = lattice
+        self.device = device
+        self.precision = precision
+        self._cells_most = cells_most
+        spread = np.zeros(lattice.dimension)
+        if noise is not None:
+            spread = np.diag(lattice.axes.T @ noise @ lattice.axes) / (2 * lattice.width**2)
+        noisy = tuple((spread > 1e-12 * spread.max(initial=0.0)).tolist())
+        bindings = bindings_of(field, lattice, scheme, noisy, device.is_cuda)
+        self._advance, self._prune = kernels_of(bindings, precision, device.is_cuda)
+        real = np.dtype(precision)
+        self._frame = Frame(
+            *(
+                device.put(np.ascontiguousarray(part, real))
+                for part in (lattice.centre, lattice.width, lattice.axes, parameters, spread)
+            )
+        )
+        self._clock = np.zeros(cells.CLOCKS)
+        self._clock[cells.THRESHOLD] = threshold
+        self._clock[cells.COURANT] = 1.0
+        self._tally = np.zeros(cells.TALLIES, np.int64)
+        self._cells: Cells | None = None
+        self._masses: Masses | None = None
+        self._capacity = 0
+        self.on_pause: Callable[[], None] = lambda: None
+
+    # ---- what it is
+
+    @property
+    def time(self) -> float:
+        """Time of the density [time]."""
+        return float(self._clock[cells.TIME])
+
+    @property
+    def cell_count(self) -> int:
+        """Number of cells."""
+        return int(self._tally[cells.USED]) - 1
+
+    @property
+    def work(self) -> dict[str, int]:
+        """Steps, cell-steps and the largest number of cells so far."""
+        tally = self._tally
+        return {
+            "steps": int(tally[cells.STEPS]),
+            "cell_steps": int(tally[cells.CELL_STEPS]),
+            "cell_count_most": int(tally[cells.PEAK]),
+        }
+
+    @property
+    def budget(self) -> dict[str, float]:
+        """Masses since the density was loaded: loaded, pruned, lost at faces, clipped."""
+        tally = self._tally
+        names = ("loaded", "pruned", "lost", "clipped")
+        places = (cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED)
+        return {
+            name: float(tally[at]) / float(cells.MASS_UNIT)
+            for name, at in zip(names, places, strict=True)
+        }
+
+    # ---- what it does
+
+    def load(self, time: float, keys: np.ndarray, mass: np.ndarray) -> None:
+        """Begin anew with these cells, which must be in ascending order of their keys."""
+        self._clock[cells.TIME] = time
+        self._allocate(len(keys))
+        self._place(keys, mass)
+        tally = self._tally
+        tally[[cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
+        units = (np.asarray(mass, self.precision).astype(np.float64) * cells.MASS_UNIT).astype(
+            np.int64
+        )
+        tally[cells.LOADED] = units.astype(np.int64).sum()
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys in ascending order, and the mass of each cell."""
+        count = self.cell_count
+        assert self._cells is not None and self._masses is not None
+        keys = self.device.get(self._cells.key[1 : count + 1]) & cells.KEY
+        mass = self.device.get(self._masses.now[1 : count + 1])
+        order = np.argsort(keys)
+        return keys[order], mass[order].astype(np.float64)
+
+    def advance(self, target: float) -> None:
+        """Move forward to a time.
+
+        Raises
+        ------
+        PlanError
+            The density reached the end of the lattice, or does not fit into memory.
+        """
+        self._clock[cells.TARGET] = target
+        while True:
+            self._run(self._advance, True)
+            state = int(self._tally[cells.STATE])
+            if state == cells.REACHED:
+                return
+            if state == cells.EDGE:
+                raise PlanError(
+                    f"at time {self.time:g} the density reaches the end of the lattice, "
+                    f"{self.lattice.reach} cells from its centre; use larger widths"
+                )
+            if state == cells.FULL:
+                self._enlarge()
+            elif self._tally[cells.READY] == 0:
+                self._sort()
+            self.on_pause()
+
+    def prune(self) -> None:
+        """Drop what is below the threshold."""
+        self._run(self._prune, False)
+
+    # ---- how
+
+    def _run(self, kernel: kernels.Kernel, advancing: bool) -> None:
+        assert self._cells is not None and self._masses is not None
+        tail = (self._cells, self._masses, self._frame)
+        resort_above = _RESORT_ABOVE[self.device.is_cuda]
+        if not self.device.is_cuda:
+            head = (_BUDGET_CPU, PRUNE_EVERY, resort_above) if advancing else ()
+            self._cells.tally[:] = self._tally
+            with kernels.readable_errors():
+                self.device.run(kernel, 1, *head, *tail, self._clock)
+            self._tally[:] = self._cells.tally
+            return
+        from ergode.core import cuda
+
+        head = (1 << 62, PRUNE_EVERY, resort_above) if advancing else ()
+        cuda.copy_to(self._cells.tally, self._tally)
+        clock = self.device.put(self._clock)
+        with kernels.readable_errors():
+            compiled = kernel.compiled("cuda")
+            arguments = (*head, *tail, clock)
+            most = cuda.cooperative_block_count(compiled, _THREADS, arguments)
+            blocks = min(most, _BLOCKS or max(8, -(-2 * self.cell_count // _THREADS)))
+            cuda.launch(compiled, blocks, _THREADS, arguments)
+        self._tally[:] = self.device.get(self._cells.tally)
+        self._clock[:] = self.device.get(clock)
+
+    def _sort(self) -> None:
+        """Put cells near each other that are neighbours: in Morton order."""
+        assert self._cells is not None and self._masses is not None
+        count = self.cell_count
+        bound = {"DIMENSION": self.lattice.dimension, "BITS": self.lattice.bits}
+        code = self.device.empty(count, np.int64)
+        self.device.run(
+            kernels.for_each(cells.interleave, bindings=bound), count, 1, self._cells.key, code
+        )
+        key, mass = self._cells.key[1 : count + 1], self._masses.now[1 : count + 1]
+        if self.device.is_cuda:
+            from ergode.core import cuda
+
+            cuda.sort_together(code, key, mass)
+            return
+        order = np.argsort(code)
+        key[...] = key[order]
+        mass[...] = mass[order]
+
+    def _place(self, keys: np.ndarray, mass: np.ndarray) -> None:
+        """Put cells, sorted, into the arrays."""
+        assert self._cells is not None and self._masses is not None
+        count = len(keys)
+        mass = np.asarray(mass, self.precision)
+        if self.device.is_cuda:
+            from ergode.core import cuda
+
+            cuda.copy_to(self._cells.key[1 : count + 1], np.ascontiguousarray(keys))
+            cuda.copy_to(self._masses.now[1 : count + 1], mass)
+        else:
+            self._cells.key[1 : count + 1] = keys
+            self._masses.now[1 : count + 1] = mass
+        self._tally[cells.USED] = count + 1
+        self._tally[cells.READY] = 0
+
+    def _bytes_per_cell(self) -> int:
+        word = np.dtype(self.precision).itemsize
+        dimension = self.lattice.dimension
+        # Table places are two to four a cell, each of 16 bytes.
+        return 8 + 4 + 8 + 1 + dimension * (word + 8) + 4 * word + 4 * 16
+
+    def _allocate(self, count: int) -> None:
+        """Room for at least `count` cells, and for some growth."""
+        if self._capacity > count + count // 2:
+            return
+        wanted = max(1 << 14, 2 * count) if not self.device.is_cuda else max(1 << 18, 3 * count)
+        if self._cells_most is not None:
+            wanted = min(wanted, self._cells_most + 1)
+        room = self.device.available_bytes() // self._bytes_per_cell()
+        if min(wanted, room) <= count:
+            raise PlanError(
+                f"the density needs more than {count} cells of {self._bytes_per_cell()} bytes, "
+                f"{count * self._bytes_per_cell() / 1e9:.2f} GB, and there is room for "
+                f"{min(room, wanted)} on {self.device.name}; use larger widths or a larger "
+                "threshold"
+            )
+        self._make_arrays(min(wanted, room))
+
+    def _make_arrays(self, capacity: int) -> None:
+        dimension = self.lattice.dimension
+        table = 1 << int(np.ceil(np.log2(2 * capacity)))
+        real = self.precision
+        self._cells = Cells(
+            self._zeros(capacity, np.int64),
+            self._zeros((dimension, capacity), real),
+            self._zeros((dimension, capacity), np.uint32),
+            self._zeros((dimension, capacity), np.uint32),
+            self._zeros(capacity, np.uint32),
+            self._zeros(2 * table, np.int64),
+            self._zeros(1, real),
+            self._zeros(cells.TALLIES, np.int64),
+        )
+        self._masses = Masses(
+            self._zeros(capacity, real),
+            self._zeros(capacity, real),
+            self._zeros(capacity, real),
+            self._zeros(capacity, real),
+            self._zeros(capacity, np.int64),
+            self._zeros(capacity, np.uint8),
+        )
+        self._capacity = capacity
+
+    def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        if not self.device.is_cuda:
+            return np.zeros(shape, dtype)
+        from ergode.core import cuda
+
+        array = self.device.empty(shape, dtype)
+        cuda.fill_zero(array)
+        return array
+
+    def _enlarge(self) -> None:
+        """More room for the same cells."""
+        assert self._cells is not None and self._masses is not None
+        count = self.cell_count
+        key, mass = self._cells.key[1 : count + 1], self._masses.now[1 : count + 1]
+        before = self._cells, self._masses, self._capacity
+        self._cells = self._masses = None
+        try:
+            self._allocate(max(count, self._capacity))
+        except PlanError as error:
+            self._cells, self._masses, self._capacity = before
+            raise OutOfMemoryError(str(error)) from None
+        assert self._cells is not None and self._masses is not None
+        for target, values in ((self._cells.key, key), (self._masses.now, mass)):
+            if self.device.is_cuda:
+                target[1 : count + 1].copy_to_device(values)
+            else:
+                target[1 : count + 1] = values
+        self._tally[cells.READY] = 0

@@ -1,0 +1,216 @@
+"""Where the lattice lies, and the first cells on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.density.lattice import DIMENSIONS_MOST, Lattice
+from ergode.models.priors import Gaussian, Mixture, Prior, Samples
+
+_BOX = 3.0  # standard deviations that the box of the published runs reaches
+_TAIL = 1e-4  # default threshold, in units of the largest cell
+_FAR = 5.0  # standard deviations to look for a density of which only mean and covariance are known
+_CELLS_MOST = 1 << 28
+
+
+def noise_matrix(value: Any, size: int) -> np.ndarray | None:
+    """Q as a matrix, or None where there is no noise.
+
+    Raises
+    ------
+    ModelError
+        It is not symmetric and positive semi-definite.
+    """
+    if value is None:
+        return None
+    try:
+        matrix = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"process_noise is {value!r}; expected numbers") from None
+    if matrix.ndim == 0 and size == 1:
+        matrix = matrix[None]
+    if matrix.ndim == 1:
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
+        raise ModelError(
+            f"process_noise has shape {np.shape(value)}; expected {size} variances a unit of "
+            f"time, or a matrix of ({size}, {size}), of finite numbers"
+        )
+    scale = np.abs(matrix).max()
+    if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
+        raise ModelError("process_noise is not symmetric")
+    if np.linalg.eigvalsh(matrix)[0] < -1e-10 * scale:
+        raise ModelError("process_noise is not positive semi-definite")
+    return matrix if scale > 0 else None
+
+
+def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray:
+    """Axes of the lattice, as columns.
+
+    Raises
+    ------
+    PlanError
+        They are not orthogonal, or the noise has other axes than were asked for.
+    """
+    size = prior.mean.size
+    if isinstance(axes, str) and axes == "variables":
+        if noise is not None and np.any(noise != np.diag(np.diag(noise))):
+            return np.linalg.eigh(noise)[1]
+        return np.eye(size)
+    if isinstance(axes, str) and axes == "principal":
+        turned = np.linalg.eigh(prior.covariance)[1]
+    else:
+        turned = np.asarray(axes, np.float64)
+        good = turned.shape == (size, size)
+        if not good or np.abs(turned.T @ turned - np.eye(size)).max() > 1e-8:
+            raise PlanError(
+                f"axes is {axes!r}; expected 'variables', 'principal' or an orthogonal matrix of "
+                f"shape ({size}, {size})"
+            )
+    if noise is not None:
+        seen = turned.T @ noise @ turned
+        if np.abs(seen - np.diag(np.diag(seen))).max() > 1e-8 * np.abs(seen).max():
+            raise PlanError(
+                "process_noise is not diagonal along the axes of the grid; leave axes out, so that "
+                "the grid is turned to those of the noise"
+            )
+    return turned
+
+
+def lay_lattice(
+    prior: Prior, width: float | Sequence[float] | None, axes: np.ndarray | None
+) -> Lattice:
+    """A lattice around a prior's mean.
+
+    Raises
+    ------
+    ModelError
+        Widths are not positive, or not one for each dimension.
+    PlanError
+        There are too many dimensions.
+    """
+    dimension = prior.mean.size
+    if dimension > DIMENSIONS_MOST:
+        raise PlanError(
+            f"the field has {dimension} variables; a grid of more than {DIMENSIONS_MOST} "
+            "dimensions is hopeless - use an ensemble (ergode.trajectories)"
+        )
+    turned = np.eye(dimension) if axes is None else axes
+    if width is None:
+        widths = 0.5 * np.sqrt(np.diag(turned.T @ prior.covariance @ turned))
+    else:
+        try:
+            widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"width is {width!r}; expected a number, or one for each of {dimension} variables"
+            ) from None
+    if not (np.isfinite(widths).all() and (widths > 0).all()):
+        raise ModelError(f"width is {widths}; expected positive numbers")
+    return Lattice(np.array(prior.mean, np.float64), widths, turned)
+
+
+def lay_prior(
+    prior: Prior, lattice: Lattice, threshold: float | None, boxed: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Keys in ascending order, masses with the sum one, and the threshold to be used.
+
+    With `boxed` the cells are all those of a box; else those above the threshold.
+    """
+    if isinstance(prior, Samples):
+        keys, cell = np.unique(lattice.pack(lattice.cell_of(prior.points)), return_inverse=True)
+        mass = np.bincount(cell.ravel(), prior.weights, len(keys))
+    else:
+        if boxed:
+            coordinates = _box(prior, lattice)
+        else:
+            least = _TAIL if threshold is None else threshold / _largest(prior, lattice)
+            reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
+            coordinates = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
+        keys = lattice.pack(coordinates)
+        order = np.argsort(keys)
+        keys = keys[order]
+        log = prior.log_density(lattice.points(coordinates[order]))
+        mass = np.exp(log - log.max())
+    mass = mass / mass.sum()
+    if threshold is None:
+        threshold = float(_TAIL * mass.max())
+    if not boxed:
+        stays = mass >= threshold
+        if not stays.any():
+            raise PlanError(
+                f"threshold is {threshold:g}, but the largest cell of the prior has a probability "
+                f"of {mass.max():.3g}; use a smaller threshold or larger widths"
+            )
+        keys, mass = keys[stays], mass[stays] / mass[stays].sum()
+    return keys, mass, threshold
+
+
+def _is_vague(prior: Prior) -> bool:
+    return not isinstance(prior, Gaussian | Mixture)
+
+
+def _largest(prior: Prior, lattice: Lattice) -> float:
+    """Probability of the largest cell, were the prior Gaussian."""
+    volume = np.log(lattice.width).sum()
+    parts = prior.components if isinstance(prior, Mixture) else (prior,)
+    peaks = [
+        volume - 0.5 * (part.mean.size * np.log(2 * np.pi) + np.linalg.slogdet(part.covariance)[1])
+        for part in parts
+    ]
+    return float(np.exp(max(peaks)))
+
+
+def _box(prior: Prior, lattice: Lattice) -> np.ndarray:
+    spread = np.sqrt(np.diag(lattice.axes.T @ prior.covariance @ lattice.axes))
+    reach = np.maximum(np.rint(_BOX * spread / lattice.width), 1).astype(np.int64)
+    if np.prod(2.0 * reach + 1) > _CELLS_MOST:
+        raise PlanError(
+            f"the prior's box has {np.prod(2.0 * reach + 1):.3g} cells; use larger widths"
+        )
+    sides = [np.arange(-m, m + 1) for m in reach]
+    return np.stack(np.meshgrid(*sides, indexing="ij"), -1).reshape(-1, lattice.dimension)
+
+
+def _ellipsoids(prior: Prior, lattice: Lattice, reach: float) -> np.ndarray:
+    """Coordinates of cells within some standard deviations of a prior, or of its components."""
+    parts = prior.components if isinstance(prior, Mixture) else (prior,)
+    found = []
+    for part in parts:
+        covariance = lattice.axes.T @ part.covariance @ lattice.axes
+        covariance = covariance / np.outer(lattice.width, lattice.width)
+        middle = ((part.mean - lattice.centre) @ lattice.axes) / lattice.width
+        found.append(_ellipsoid(middle, covariance, reach))
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found), axis=0)
+
+
+def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
+    """Integer points of an ellipsoid, one dimension after the other."""
+    dimension = len(middle)
+    points = np.zeros((1, 0), np.int64)
+    for d in range(dimension):
+        half = reach * np.sqrt(covariance[d, d])
+        side = np.arange(np.ceil(middle[d] - half), np.floor(middle[d] + half) + 1)
+        if side.size == 0:
+            side = np.array([np.rint(middle[d])])
+        points = np.column_stack(
+            [np.repeat(points, side.size, axis=0), np.tile(side.astype(np.int64), len(points))]
+        )
+        # The distance by the first variables alone is never more than that by all.
+        away = points - middle[: d + 1]
+        square = np.einsum(
+            "ij,ij->i", away, np.linalg.solve(covariance[: d + 1, : d + 1], away.T).T
+        )
+        inside = square <= reach**2
+        if inside.any():
+            points = points[inside]
+        if len(points) > _CELLS_MOST:
+            raise PlanError(
+                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
+                "threshold"
+            )
+    return points

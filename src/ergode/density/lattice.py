@@ -1,0 +1,165 @@
+"""The lattice: cells by their integer coordinates, packed into one word.
+
+Cell k has its centre at ``centre + width * k`` and is known by a key of 64 bits, a field of BITS
+bits for each dimension: the neighbour in a direction is an addition away.  Coordinates stay two
+short of the ends of their field, so that no neighbour's key runs into another field.
+
+With a rotated lattice the axes are the columns of `axes`: a point of coordinates z is
+``centre + axes @ z``, and the field is turned into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.core.machine import real
+
+DIMENSIONS_MOST = 10
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Where cells lie.
+
+    Attributes
+    ----------
+    centre : ndarray, shape [dimension]
+        Centre of the cell with all coordinates zero.
+    width : ndarray, shape [dimension]
+        Of a cell, along the axes.
+    axes : ndarray, shape [dimension, dimension]
+        Columns are the directions of the axes: orthonormal.
+    """
+
+    centre: np.ndarray
+    width: np.ndarray
+    axes: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """Number of dimensions."""
+        return int(self.centre.size)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a key for one coordinate."""
+        return min(21, 62 // self.dimension)
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether the axes are not those of the variables."""
+        return not np.array_equal(self.axes, np.eye(self.dimension))
+
+    @cached_property
+    def reach(self) -> int:
+        """Largest coordinate of a cell, either way."""
+        return (1 << (self.bits - 1)) - 3
+
+    def pack(self, coordinates: np.ndarray) -> np.ndarray:
+        """Keys of cells from coordinates [cell, dimension]."""
+        if coordinates.size and np.abs(coordinates).max() > self.reach:
+            raise PlanError(
+                f"the density reaches {int(np.abs(coordinates).max())} cells from the centre of "
+                f"the lattice, which has room for {self.reach} in {self.dimension} dimensions; "
+                "use larger widths"
+            )
+        keys = np.zeros(len(coordinates), np.int64)
+        for d in range(self.dimension):
+            keys |= (coordinates[:, d].astype(np.int64) + (1 << (self.bits - 1))) << (self.bits * d)
+        return keys
+
+    def unpack(self, keys: np.ndarray) -> np.ndarray:
+        """Coordinates [cell, dimension] of keys, int32."""
+        result = np.empty((len(keys), self.dimension), np.int32)
+        for d in range(self.dimension):
+            field = (keys >> (self.bits * d)) & ((1 << self.bits) - 1)
+            result[:, d] = field - (1 << (self.bits - 1))
+        return result
+
+    def points(self, coordinates: np.ndarray) -> np.ndarray:
+        """Centres of cells [cell, dimension]."""
+        z = coordinates * self.width
+        return self.centre + (z @ self.axes.T if self.is_rotated else z)
+
+    def cell_of(self, points: np.ndarray) -> np.ndarray:
+        """Coordinates of the cells in which points lie."""
+        return np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
+
+
+# Bound for each kernel: a model.
+DIMENSION = 1
+BITS = 62
+PARAMETERS = 0
+ROTATED = False
+
+
+def rhs(t, y, p):
+    """The user's function: bound for each kernel."""
+    return y
+
+
+class Frame(NamedTuple):
+    """Where the lattice lies and what the field is told, on a device: all of type `real`."""
+
+    centre: Any  # [dimension]
+    width: Any  # [dimension]
+    axes: Any  # [dimension, dimension]
+    parameters: Any  # [parameter]
+    spread: Any  # [dimension]: by which noise exchanges mass with a neighbour, a unit of time
+
+
+def coordinate(key, d):
+    """Coordinate of a cell along one dimension."""
+    return ((key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)) - np.int64(1 << (BITS - 1))
+
+
+def is_inside(key, d):
+    """Whether the lattice has room for a cell, as far as dimension `d` is concerned."""
+    k = (key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)
+    return k > 1 and k < (1 << BITS) - 2
+
+
+def point(z, frame):
+    """The point with the coordinates `z` along the axes of the lattice."""
+    if ROTATED:
+        return tuple(
+            sum((frame.axes[i, j] * z[j] for j in range(DIMENSION)), frame.centre[i])
+            for i in range(DIMENSION)
+        )
+    return tuple(frame.centre[i] + z[i] for i in range(DIMENSION))
+
+
+def centre_of(key, frame):
+    """Centre of a cell, along the axes of the lattice."""
+    return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
+
+
+def drift(t, z, frame):
+    """The field at a point, along the axes of the lattice."""
+    f = rhs(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    if ROTATED:
+        return tuple(
+            sum(frame.axes[i, d] * real(f[i]) for i in range(DIMENSION)) for d in range(DIMENSION)
+        )
+    return tuple(real(f[d]) for d in range(DIMENSION))
+
+
+def face_rates(t, z, side, frame):
+    """Cells a unit of time at which the field crosses a face of a cell, along each dimension.
+
+    `side` is a half for the faces above, minus a half for those below.
+    """
+    return tuple(
+        drift(
+            t,
+            tuple(z[j] + side * frame.width[j] if j == d else z[j] for j in range(DIMENSION)),
+            frame,
+        )[d]
+        / frame.width[d]
+        for d in range(DIMENSION)
+    )

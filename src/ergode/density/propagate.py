@@ -1,0 +1,391 @@
+"""Probability densities over time: from a vector field, a prior and measurements to results."""
+
+from __future__ import annotations
+
+import time as clock
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, results
+from ergode.core import progress as progress_bar
+from ergode.core.arguments import time_grid
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.results import Variable
+from ergode.core.source import Precision
+from ergode.density.evolution import Evolution, OutOfMemoryError
+from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix
+from ergode.density.record import Record
+from ergode.density.update import correct
+from ergode.models.measurement import Measurement
+from ergode.models.priors import Prior
+from ergode.models.sweep import lay_out
+from ergode.models.vector_field import VectorField
+
+if TYPE_CHECKING:
+    import xarray
+
+Scheme = Literal["split", "corner-transport"]
+
+results.register(
+    "density",
+    "moments",
+    [
+        Variable("mean", ("time", "variable"), "floating", "1", "mean of the density"),
+        Variable(
+            "covariance", ("time", "variable", "variable_"), "floating", "1",
+            "covariance of the density",
+        ),
+        Variable(
+            "mass_lost", ("time",), "floating", "1",
+            "probability dropped since the first time, by pruning and at missing neighbours",
+        ),
+        Variable(
+            "mass_kept", ("time",), "floating", "1",
+            "sum over cells before it is made one, since the latest measurement",
+        ),
+        Variable(
+            "mass_pruned", ("time",), "floating", "1",
+            "probability dropped by pruning since the latest measurement",
+        ),
+        Variable(
+            "mass_out", ("time",), "floating", "1",
+            "probability lost at missing neighbours, less what clipping at zero made, since the "
+            "latest measurement",
+        ),
+        Variable("cell_count", ("time",), "integer", "1", "number of cells"),
+        Variable(
+            "cells_in_deviation", ("time", "variable"), "floating", "1",
+            "standard deviation of the density's features, in cells: below about 2 they are not "
+            "resolved",
+        ),
+        Variable(
+            "log_evidence", ("measurement",), "floating", "1",
+            "log probability density of what was measured, given all before",
+        ),
+        Variable(
+            "prior_mean", ("measurement", "variable"), "floating", "1",
+            "mean just before a measurement",
+        ),
+        Variable(
+            "prior_covariance", ("measurement", "variable", "variable_"), "floating", "1",
+            "covariance just before a measurement",
+        ),
+        Variable(
+            "cell_start", ("time",), "integer", "1", "first cell of each time along dim cell"
+        ),
+        Variable(
+            "coordinate", ("cell", "variable"), "integer", "1", "coordinates of cells, by time"
+        ),
+        Variable("mass", ("cell",), "floating", "1", "probability of cells, by time"),
+        Variable("cells_stored", ("time",), "integer", "1", "cells of each time along dim cell"),
+    ],
+)  # fmt: skip
+
+# A density of which more was dropped, or which is sharper, than this is not to be trusted.
+_LOST_MOST = 0.01
+_SHARPEST = 1.75
+
+
+def propagate(
+    field: VectorField,
+    prior: Prior,
+    *,
+    times: ArrayLike,
+    measurements: Sequence[Measurement] = (),
+    parameters: Mapping[str, float] | None = None,
+    process_noise: ArrayLike | None = None,
+    width: float | Sequence[float] | None = None,
+    threshold: float | None = None,
+    scheme: Scheme = "split",
+    device: str | devices.Device = "auto",
+    precision: Precision = "float64",
+    axes: Literal["variables", "principal"] | ArrayLike = "variables",
+    keep: Literal["all", "last", "none"] = "all",
+    cells_most: int | None = None,
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Move a probability density with a field, and correct it by measurements.
+
+    Between measurements the density obeys the Fokker-Planck equation, solved by finite volumes on
+    a grid that has cells only where there is probability; a measurement multiplies it by its
+    likelihood (Bayes' theorem).
+
+    Parameters
+    ----------
+    field : VectorField
+        The equations, without delays; evaluated on the faces of cells.
+    prior : Gaussian, Mixture, Samples or Density
+        The density at ``times[0]``.
+    times : array_like, shape [time_count]
+        Ascending times at which results are reported [time]. At the time of a measurement they
+        are those after it.
+    measurements : sequence of Measurement
+        In any order; several may have one time.
+    parameters : mapping of str to float
+        Parameters of the field by name.
+    process_noise : array_like, shape [variable_count, variable_count] or [variable_count], optional
+        Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
+        of time. If it is not diagonal, the grid is turned to its axes.
+    width : float or sequence of float, optional
+        Width of cells, of all or of each variable (of each axis, where the grid is turned). Half
+        a standard deviation of the prior if not given.
+    threshold : float, optional
+        Cells of less probability than this are dropped, unless probability flows into them. 1e-4
+        of the largest cell of the prior if not given.
+    scheme : {"split", "corner-transport"}
+        How mass moves (see `ergode.density.split` and `ergode.density.corner_transport`).
+    device : str or Device
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    precision : {"float32", "float64"}
+        Type of masses; sums are exact in either.
+    axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
+        Directions of the grid: of the variables, the principal axes of the prior's covariance, or
+        the columns of an orthogonal matrix.
+    keep : {"all", "last", "none"}
+        Of which times the density itself is part of the result.
+    cells_most : int, optional
+        Stop when more cells than this would be needed, even if memory had room.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    xarray.Dataset
+        mean(time, variable), covariance(time, variable, variable_), mass_lost(time),
+        cell_count(time) and the books of mass; for each measurement the evidence and the moments
+        before it; and the cells of all times, end to end (see `ergode.density.cells_at`).
+
+    Raises
+    ------
+    ModelError
+        Prior, measurements, parameters or noise do not suit the field.
+    PlanError
+        The run is not possible as asked.
+
+    Warns
+    -----
+    RuntimeWarning
+        More than 1 % of the probability was dropped, or the density is sharper than the grid can
+        show: use smaller widths or a smaller threshold, or an ensemble (`ergode.trajectories`).
+        Or the run ended early - memory, Ctrl-C: the result ends with the last good density.
+
+    References
+    ----------
+    T. R. Bewley, A. S. Sharma, "Efficient grid-based Bayesian estimation of nonlinear
+    low-dimensional systems with sparse non-Gaussian PDFs", Automatica 48 (2012).
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> result = ergode.density.propagate(
+    ...     ergode.VectorField(decay, ["y"], ["rate"]), ergode.Gaussian([4.0], [1.0]),
+    ...     times=[0, 1], parameters={"rate": 0.5}, width=0.1, device="cpu",
+    ... )
+    >>> round(float(result["mean"][-1, 0]), 2)
+    2.43
+    """
+    if not isinstance(field, VectorField):
+        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    if field.delays:
+        raise ModelError("the field has delays; a density obeys an equation without memory only")
+    if not isinstance(prior, Prior):
+        raise ModelError(
+            f"prior is {type(prior).__name__}; expected Gaussian, Mixture, Samples or Density"
+        )
+    _check_choice("scheme", scheme, ("split", "corner-transport"))
+    _check_choice("precision", precision, ("float32", "float64"))
+    _check_choice("keep", keep, ("all", "last", "none"))
+    grid = time_grid(times)
+    prior = prior.by_name(field.variables)
+    values = _parameters(field, parameters)
+    sorted_measurements = _measurements(field, measurements, grid)
+    if threshold is not None and not (
+        isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
+    ):
+        raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
+    noise = noise_matrix(process_noise, len(field.variables))
+    lattice = lay_lattice(prior, width, directions(axes, prior, noise))
+    boxed = scheme == "corner-transport"
+    keys, mass, chosen = lay_prior(prior, lattice, threshold, boxed)
+    place = devices.resolve(device)
+    started = clock.perf_counter()
+    evolution = Evolution(
+        field, lattice, values, scheme=scheme, threshold=chosen, device=place,
+        precision=precision, noise=noise, cells_most=cells_most,
+    )  # fmt: skip
+    record = Record(lattice, grid, len(sorted_measurements), keep)
+    run = _Run(evolution, record, sorted_measurements, values, progress)
+    run.go(keys, mass)
+    return _dataset(
+        field, record, sorted_measurements, chosen, noise, evolution,
+        scheme=scheme,
+        ended_early=run.ended_early,
+        threshold_reason="1e-4 of the prior's largest cell" if threshold is None else "asked for",
+        wall_seconds=clock.perf_counter() - started,
+    )  # fmt: skip
+
+
+class _Run:
+    """From time to time and from measurement to measurement."""
+
+    def __init__(
+        self,
+        evolution: Evolution,
+        record: Record,
+        measurements: Sequence[Measurement],
+        parameters: np.ndarray,
+        show: bool,
+    ) -> None:
+        self.evolution, self.record = evolution, record
+        self.measurements, self.parameters = measurements, parameters
+        self.show = show
+        self.ended_early = ""
+        self._lost = 0.0  # before the latest measurement
+
+    def go(self, keys: np.ndarray, mass: np.ndarray) -> None:
+        """Run from the first time to the last."""
+        grid = self.record.times
+        events = np.union1d(grid, [m.time for m in self.measurements])
+        self.evolution.load(float(grid[0]), keys, mass)
+        label = "density"
+        with progress_bar.track(label, len(events), unit="times", show=self.show) as report:
+            try:
+                for time in events.tolist():
+                    self.evolution.advance(time)
+                    for index, measurement in enumerate(self.measurements):
+                        if measurement.time == time:
+                            self._measure(index, measurement)
+                    if time in grid:
+                        self._note()
+                    report(1)
+            except (OutOfMemoryError, KeyboardInterrupt) as error:
+                self._end_early(error)
+
+    def _note(self) -> None:
+        keys, mass = self.evolution.read()
+        self.record.at_time(keys, mass, self.evolution.budget, self._lost)
+
+    def _measure(self, index: int, measurement: Measurement) -> None:
+        evolution = self.evolution
+        keys, mass = evolution.read()
+        after, evidence = correct(
+            measurement, evolution.lattice, self.parameters, evolution.device, keys, mass
+        )
+        self.record.at_measurement(index, keys, mass, evidence)
+        if not np.isfinite(evidence):
+            raise PlanError(
+                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
+                "zero wherever the density is not"
+            )
+        budget = evolution.budget
+        self._lost += budget["pruned"] + budget["lost"]
+        evolution.load(evolution.time, keys, after)
+        evolution.prune()
+
+    def _end_early(self, error: BaseException) -> None:
+        if self.record.done == 0:
+            raise error
+        why = str(error) if isinstance(error, OutOfMemoryError) else "interrupted"
+        keys, mass = self.evolution.read()
+        self.record.stop(self.evolution.time)
+        self.record.at_time(keys, mass, self.evolution.budget, self._lost)
+        self.ended_early = why
+        warnings.warn(
+            f"the run ended at time {self.evolution.time:g}: {why}", RuntimeWarning, stacklevel=5
+        )
+
+
+def _dataset(
+    field: VectorField,
+    record: Record,
+    measurements: Sequence[Measurement],
+    threshold: float,
+    noise: np.ndarray | None,
+    evolution: Evolution,
+    **attrs: Any,
+) -> xarray.Dataset:
+    lattice, device = evolution.lattice, evolution.device
+    values = record.finish()
+    _warn(values, field.variables)
+    notes = results.provenance(
+        engine="density",
+        device=device.name,
+        device_model=device.model,
+        device_reason=device.reason,
+        precision=evolution.precision,
+        model_digest=field.digest,
+        threshold=threshold,
+        centre=lattice.centre,
+        width=lattice.width,
+        axes=lattice.axes.ravel(),
+        process_noise=np.zeros(0) if noise is None else noise.ravel(),
+        **evolution.work,
+        **attrs,
+    )
+    names = list(field.variables)
+    coords = {
+        "time": record.times,
+        "variable": names,
+        "variable_": names,
+        "measurement": [measurement.time for measurement in measurements],
+    }
+    return results.dataset("density", "moments", values, coords=coords, attrs=notes)
+
+
+def _warn(values: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
+    said = []
+    lost = np.nanmax(values["mass_lost"])
+    if lost > _LOST_MOST:
+        said.append(f"{100 * lost:.2g} % of the probability was dropped on the way")
+    sharp = np.nanmin(values["cells_in_deviation"], axis=0)
+    if sharp.min() < _SHARPEST:
+        which = int(sharp.argmin())
+        said.append(
+            f"along '{names[which]}' a standard deviation of its features comes to "
+            f"{sharp[which]:.2g} cells, so that what is thinner was smeared"
+        )
+    if said:
+        warnings.warn(
+            f"the density is not resolved: {' and '.join(said)}; use smaller widths or a smaller "
+            "threshold, or an ensemble of trajectories",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _check_choice(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise PlanError(f"{name} {value!r} is unknown; expected {' or '.join(map(repr, known))}")
+
+
+def _parameters(field: VectorField, parameters: Mapping[str, float] | None) -> np.ndarray:
+    layout = lay_out(
+        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
+    )
+    if layout.dims:
+        raise ModelError(
+            f"parameters of '{layout.dims[0]}' are many; a density has one value of each"
+        )
+    return np.array([layout.rows[name][0] for name in field.parameters], np.float64)
+
+
+def _measurements(
+    field: VectorField, measurements: Sequence[Measurement], grid: np.ndarray
+) -> list[Measurement]:
+    found = list(measurements)
+    for number, measurement in enumerate(found):
+        if not isinstance(measurement, Measurement):
+            raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")
+        if not grid[0] <= measurement.time <= grid[-1]:
+            raise ModelError(
+                f"measurements[{number}] is at time {measurement.time:g}; expected one from "
+                f"{grid[0]:g} to {grid[-1]:g}, the times of the run"
+            )
+        measurement.check(len(field.variables), len(field.parameters))
+    return sorted(found, key=lambda measurement: measurement.time)

@@ -1,0 +1,132 @@
+"""What is kept of a density at the times asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ergode.density.lattice import Lattice
+
+# Cells looked at, at most, to see how sharp the density is.
+_LOOKED_AT = 200_000
+
+
+def moments(lattice: Lattice, keys: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [variable] and covariance [variable, variable]."""
+    coordinates = lattice.unpack(keys)
+    total = mass.sum()
+    # Around a middle that is exact, so that nothing cancels far from the origin.
+    middle = np.rint(mass @ coordinates / total)
+    away = (coordinates - middle) * lattice.width
+    mean = mass @ away / total
+    second = (away * mass[:, None]).T @ away / total
+    covariance = second - np.outer(mean, mean)
+    turn = lattice.axes
+    mean = lattice.centre + turn @ (middle * lattice.width + mean)
+    return mean, turn @ covariance @ turn.T
+
+
+def sharpness(lattice: Lattice, keys: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Standard deviation that features of the density have, in cells, along each axis.
+
+    From its total variation V along lines: a Gaussian's is 2 / (sqrt(2 pi) sigma).
+    """
+    size = len(keys)
+    looked = np.arange(0, size, max(1, size // _LOOKED_AT))
+    result = np.empty(lattice.dimension)
+    for d in range(lattice.dimension):
+        variation = 0.0
+        for step in (1, -1):
+            wanted = keys[looked] + (step << (lattice.bits * d))
+            at = np.minimum(np.searchsorted(keys, wanted), size - 1)
+            beside = np.where(keys[at] == wanted, mass[at], 0.0)
+            variation += np.abs(mass[looked] - beside).sum() / 2
+        result[d] = mass[looked].sum() * np.sqrt(2 / np.pi) / max(variation, 1e-300)
+    return result
+
+
+@dataclass
+class Record:
+    """Results at the times of a grid, filled one by one."""
+
+    lattice: Lattice
+    times: np.ndarray
+    measurement_count: int
+    keep: str
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        size, count, n = self.times.size, self.measurement_count, self.lattice.dimension
+        shapes: dict[str, tuple[int, ...]] = {
+            "mean": (size, n),
+            "covariance": (size, n, n),
+            "mass_lost": (size,),
+            "mass_kept": (size,),
+            "mass_pruned": (size,),
+            "mass_out": (size,),
+            "cells_in_deviation": (size, n),
+            "log_evidence": (count,),
+            "prior_mean": (count, n),
+            "prior_covariance": (count, n, n),
+        }
+        self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self.values["cell_count"] = np.zeros(size, np.int64)
+
+    def at_time(
+        self, keys: np.ndarray, mass: np.ndarray, budget: dict[str, float], lost_before: float
+    ) -> None:
+        """Note the density at the next time of the grid."""
+        index = self.done
+        values = self.values
+        values["mean"][index], values["covariance"][index] = moments(self.lattice, keys, mass)
+        out = budget["lost"] - budget["clipped"]
+        values["mass_kept"][index] = mass.sum()
+        values["mass_pruned"][index] = budget["pruned"]
+        values["mass_out"][index] = out
+        values["mass_lost"][index] = lost_before + budget["pruned"] + budget["lost"]
+        values["cells_in_deviation"][index] = sharpness(self.lattice, keys, mass)
+        values["cell_count"][index] = len(keys)
+        if self.keep == "last":
+            self.pieces.clear()
+        if self.keep != "none":
+            self.pieces.append((keys, mass / mass.sum()))
+        self.done += 1
+
+    def at_measurement(
+        self, index: int, keys: np.ndarray, mass: np.ndarray, log_evidence: float
+    ) -> None:
+        """Note what a measurement came to; the density is the one before it."""
+        mean, covariance = moments(self.lattice, keys, mass)
+        self.values["prior_mean"][index] = mean
+        self.values["prior_covariance"][index] = covariance
+        self.values["log_evidence"][index] = log_evidence
+
+    def stop(self, time: float) -> None:
+        """End the grid at a time: what was not reached is left out."""
+        self.times = np.append(self.times[: self.done], time)
+        for name, value in self.values.items():
+            if name not in ("log_evidence", "prior_mean", "prior_covariance"):
+                self.values[name] = value[: self.done + 1]
+
+    def finish(self) -> dict[str, Any]:
+        """All variables, the densities end to end."""
+        stored = np.zeros(self.times.size, np.int64)
+        first = self.done - len(self.pieces)
+        for number, (keys, _) in enumerate(self.pieces):
+            stored[first + number] = len(keys)
+        start = np.concatenate([[0], np.cumsum(stored)[:-1]])
+        if self.pieces:
+            keys = np.concatenate([keys for keys, _ in self.pieces])
+            mass = np.concatenate([mass for _, mass in self.pieces])
+        else:
+            keys, mass = np.empty(0, np.int64), np.empty(0)
+        return self.values | {
+            "cell_start": start,
+            "cells_stored": stored,
+            "coordinate": self.lattice.unpack(keys),
+            "mass": mass,
+        }

@@ -1,0 +1,190 @@
+"""What can be read off a density: its cells, marginals, regions, entropy, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def cells_at(
+    dataset: xarray.Dataset, time: float | None = None, *, index: int | None = None
+) -> xarray.Dataset:
+    """The cells of a density at one time.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.density.propagate`.
+    time : float, optional
+        One of the dataset's times.
+    index : int, optional
+        Instead, its place among them; the last one if neither is given.
+
+    Returns
+    -------
+    xarray.Dataset
+        mass(cell), with the sum one; point(cell, variable), the centres of cells; and
+        coordinate(cell, variable), their integer coordinates on the lattice.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no such time, or kept no cells of it.
+    """
+    import xarray
+
+    where = _index(dataset, time, index)
+    count = int(dataset["cells_stored"][where])
+    if count == 0:
+        raise PlanError(
+            f"the cells of time {float(dataset['time'][where]):g} were not kept; call propagate "
+            "with keep='all'"
+        )
+    start = int(dataset["cell_start"][where])
+    coordinate = dataset["coordinate"].values[start : start + count]
+    size = dataset.sizes["variable"]
+    axes = np.reshape(dataset.attrs["axes"], (size, size))
+    z = coordinate * np.asarray(dataset.attrs["width"])
+    point = np.asarray(dataset.attrs["centre"]) + z @ axes.T
+    return xarray.Dataset(
+        {
+            "mass": ("cell", dataset["mass"].values[start : start + count]),
+            "point": (("cell", "variable"), point),
+            "coordinate": (("cell", "variable"), coordinate),
+        },
+        coords={"variable": dataset["variable"].values, "time": dataset["time"].values[where]},
+        attrs={name: dataset.attrs[name] for name in ("centre", "width", "axes")},
+    )
+
+
+def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.DataArray:
+    """Probability density of one, two or more variables, on a regular grid.
+
+    Parameters
+    ----------
+    cells : xarray.Dataset
+        From `cells_at`.
+    variables : str or sequence of str
+        Which to keep; all others are summed over.
+
+    Returns
+    -------
+    xarray.DataArray
+        Density [1 / product of the variables' units], one dim for each variable.
+
+    Raises
+    ------
+    PlanError
+        A variable is unknown.
+    """
+    import xarray
+
+    names = [variables] if isinstance(variables, str) else list(variables)
+    known = [str(name) for name in cells["variable"].values]
+    for name in names:
+        if name not in known:
+            raise PlanError(f"there is no variable '{name}'; expected one of {', '.join(known)}")
+    columns = [known.index(name) for name in names]
+    width = np.asarray(cells.attrs["width"], float)[columns]
+    if _is_turned(cells):
+        # The grid's own axes are others: points are gathered on a new grid as fine as it.
+        centre = np.asarray(cells.attrs["centre"], float)[columns]
+        coordinate = np.rint((cells["point"].values[:, columns] - centre) / width).astype(int)
+    else:
+        centre = np.asarray(cells.attrs["centre"], float)[columns]
+        coordinate = cells["coordinate"].values[:, columns]
+    low = coordinate.min(axis=0)
+    shape = tuple(coordinate.max(axis=0) - low + 1)
+    place = np.ravel_multi_index((coordinate - low).T, shape)
+    density = np.bincount(place, cells["mass"].values, int(np.prod(shape))).reshape(shape)
+    axes = {
+        name: centre[k] + width[k] * (low[k] + np.arange(shape[k])) for k, name in enumerate(names)
+    }
+    return xarray.DataArray(density / width.prod(), coords=axes, dims=names, name="density")
+
+
+def highest_density(cells: xarray.Dataset, probability: float | Sequence[float]) -> np.ndarray:
+    """Masses of cells at the edge of the highest-density regions of given probabilities.
+
+    Parameters
+    ----------
+    cells : xarray.Dataset
+        From `cells_at`, or any Dataset with ``mass``.
+    probability : float or sequence of float
+        Of the regions, 0 to 1.
+
+    Returns
+    -------
+    ndarray
+        For each probability the mass such that the cells of at least this mass hold it; divided by
+        a cell's volume it is a level of the density.
+    """
+    wanted = np.atleast_1d(np.asarray(probability, float))
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise PlanError(f"probability is {probability!r}; expected numbers from 0 to 1")
+    descending = np.sort(cells["mass"].values)[::-1]
+    held = np.cumsum(descending)
+    at = np.searchsorted(held, wanted * held[-1])
+    return descending[np.minimum(at, descending.size - 1)]
+
+
+def region_probability(
+    cells: xarray.Dataset, contains: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    """Probability of a region.
+
+    Parameters
+    ----------
+    cells : xarray.Dataset
+        From `cells_at`.
+    contains : function
+        Maps points [cell_count, variable_count] to whether they are in the region: booleans, or
+        fractions of a cell.
+    """
+    return float(np.asarray(contains(cells["point"].values), float) @ cells["mass"].values)
+
+
+def entropy(cells: xarray.Dataset) -> float:
+    """Differential entropy of a density [nats]."""
+    mass = cells["mass"].values
+    mass = mass[mass > 0]
+    volume = float(np.prod(cells.attrs["width"]))
+    return float(-(mass * np.log(mass / volume)).sum())
+
+
+def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
+    """Points drawn from a density, uniform within cells, shape [count, variable_count]."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    mass = cells["mass"].values
+    which = np.searchsorted(np.cumsum(mass), rng.random(count) * mass.sum())
+    inside = (rng.random((count, cells.sizes["variable"])) - 0.5) * np.asarray(cells.attrs["width"])
+    size = cells.sizes["variable"]
+    axes = np.reshape(cells.attrs["axes"], (size, size))
+    return cells["point"].values[np.minimum(which, mass.size - 1)] + inside @ axes.T
+
+
+def _is_turned(cells: xarray.Dataset) -> bool:
+    size = cells.sizes["variable"]
+    return not np.array_equal(np.reshape(cells.attrs["axes"], (size, size)), np.eye(size))
+
+
+def _index(dataset: xarray.Dataset, time: Any, index: int | None) -> int:
+    if "cells_stored" not in dataset:
+        raise PlanError("the dataset has no cells; expected one from ergode.density.propagate")
+    size = dataset.sizes["time"]
+    if time is not None:
+        found = np.flatnonzero(np.isclose(dataset["time"].values, float(time), rtol=1e-12))
+        if found.size == 0:
+            raise PlanError(f"the dataset has no time {time:g}")
+        return int(found[0])
+    where = size - 1 if index is None else int(index)
+    if not -size <= where < size:
+        raise PlanError(f"index is {index}, and the dataset has {size} times")
+    return where % size

@@ -1,0 +1,295 @@
+"""Priors: what is known of a state before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+
+
+class Prior:
+    """A probability density over the variables of a vector field.
+
+    `mean` and `covariance` say where a grid must lie; all but `Samples` have a `log_density`.
+    """
+
+    mean: Any
+    covariance: Any
+
+    def by_name(self, variables: Sequence[str]) -> Prior:
+        """The same prior, its components in the order of `variables`."""
+        if self.mean.size != len(variables):
+            raise ModelError(
+                f"the prior has {self.mean.size} components and the field "
+                f"{len(variables)} variables: {', '.join(variables)}"
+            )
+        return self
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Logarithm of the density, up to a constant, at points [point_count, variable_count]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Prior):
+    """A Gaussian prior.
+
+    Parameters
+    ----------
+    mean : array_like, shape [variable_count], or mapping of str to float
+        In the order of the field's variables, or by their names.
+    covariance : array_like, shape [variable_count, variable_count] or [variable_count], or mapping
+        A matrix, or variances alone where components are independent (by name, if `mean` is).
+
+    Raises
+    ------
+    ModelError
+        Shapes do not match, or the covariance is not symmetric and positive definite.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Gaussian([0.0, 1.0], [0.5, 0.5]).covariance
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+
+    mean: Any
+    covariance: Any
+
+    def __post_init__(self) -> None:
+        names = None
+        mean, covariance = self.mean, self.covariance
+        if isinstance(mean, Mapping):
+            names = tuple(mean)
+            mean = [mean[name] for name in names]
+            if isinstance(covariance, Mapping):
+                odd = set(covariance) ^ set(names)
+                if odd:
+                    raise ModelError(
+                        f"mean and covariance of a Gaussian name different variables: "
+                        f"{', '.join(sorted(map(str, odd)))} in only one of them"
+                    )
+                covariance = [covariance[name] for name in names]
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "mean", _vector("mean", mean))
+        object.__setattr__(self, "covariance", covariance_of(covariance, self.mean.size))
+
+    names: Any = None
+
+    def by_name(self, variables: Sequence[str]) -> Gaussian:
+        if self.names is None:
+            super().by_name(variables)
+            return self
+        if set(self.names) != set(variables):
+            odd = ", ".join(sorted(set(self.names) ^ set(variables)))
+            raise ModelError(f"prior and field have different variables: {odd} in only one of them")
+        order = [self.names.index(name) for name in variables]
+        return Gaussian(self.mean[order], self.covariance[np.ix_(order, order)])
+
+    @cached_property
+    def _precision(self) -> np.ndarray:
+        return np.linalg.inv(self.covariance)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Logarithm of the density at points [point_count, variable_count]."""
+        away = x - self.mean
+        # Column by column: a large grid's points times a matrix would be a second grid.
+        square = np.zeros(len(x))
+        for i in range(self.mean.size):
+            square += away[:, i] * (away @ self._precision[i])
+        constant = self.mean.size * np.log(2 * np.pi) + np.linalg.slogdet(self.covariance)[1]
+        return -0.5 * (square + constant)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Prior):
+    """A weighted sum of Gaussians.
+
+    Parameters
+    ----------
+    weights : array_like, shape [component_count]
+        Positive; their sum is made one.
+    components : sequence of Gaussian
+
+    Raises
+    ------
+    ModelError
+        Weights and components do not match.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> two = ergode.Mixture([1, 3], [ergode.Gaussian([0.0], [1.0]), ergode.Gaussian([4.0], [1.0])])
+    >>> float(two.mean[0])
+    3.0
+    """
+
+    weights: Any
+    components: Sequence[Gaussian]
+
+    def __post_init__(self) -> None:
+        weights = _vector("weights", self.weights)
+        components = tuple(self.components)
+        if weights.size != len(components) or (weights <= 0).any():
+            raise ModelError(
+                f"weights are {weights} for {len(components)} components; expected a positive "
+                "number for each"
+            )
+        for number, one in enumerate(components):
+            if not isinstance(one, Gaussian) or one.mean.size != components[0].mean.size:
+                raise ModelError(
+                    f"components[{number}] of a mixture is {one!r}; expected Gaussians of one size"
+                )
+        object.__setattr__(self, "weights", weights / weights.sum())
+        object.__setattr__(self, "components", components)
+
+    def by_name(self, variables: Sequence[str]) -> Mixture:
+        return Mixture(self.weights, [one.by_name(variables) for one in self.components])
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the mixture, shape [variable_count]."""
+        return sum(w * g.mean for w, g in zip(self.weights, self.components, strict=True))
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the mixture, shape [variable_count, variable_count]."""
+        away = [g.mean - self.mean for g in self.components]
+        return sum(
+            w * (g.covariance + np.outer(a, a))
+            for w, g, a in zip(self.weights, self.components, away, strict=True)
+        )
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        terms = [
+            np.log(w) + g.log_density(x) for w, g in zip(self.weights, self.components, strict=True)
+        ]
+        return np.logaddexp.reduce(terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Prior):
+    """A prior known by samples of it, such as a posterior ensemble: a histogram on the grid.
+
+    Parameters
+    ----------
+    points : array_like, shape [point_count, variable_count]
+        At least two.
+    weights : array_like, shape [point_count], optional
+        Not negative; all the same if not given.
+
+    Raises
+    ------
+    ModelError
+        Points are too few or not finite, or weights do not match.
+    """
+
+    points: Any
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        try:
+            points = np.array(self.points, np.float64)
+        except (TypeError, ValueError):
+            raise ModelError("points of a prior are not numbers") from None
+        if points.ndim != 2 or len(points) < 2 or not np.isfinite(points).all():
+            raise ModelError(
+                f"points of a prior have shape {points.shape}; expected finite numbers, "
+                "[point_count, variable_count], and at least two points"
+            )
+        weights = np.ones(len(points)) if self.weights is None else _vector("weights", self.weights)
+        if weights.size != len(points) or (weights < 0).any() or weights.sum() == 0:
+            raise ModelError(
+                f"weights of a prior have {weights.size} elements for {len(points)} points, or "
+                "are not positive; expected one for each"
+            )
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the samples, shape [variable_count]."""
+        return self.weights @ self.points
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the samples, shape [variable_count, variable_count]."""
+        away = self.points - self.mean
+        return (away * self.weights[:, None]).T @ away
+
+
+@dataclass(frozen=True, eq=False)
+class Density(Prior):
+    """A prior given by the logarithm of its density, up to a constant.
+
+    Parameters
+    ----------
+    function : function
+        Maps points [point_count, variable_count] to [point_count]; ``-inf`` is allowed.
+    mean, covariance : as for `Gaussian`
+        Where the density lies: the grid is laid around `mean`, some standard deviations wide.
+    """
+
+    function: Callable[[np.ndarray], ArrayLike]
+    mean: Any
+    covariance: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", _vector("mean", self.mean))
+        object.__setattr__(self, "covariance", covariance_of(self.covariance, self.mean.size))
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        log = np.asarray(self.function(x), np.float64)
+        if log.shape != (len(x),) or np.isnan(log).any() or not np.isfinite(log.max()):
+            raise ModelError(
+                f"the function of a density returned shape {log.shape} for {len(x)} points, or "
+                "NaN, or nothing finite; expected one number for each"
+            )
+        return log
+
+
+def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray:
+    """A symmetric positive definite matrix, of variances or as it is.
+
+    Raises
+    ------
+    ModelError
+        It is not.
+    """
+    try:
+        matrix = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} is {value!r}; expected numbers") from None
+    if matrix.ndim == 0:
+        matrix = matrix[None]
+    if matrix.ndim == 1:
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size):
+        raise ModelError(f"{what} has shape {matrix.shape}; expected ({size}, {size})")
+    if not np.isfinite(matrix).all():
+        raise ModelError(f"{what} has values that are not finite numbers")
+    if np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
+        raise ModelError(f"{what} is not symmetric")
+    least = float(np.linalg.eigvalsh(matrix)[0])
+    if least <= 0:
+        raise ModelError(f"{what} is not positive definite: its smallest eigenvalue is {least:.3g}")
+    return matrix
+
+
+def _vector(what: str, value: Any) -> np.ndarray:
+    try:
+        vector = np.atleast_1d(np.array(value, np.float64))
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} is {value!r}; expected numbers") from None
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if vector.ndim != 1 or vector.size == 0 or bad.size:
+        where = f"; {what}[{bad[0]}] is {vector.flat[bad[0]]}" if bad.size else ""
+        raise ModelError(f"{what} has shape {vector.shape}{where}; expected finite numbers")
+    return vector

@@ -1,0 +1,156 @@
+"""Densities: marginals, highest-density regions, and how they move in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _RED = "#0072B2", "#D55E00"
+_PROBABILITIES = (0.997, 0.95, 0.683)
+
+
+def density(
+    dataset: xarray.Dataset,
+    time: float | None = None,
+    *,
+    variables: tuple[str, str] | None = None,
+    probabilities: Sequence[float] = _PROBABILITIES,
+    color: str = _BLUE,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the density of two variables at one time, as highest-density regions.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.density.propagate`.
+    time : float, optional
+        One of its times; the last if not given.
+    variables : (str, str), optional
+        Horizontal and vertical; the first two if not given. Of a dataset with one variable its
+        density is drawn as a curve.
+    probabilities : sequence of float
+        Of the regions.
+    color : str
+        Of the regions.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no cells at this time, or a variable is unknown.
+    """
+    from ergode.density import views
+
+    cells = views.cells_at(dataset, time)
+    ax = _new_axes() if ax is None else ax
+    names = [str(name) for name in dataset["variable"].values]
+    if len(names) == 1:
+        curve = views.marginal(cells, names[0])
+        ax.fill_between(curve[names[0]], curve, color=color, alpha=0.3, linewidth=0)
+        ax.plot(curve[names[0]], curve, color=color)
+        ax.set_xlabel(names[0])
+        ax.set_ylabel("density")
+        return ax
+    pair = list(variables or names[:2])
+    if len(pair) != 2:
+        raise PlanError(f"variables is {variables!r}; expected two names")
+    plane = views.marginal(cells, pair)
+    mass = plane.to_dataset(name="mass").stack(cell=pair)
+    levels = np.unique(views.highest_density(mass, sorted(probabilities, reverse=True)))
+    # A margin of nothing, so that regions close at the edge of the grid.
+    padded = np.pad(plane.values, 1)
+    x, y = (_widened(plane[name].values) for name in pair)
+    ax.contourf(
+        x, y, padded.T, [*levels, max(padded.max(), levels[-1]) * 1.01], colors=color,
+        alpha=0.25, extend="neither",
+    )  # fmt: skip
+    ax.contour(x, y, padded.T, levels, colors=color, linewidths=0.8)
+    ax.set_xlabel(pair[0])
+    ax.set_ylabel(pair[1])
+    return ax
+
+
+def density_strip(
+    dataset: xarray.Dataset,
+    variable: str | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one variable over time: the mean, and bands of one and two standard deviations.
+
+    Times of measurements are marked.
+    """
+    if "covariance" not in dataset:
+        raise PlanError("the dataset has no covariance; expected one from ergode.density.propagate")
+    names = [str(name) for name in dataset["variable"].values]
+    name = names[0] if variable is None else variable
+    if name not in names:
+        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+    ax = _new_axes() if ax is None else ax
+    k = names.index(name)
+    time = dataset["time"].values
+    mean = dataset["mean"].values[:, k]
+    deviation = np.sqrt(dataset["covariance"].values[:, k, k])
+    for factor, alpha in ((2, 0.15), (1, 0.3)):
+        ax.fill_between(
+            time, mean - factor * deviation, mean + factor * deviation, color=_BLUE, alpha=alpha,
+            linewidth=0,
+        )  # fmt: skip
+    ax.plot(time, mean, color=_BLUE)
+    for at in dataset["measurement"].values:
+        ax.axvline(at, color=_RED, linewidth=0.8)
+    ax.set_xlabel("time")
+    ax.set_ylabel(name)
+    return ax
+
+
+def density_marginals(
+    dataset: xarray.Dataset, time: float | None = None, *, color: str = _BLUE
+) -> Figure:
+    """Draw all marginals of a density at one time: curves on the diagonal, pairs below it."""
+    from matplotlib.figure import Figure
+
+    from ergode.density import views
+
+    cells = views.cells_at(dataset, time)
+    names = [str(name) for name in dataset["variable"].values]
+    size = len(names)
+    figure = Figure(figsize=(2.2 * size + 1, 2.2 * size + 0.6), dpi=160, layout="constrained")
+    grid: Any = figure.subplots(size, size, squeeze=False)
+    for row, below in enumerate(names):
+        for column, across in enumerate(names):
+            ax = grid[row, column]
+            if column > row:
+                ax.set_axis_off()
+            elif column == row:
+                curve = views.marginal(cells, below)
+                ax.fill_between(curve[below], curve, color=color, alpha=0.3, linewidth=0)
+                ax.plot(curve[below], curve, color=color)
+                ax.set_yticks([])
+            else:
+                density(dataset, time, variables=(across, below), color=color, ax=ax)
+            ax.set_xlabel(across if row == size - 1 else "")
+            ax.set_ylabel(below if column == 0 and row > 0 else "")
+    return figure
+
+
+def _widened(values: np.ndarray) -> np.ndarray:
+    step = values[1] - values[0] if values.size > 1 else 1.0
+    return np.concatenate([[values[0] - step], values, [values[-1] + step]])
+
+
+def _new_axes() -> Axes:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7.2, 4.2), dpi=160, layout="constrained").add_subplot()

@@ -1,0 +1,127 @@
+"""Events: where a function of the state crosses zero, and what happens there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ergode.core.errors import ModelError
+from ergode.core.machine import Formula
+from ergode.core.source import function_from_text
+from ergode.models.vector_field import VectorField, check_function
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens where a function of time and state crosses zero.
+
+    Parameters
+    ----------
+    function : function
+        ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``, that returns a number; it is
+        compiled like the field.
+    direction : {0, 1, -1}
+        Count crossings both ways, only upwards, or only downwards.
+    effect : function, optional
+        ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``, that returns the state after
+        the event, a tuple like the field's.
+    terminal : bool
+        Whether the event ends the trajectory, whose status is then ``STOPPED``; what would be
+        later is NaN.
+    name : str, optional
+        What it is called in results; the name of `function` if not given.
+
+    Raises
+    ------
+    ModelError
+        The direction is none of these.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def fall(t, y, p):
+    ...     return y[1], -9.81
+    >>> def height(t, y, p):
+    ...     return y[0]
+    >>> def bounce(t, y, p):
+    ...     return 0.0, -p[0] * y[1]
+    >>> ball = ergode.VectorField(fall, ["height", "speed"], ["restitution"])
+    >>> result = ergode.trajectories.integrate(
+    ...     ball, times=[0, 2], initial={"height": 1, "speed": 0}, device="cpu",
+    ...     parameters={"restitution": [0.5, 0.9]},
+    ...     events=[ergode.trajectories.Event(height, direction=-1, effect=bounce, name="impact")],
+    ... )
+    >>> result["event_count"].sel(event="impact").values.tolist()
+    [..., 2]
+    """
+
+    function: Callable[..., Any]
+    direction: int = 0
+    effect: Callable[..., tuple[Any, ...]] | None = None
+    terminal: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.direction not in (-1, 0, 1):
+            raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
+        if not self.name:
+            name = getattr(self.function, "__name__", "event")
+            object.__setattr__(self, "name", name)
+
+
+def check_events(events: Sequence[Event], field: VectorField) -> None:
+    """Refuse events that cannot be of this field.
+
+    Raises
+    ------
+    ModelError
+        One is not an `Event`, has a function of another form, or two have one name.
+    """
+    arguments: dict[str, int | None] = {"t": None, "y": len(field.variables)}
+    if field.delays:
+        arguments["yd"] = len(field.delays)
+    arguments["p"] = len(field.parameters)
+    for event in events:
+        if not isinstance(event, Event):
+            raise ModelError(f"events has {event!r}; expected ergode.trajectories.Event")
+        check_function(event.function, arguments, None, f"event '{event.name}'")
+        if event.effect is not None:
+            check_function(
+                event.effect, arguments, field.variables, f"effect of event '{event.name}'"
+            )
+    names = [event.name for event in events]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"two events are called '{name}'; give them names")
+
+
+def bindings_of_events(
+    events: Sequence[Event], field: VectorField, recorded: int
+) -> dict[str, Any]:
+    """What a kernel is specialised to, for these events."""
+    arguments = "t, y, yd, p" if field.delays else "t, y, p"
+    names = {f"gap_{e}": event.function for e, event in enumerate(events)}
+    calls = "".join(f"gap_{e}({arguments}), " for e in range(len(events)))
+    acts = {f"effect_{e}": event.effect for e, event in enumerate(events) if event.effect}
+    chain = "".join(
+        f"    if which == {e}:\n        return effect_{e}({arguments})\n"
+        for e, event in enumerate(events)
+        if event.effect
+    )
+    same = "".join(f"y[{i}], " for i in range(len(field.variables)))
+    ends = " or ".join(f"event == {e}" for e, event in enumerate(events) if event.terminal)
+    return {
+        "EVENTS": len(events),
+        "DIRECTIONS": tuple(int(event.direction) for event in events),
+        "ACTS": tuple(event.effect is not None or bool(event.terminal) for event in events),
+        "ACTING": any(event.effect is not None or event.terminal for event in events),
+        "RECORDED": recorded if events else 0,
+        "gaps": Formula(
+            function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
+        ),
+        "act": Formula(
+            function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
+        ),
+        "ends_run": function_from_text(f"def ends_run(event):\n    return {ends or False}\n", {}),
+    }

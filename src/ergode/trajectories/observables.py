@@ -1,0 +1,216 @@
+"""Observables: numbers that are gathered while a trajectory is followed, not its states.
+
+A built-in observable is text, written for the variable that it is of; one of a user's own is three
+functions.  All that are asked for become one triple of functions in the kernel.  Within a step the
+solution is taken as the cubic through both ends with its slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ergode.core.errors import ModelError
+from ergode.core.machine import Formula
+from ergode.core.source import function_from_text
+from ergode.models.vector_field import VectorField, check_function
+from ergode.trajectories import extremum
+
+
+@dataclass(frozen=True)
+class Observable:
+    """An observable of one's own: numbers that are kept, brought up to date, and summed up.
+
+    Parameters
+    ----------
+    begin : function
+        ``begin(t, y, p) -> tuple`` of the numbers to keep, when observing begins.
+    update : function
+        ``update(s, t, y, f, t1, y1, f1, p) -> tuple``: the numbers `s` after a step from time `t`,
+        state `y` and slope `f` to `t1`, `y1` and `f1`.
+    result : function
+        ``result(s, t, y, p) -> tuple`` of one number, at the end.
+    name : str
+        What it is called in results.
+    size : int
+        How many numbers are kept.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def begin(t, y, p):
+    ...     return (0.0,)
+    >>> def update(s, t, y, f, t1, y1, f1, p):
+    ...     return (s[0] + 0.5 * (t1 - t) * (y[0] ** 2 + y1[0] ** 2),)
+    >>> def result(s, t, y, p):
+    ...     return (s[0],)
+    >>> energy = ergode.trajectories.Observable(begin, update, result, name="energy")
+    """
+
+    begin: Callable[..., tuple[Any, ...]]
+    update: Callable[..., tuple[Any, ...]]
+    result: Callable[..., tuple[Any, ...]]
+    name: str
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class _OfVariable:
+    """An observable of one variable.
+
+    Parameters
+    ----------
+    variable : str
+        Its name.
+    """
+
+    variable: str
+
+    def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
+        """Expressions of what is kept first and after a step, in s[at], ..., and of the result."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        return f"{type(self).__name__.lower()} of {self.variable}"
+
+
+class Maximum(_OfVariable):
+    """Largest value of a variable."""
+
+    def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
+        top = f"highest(t1 - t, y[{i}], f[{i}], y1[{i}], f1[{i}])"
+        return [f"y[{i}]"], [f"max(s[{at}], {top})"], f"s[{at}]"
+
+
+class Minimum(_OfVariable):
+    """Smallest value of a variable."""
+
+    def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
+        bottom = f"-highest(t1 - t, -y[{i}], -f[{i}], -y1[{i}], -f1[{i}])"
+        return [f"y[{i}]"], [f"min(s[{at}], {bottom})"], f"s[{at}]"
+
+
+class Mean(_OfVariable):
+    """Mean of a variable over time."""
+
+    def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
+        area = f"area(t1 - t, y[{i}], f[{i}], y1[{i}], f1[{i}])"
+        return (
+            ["0.0", "0.0"],
+            [f"s[{at}] + {area}", f"s[{at + 1}] + (t1 - t)"],
+            f"s[{at}] / s[{at + 1}]",
+        )
+
+
+@dataclass(frozen=True)
+class TimeAbove(_OfVariable):
+    """How long a variable is above a level [time].
+
+    Parameters
+    ----------
+    variable : str
+        Its name.
+    level : float
+        The level [variable].
+    """
+
+    level: float = 0.0
+
+    def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
+        part = (
+            f"part_above(t1 - t, y[{i}] - {self.level!r}, f[{i}], y1[{i}] - {self.level!r}, "
+            f"f1[{i}])"
+        )
+        return ["0.0"], [f"s[{at}] + (t1 - t) * {part}"], f"s[{at}]"
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        return f"time of {self.variable} above {self.level:g}"
+
+
+def check_observables(observables: Sequence[Any], field: VectorField) -> None:
+    """Refuse observables that cannot be of this field.
+
+    Raises
+    ------
+    ModelError
+        One is no observable, names an unknown variable, has a function of another form, or two
+        have one name.
+    """
+    n, m = len(field.variables), len(field.parameters)
+    for one in observables:
+        if isinstance(one, _OfVariable):
+            if one.variable not in field.variables:
+                raise ModelError(
+                    f"{one!r} names a variable that the field does not have; it has "
+                    f"{', '.join(field.variables)}"
+                )
+        elif isinstance(one, Observable):
+            kept = [f"number {j}" for j in range(one.size)]
+            what = f"of observable '{one.name}'"
+            moment: dict[str, int | None] = {"t": None, "y": n}
+            check_function(one.begin, {**moment, "p": m}, kept, f"begin {what}")
+            step: dict[str, int | None] = {"s": one.size, **moment, "f": n, "t1": None}
+            step.update({"y1": n, "f1": n, "p": m})
+            check_function(one.update, step, kept, f"update {what}")
+            check_function(
+                one.result, {"s": one.size, **moment, "p": m}, [one.name], f"result {what}"
+            )
+        else:
+            raise ModelError(
+                f"observables has {one!r}; expected ergode.trajectories.Maximum, Minimum, Mean, "
+                "TimeAbove or Observable"
+            )
+    names = [one.name for one in observables]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"two observables are called '{name}'")
+
+
+def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> dict[str, Any]:
+    """What a kernel is specialised to, for these observables."""
+    names: dict[str, Any] = {
+        "highest": extremum.highest,
+        "area": extremum.area,
+        "part_above": extremum.part_above,
+    }
+    begins: list[str] = []
+    updates: list[str] = []
+    results: list[str] = []
+    before = {"begin": "", "update": "", "result": ""}
+    for number, one in enumerate(observables):
+        at = len(begins)
+        if isinstance(one, _OfVariable):
+            begin, update, result = one.texts(field.variables.index(one.variable), at)
+            begins += begin
+            updates += update
+            results.append(result)
+            continue
+        own = f"({''.join(f's[{at + j}], ' for j in range(one.size))})"
+        for what, call in (
+            ("begin", "(t, y, p)"),
+            ("update", f"({own}, t, y, f, t1, y1, f1, p)"),
+            ("result", f"({own}, t, y, p)"),
+        ):
+            names[f"{what}_{number}"] = getattr(one, what)
+            before[what] += f"    {what}_value_{number} = {what}_{number}{call}\n"
+        begins += [f"begin_value_{number}[{j}]" for j in range(one.size)]
+        updates += [f"update_value_{number}[{j}]" for j in range(one.size)]
+        results.append(f"result_value_{number}[0]")
+
+    def made(name: str, arguments: str, what: str, values: list[str]) -> Formula:
+        inside = "".join(f"{value}, " for value in values)
+        text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
+        return Formula(function_from_text(text, names))
+
+    return {
+        "SEEN": len(begins),
+        "OBSERVED": len(results),
+        "begin_observing": made("begin_observing", "t, y, p", "begin", begins),
+        "keep_observing": made("keep_observing", "s, t, y, f, t1, y1, f1, p", "update", updates),
+        "observed": made("observed", "s, t, y, p", "result", results),
+    }

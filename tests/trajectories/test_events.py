@@ -1,0 +1,159 @@
+"""Events and observables against what mechanics says."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core.status import Status
+from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
+
+
+def falling(t, y, p):
+    return y[1], -p[0]
+
+
+def height(t, y, p):
+    return y[0]
+
+
+def bounce(t, y, p):
+    return 0.0, -p[1] * y[1]
+
+
+def rotation(t, y, p):
+    return y[1], -y[0]
+
+
+def level(t, y, p):
+    return y[0] - 0.5
+
+
+def begin(t, y, p):
+    return (0.0, t)
+
+
+def update(s, t, y, f, t1, y1, f1, p):
+    return s[0] + 0.5 * (t1 - t) * (y[0] ** 2 + y1[0] ** 2), s[1]
+
+
+def power(s, t, y, p):
+    return (s[0] / (t - s[1]),)
+
+
+BALL = ergode.VectorField(falling, ["height", "speed"], ["gravity", "restitution"])
+CIRCLE = ergode.VectorField(rotation, ["x", "y"])
+
+
+def solve(field, **options):
+    return ergode.trajectories.integrate(field, **{"device": "cpu", **options})
+
+
+def test_bouncing_ball():
+    restitution = np.linspace(0.5, 0.9, 50)
+    result = solve(
+        BALL, times=[0.0, 0.7, 1.35], initial={"height": 1.0, "speed": 0.0},
+        parameters={"gravity": 9.81, "restitution": restitution}, record=3,
+        events=[Event(height, -1, bounce, name="impact")],
+    )  # fmt: skip
+    fall = math.sqrt(2 / 9.81)
+    hops = 2 * restitution[:, None] ** np.arange(1, 30)
+    impacts = fall * (1 + np.concatenate([np.zeros((50, 1)), np.cumsum(hops, axis=1)], axis=1))
+    np.testing.assert_array_equal(
+        result["event_count"].sel(event="impact"), (impacts < 1.35).sum(axis=1)
+    )
+    for i, count in enumerate(result["event_count"].values[:, 0]):
+        last = impacts[i, max(0, count - 3) : count]
+        np.testing.assert_allclose(result["event_time"].values[i, 0, : last.size], last, rtol=1e-9)
+        assert np.isnan(result["event_time"].values[i, 0, last.size :]).all()
+    late = 0.7 - impacts[:, 0]
+    up = restitution * 9.81 * fall
+    inside = impacts[:, 1] > 0.7
+    np.testing.assert_allclose(
+        result["state"].values[inside, 1, 0], (up * late - 9.81 * late**2 / 2)[inside], atol=1e-9
+    )
+    np.testing.assert_array_equal(result["status"], Status.DONE)
+
+
+def test_terminal_event_leaves_nan_and_says_so():
+    result = solve(
+        BALL, times=np.linspace(0, 1, 11), initial={"height": [1.0, 10.0], "speed": 0.0},
+        parameters={"gravity": 9.81, "restitution": 0.5}, record=1,
+        events=[Event(height, -1, terminal=True)],
+    )  # fmt: skip
+    np.testing.assert_array_equal(result["status"], [Status.STOPPED, Status.DONE])
+    assert result["event_time"].values[0, 0, 0] == pytest.approx(math.sqrt(2 / 9.81), rel=1e-10)
+    assert np.isnan(result["state"].values[0, 5:]).all()
+    assert np.isfinite(result["state"].values[0, :5]).all()
+    assert list(result["event"].values) == ["height"]
+    result.ergode.raise_for_status()
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "rk4", "step": 0.01}])
+def test_passing_events_and_observables_on_a_circle(options):
+    end = 20 * math.pi
+    result = solve(
+        CIRCLE, times=[0.0, end], initial={"x": 1.0, "y": 0.0}, record=4, rtol=1e-9, atol=1e-9,
+        events=[Event(level, 0, name="both"), Event(level, 1, name="up"),
+                Event(level, -1, name="down")],
+        observables=[Maximum("x"), Minimum("y"), Mean("x"), TimeAbove("x", 0.5),
+                     Observable(begin, update, power, "power", 2)],
+        **options,
+    )  # fmt: skip
+    np.testing.assert_array_equal(result["event_count"], [20, 10, 10])
+    third = math.pi / 3
+    down = third + 2 * math.pi * np.arange(6, 10)
+    np.testing.assert_allclose(result["event_time"].sel(event="down"), down, atol=1e-6)
+    np.testing.assert_allclose(result["event_time"].sel(event="up"), down + 4 * third, atol=1e-6)
+    np.testing.assert_allclose(
+        result["event_state"].sel(event="up"), [[0.5, math.sqrt(0.75)]] * 4, atol=1e-6
+    )
+    observed = dict(zip(result["observable"].values, result["observed"].values, strict=True))
+    assert observed["maximum of x"] == pytest.approx(1.0, abs=1e-5)
+    assert observed["minimum of y"] == pytest.approx(-1.0, abs=1e-5)
+    assert observed["mean of x"] == pytest.approx(0.0, abs=1e-6)
+    assert observed["time of x above 0.5"] == pytest.approx(end / 3, abs=1e-3)
+    assert observed["power"] == pytest.approx(0.5, abs=2e-3)
+
+
+def test_observing_begins_late():
+    result = solve(
+        CIRCLE, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, observe_from=10.0, record=9,
+        largest_step=0.1, events=[Event(level, name="both")], observables=[Mean("x")],
+    )  # fmt: skip
+    times = result["event_time"].values[0]
+    assert (times[np.isfinite(times)] >= 10.0).all()
+    assert int(result["event_count"][0]) == 4
+    exact = (math.sin(20) - math.sin(10)) / 10
+    assert float(result["observed"][0]) == pytest.approx(exact, abs=0.01)
+
+
+def wrong(t, y, p):
+    return (y[0],)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"events": [height]}, "events has <function height.*; expected ergode.traj.*Event"),
+        ({"events": [Event(wrong)]}, "'wrong' returns \\(y\\[0\\],\\); expected a number"),
+        ({"events": [Event(height), Event(height)]}, "two events are called 'height'"),
+        ({"events": [Event(height, effect=wrong)]}, "returns 1 value for 2 variables"),
+        ({"observables": [Mean("z")]}, "names a variable that the field does not have"),
+        ({"observables": ["x"]}, "observables has 'x'; expected ergode.trajectories.Max"),
+        ({"observables": [Mean("x"), Mean("x")]}, "two observables are called 'mean of x'"),
+        ({"record": -1}, "record is -1; expected 0 to"),
+        ({"most_steps": 0}, "most_steps is 0"),
+        ({"largest_step": 0.0}, "largest_step is 0.0; expected a positive number"),
+    ],
+)
+def test_bad_input_is_one_line(options, message):
+    with pytest.raises(ergode.ErgodeError, match=message) as caught:
+        solve(CIRCLE, times=[0, 1], initial={"x": 1, "y": 0}, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_direction_is_one_of_three():
+    with pytest.raises(ergode.ModelError, match="direction is 2; expected -1, 0 or 1"):
+        Event(height, 2)

@@ -1,0 +1,197 @@
+"""Stiff methods: orders, Robertson's problem, Jacobians, and when `auto` turns to them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import ergode
+from ergode.core import kernels
+from ergode.core.status import Status
+from ergode.models.vector_field import VectorField
+from ergode.trajectories import adaptive, derivatives
+from ergode.trajectories.methods import METHODS
+from ergode.trajectories.runner import bindings_of, control_of
+
+STIFF = ["rosenbrock23", "rodas5p", "kvaerno5"]
+
+
+def robertson(t, y, p):
+    slow = p[0] * y[0]
+    fast = 1e4 * y[1] * y[2]
+    return fast - slow, slow - fast - 3e7 * y[1] ** 2, 3e7 * y[1] ** 2
+
+
+def forced(t, y, p):
+    return y[1] + p[0] * math.exp(-t), -y[0]
+
+
+def forced_with_a_branch(t, y, p):
+    # Not for symbols, but the same.
+    push = p[0] if t > -1 else 0.0
+    return y[1] + push * math.exp(-t), -y[0]
+
+
+def van_der_pol(t, y, p):
+    return y[1], p[0] * ((1 - y[0] ** 2) * y[1] - y[0])
+
+
+ROBERTSON = VectorField(robertson, ["a", "b", "c"], ["slow"])
+FORCED = VectorField(forced, ["x", "y"], ["push"])
+
+
+def solve(field, **options):
+    return ergode.trajectories.integrate(field, **{"device": "cpu", **options})
+
+
+def exact_forced(t):
+    return np.array(
+        [
+            0.5 * (3 * math.cos(t) + math.sin(t) - math.exp(-t)),
+            0.5 * (math.cos(t) - 3 * math.sin(t) - math.exp(-t)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("method", STIFF)
+def test_order(method):
+    errors = []
+    steps = {2: (1 / 32, 1 / 64), 5: (1 / 8, 1 / 16)}[METHODS[method].order]
+    for step in steps:
+        result = solve(
+            FORCED, times=[0.0, 4.0], initial={"x": 1.0, "y": 0.0}, parameters={"push": 1.0},
+            method=method, step=step,
+        )  # fmt: skip
+        errors.append(np.abs(result["state"].values[-1] - exact_forced(4.0)).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(METHODS[method].order, abs=0.15)
+
+
+@pytest.mark.parametrize("method", STIFF)
+def test_robertson(method):
+    times = [0.0, 0.4, 40.0, 4e3, 4e5]
+    slow = np.linspace(0.03, 0.05, 3)
+    found = solve(
+        ROBERTSON, times=times, initial={"a": 1.0, "b": 0.0, "c": 0.0}, method=method,
+        parameters={"slow": slow}, rtol=1e-7, atol=1e-11,
+    )  # fmt: skip
+    np.testing.assert_allclose(found["state"].sum("variable"), 1.0, rtol=1e-9)
+    assert (found["step_count"] < 5000).all()
+    for i in (0, 2):
+        exact = solve_ivp(
+            lambda t, y, i=i: robertson(t, y, (slow[i],)), (0, 4e5), [1.0, 0.0, 0.0],
+            method="Radau", t_eval=times, rtol=1e-11, atol=1e-15,
+        )  # fmt: skip
+        np.testing.assert_allclose(found["state"][i], exact.y.T, rtol=1e-5, atol=1e-9)
+
+
+def test_differences_where_there_are_no_symbols():
+    branched = VectorField(forced_with_a_branch, ["x", "y"], ["push"])
+    assert derivatives.exact_derivatives(FORCED)
+    assert not derivatives.exact_derivatives(branched)
+    options = {
+        "times": [0.0, 4.0], "initial": {"x": 1.0, "y": 0.0}, "parameters": {"push": 1.0},
+        "method": "rodas5p", "rtol": 1e-8, "atol": 1e-8,
+    }  # fmt: skip
+    for field in (FORCED, branched):
+        np.testing.assert_allclose(
+            solve(field, **options)["state"][-1], exact_forced(4.0), atol=1e-7
+        )
+
+
+def helper(x, rate):
+    return math.tanh(rate * x) + abs(x) ** 3
+
+
+def with_helper(t, y, yd, p):
+    return helper(y[0], p[0]) * math.sin(t) + yd[0] ** 2 / y[1], math.sqrt(y[0] * y[1])
+
+
+def test_derivatives_are_those_of_the_function():
+    field = VectorField(with_helper, ["x", "y"], ["rate", "tau"], [("y", "tau")])
+    symbols = derivatives.Symbols(field)
+    arguments = "t, y, yd, p"
+    matrix = derivatives.function_of("matrix", arguments, symbols.jacobian())
+    by_time = derivatives.function_of("by_time", "t, y, yd, sd, p", symbols.time_slopes())
+    t, y, yd, sd, p, d = 0.3, (0.7, 1.9), (0.4,), (1.7,), (2.3, 1.0), 1e-6
+    columns = []
+    for j in range(2):
+        up, down = (tuple(y[i] + s * d * (i == j) for i in range(2)) for s in (1, -1))
+        columns.append(
+            np.subtract(with_helper(t, up, yd, p), with_helper(t, down, yd, p)) / (2 * d)
+        )
+    np.testing.assert_allclose(
+        np.reshape(matrix(t, y, yd, p), (2, 2)), np.transpose(columns), rtol=1e-7
+    )
+    later, earlier = ((t + s * d, y, (yd[0] + s * d * sd[0],), p) for s in (1, -1))
+    np.testing.assert_allclose(
+        by_time(t, y, yd, sd, p),
+        np.subtract(with_helper(*later), with_helper(*earlier)) / (2 * d),
+        rtol=1e-7, atol=1e-9,
+    )  # fmt: skip
+
+
+def test_auto_turns_to_a_stiff_method(monkeypatch):
+    from ergode.trajectories import integrate as module  # the function has the module's name
+
+    monkeypatch.setitem(module.__globals__, "_EXPLICIT_STEPS", 2000)
+    field = VectorField(van_der_pol, ["x", "v"], ["mu"])
+    result = solve(
+        field, times=[0.0, 2.0], initial={"x": 2.0, "v": 0.0}, parameters={"mu": [5.0, 1e5]}
+    )
+    assert result.attrs["stiff_trajectories"] == 1
+    assert result.attrs["stiff_method"] == "rodas5p"
+    assert (result["status"] == Status.DONE).all()
+    exact = solve_ivp(
+        lambda t, y: van_der_pol(t, y, (1e5,)), (0, 2), [2.0, 0.0], method="Radau", rtol=1e-9,
+        atol=1e-9,
+    ).y[:, -1]  # fmt: skip
+    np.testing.assert_allclose(result["state"][1, -1], exact, rtol=1e-3)
+
+
+def test_stiff_methods_say_what_they_cannot():
+    def many(t, y, p):
+        return tuple(-y[i] for i in range(17))
+
+    field = VectorField(many, [f"x{i}" for i in range(17)])
+    with pytest.raises(ergode.PlanError, match="up to 16 variables, and the field has 17"):
+        solve(field, times=[0, 1], initial=dict.fromkeys(field.variables, 1.0), method="rodas5p")
+
+
+@pytest.mark.parametrize("method", STIFF)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    control = control_of({})
+    kernel = kernels.cuda_kernel(
+        adaptive.integrate_cuda,
+        precision=precision,
+        bindings=bindings_of(FORCED, METHODS[method], control, precision),
+    )
+    rows = np.ones((2, 1), precision)
+    one, counts = rows[0], np.ones(1, np.int64)
+    text = cuda.ptx(
+        kernel.compiled("cuda"),
+        (
+            one, rows, rows, one, one[0], one[0], one[0], one[0], np.int64(1),
+            np.ones((1, 2, 1), precision), np.ones((1, 1), np.int64),
+            np.ones((1, 2, 3, 1), precision), rows, np.ones(1, np.uint8), counts, counts,
+        ),
+    )  # fmt: skip
+    assert "__local_depot" not in text
+    if precision == "float32":
+        assert ".f64" not in text
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", STIFF)
+def test_cuda_agrees_with_cpu(method):
+    options = {
+        "times": [0.0, 0.4, 40.0, 4e3], "initial": {"a": 1.0, "b": 0.0, "c": 0.0},
+        "parameters": {"slow": np.linspace(0.03, 0.05, 500)}, "method": method, "rtol": 1e-7,
+        "atol": 1e-11,
+    }  # fmt: skip
+    cpu, gpu = (solve(ROBERTSON, **{**options, "device": device}) for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-6, atol=1e-10)
