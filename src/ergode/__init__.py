@@ -127,8 +127,8 @@ __all__ = [
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
-    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save",
-    "stochastic", "trajectories", "write_sbml",
+    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_sbml",
+    "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
