@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.core.status import Status
     from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.equations import field_from_equations
     from ergode.models.events import Event
     from ergode.models.interventions import (
         Calendar,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         Vaccination,
     )
     from ergode.models.measurement import Measurement
+    from ergode.models.molecules import in_molecules
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
@@ -71,6 +74,7 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 _HOMES = {
     "ergode.core.errors": ("ErgodeError", "ModelError", "PlanError", "ReadError"),
     "ergode.core.results": ("open_dataset", "save"),
+    "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
     "ergode.models.contacts": ("ContactNetwork",),
     "ergode.models.distributions": (
@@ -80,6 +84,7 @@ _HOMES = {
     "ergode.models.measurement": ("Measurement",),
     "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
+    "ergode.models.molecules": ("in_molecules",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
     ),
@@ -90,6 +95,7 @@ _HOMES = {
         "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Trigger", "Vaccination",
     ),
+    "ergode.models.equations": ("field_from_equations",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
@@ -113,11 +119,12 @@ __all__ = [
     "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
     "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
-    "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
-    "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
-    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "stochastic", "trajectories", "write_sbml",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
+    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
+    "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
+    "grid", "in_molecules", "kinetics", "open_dataset", "plots", "read_antimony", "read_bionetgen",
+    "read_contacts", "read_fern", "read_meetings", "read_sbml", "save", "stochastic",
+    "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
