@@ -230,6 +230,8 @@ def simulate(
         )
     if output == "first-passage" and stop is None:
         raise PlanError("output 'first-passage' needs a condition: stop='X > 100'")
+    if stop is not None:
+        network.check_formula(Expression(stop), "stop")
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
     place = devices.resolve(device)
