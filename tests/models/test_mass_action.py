@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ergode import Compartment, ModelError, Reaction, ReactionNetwork, Species
 from ergode.models.expressions import Expression
-from ergode.models.mass_action import deterministic, law_of, recognise
+from ergode.models.mass_action import both_ways, deterministic, law_of, recognise
 from ergode.models.reactions import Law
 
 from ..readers.networks import propensities
@@ -105,19 +105,48 @@ def test_powers_are_mass_action_of_concentrations_without_chance():
     assert found("k * A * C", {"A": 1, "C": 1}, powers=True)[0] == "rate"
 
 
+@pytest.mark.parametrize(
+    ("law", "ways"),
+    [
+        ("k * P - h * Q", ("k * P", "h * Q")),
+        ("k * P - h", ("k * P", "h")),
+        ("-h * Q + k * P", ("k * P", "h * Q")),
+        ("k * P + 1 - (h * Q - 2)", ("k * P + 1 + 2", "h * Q")),
+        ("cell * (k * P - h * Q) / 2", ("cell * (k * P) / 2", "cell * (h * Q) / 2")),
+        ("k * (P - Q / h) / (1 + P + Q)", ("k * P / (1 + P + Q)", "k * (Q / h) / (1 + P + Q)")),
+        ("k * P * (P - 1) / 2 - h * Q", ("k * P * (P - 1) / 2", "h * Q")),
+        ("k * P", None),
+        ("k * P * (P - 1) / 2", None),
+        ("k * (100 - 2 * P) * (100 - 2 * P - 1) / 2", None),
+        ("k / (P - Q)", None),
+        ("exp(P - Q)", None),
+    ],
+)
+def test_laws_that_go_both_ways(law, ways):
+    found = both_ways(Expression(law), FIXED)
+    assert found == (ways and tuple(map(Expression, ways)))
+    if ways:
+        words = {**VALUES, "P": 3.0, "Q": 2.0}
+        ahead, back = (way.evaluate(words) for way in found)
+        assert ahead - back == pytest.approx(Expression(law).evaluate(words))
+
+
 def test_deterministic_network():
     network = ReactionNetwork(
         SPECIES.values(),
         [
             Reaction("2 A -> B", rate="k * cell * A * A", name="pair"),
             Reaction("A -> B", rate="k * A / (h + A)"),
-            Reaction("B -> A", stochastic_rate_constant="k"),
+            Reaction("3 P -> A", stochastic_rate_constant="k"),
         ],
         parameters={"k": 1.0, "h": 2.0},
         compartments={"cell": 2.5, "shell": 0.5},
     )
     laws = [reaction.law for reaction in deterministic(network).reactions]
-    assert laws == [Law.DETERMINISTIC, Law.RATE, Law.STOCHASTIC]
+    assert laws == [Law.DETERMINISTIC, Law.RATE, Law.DETERMINISTIC]
+    assert deterministic(network).propensities()[2] == (
+        "(k * cell ** 2.0 / 6.0) * P * (P - 1) * (P - 2) / cell^2"
+    )
     assert deterministic(deterministic(network)).digest == deterministic(network).digest
 
 

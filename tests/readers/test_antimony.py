@@ -43,11 +43,8 @@ def test_a_model(tmp_path):
     assert rates == pytest.approx([0.001 * 4950, 0.05, 2 * 3 * 110 / 120])
     reset, late = network.events
     assert reset == Event("P2 > 30", {"P": 100, "P2": 0}, initially_true=False, name="reset")
-    assert (
-        late.priority == 2
-        and not late.persistent
-        and late.assignments == {"k1": Expression("k1 / 2")}
-    )
+    assert late.priority == 2 and not late.persistent
+    assert late.assignments == {"k1": Expression("k1 / 2")}
 
 
 def test_a_compartment_that_nobody_wrote_is_left_out():
@@ -55,6 +52,38 @@ def test_a_compartment_that_nobody_wrote_is_left_out():
     assert not network.compartments
     assert network.propensities()[0] == "k * A * B"
     assert network.species[0].initial == 3
+
+
+def test_modules():
+    network = read_antimony("""
+        model decay()
+            compartment cell = 2; species S in cell; S = 3; k = 0.5
+            r: S => ; k * S * cell
+        end
+        model *both()
+            a: decay(); b: decay()
+            b.k = 7
+        end
+    """)
+    assert network.parameters == {"a_k": 0.5, "b_k": 7.0}
+    assert propensities(network, {"a_S": 6.0, "b_S": 4.0}) == [3.0, 28.0]
+
+
+def test_reactions_that_go_both_ways():
+    text = """
+        compartment cell = 2; species A in cell, B in cell; A = 3; B = 2; kf = 0.5; kr = 0.25
+        turn: A -> B; cell * (kf * A - kr * B)
+        turned := turn
+    """
+    network = read_antimony(text)
+    assert [r.name for r in network.reactions] == ["turn_forward", "turn_reverse"]
+    assert [str(r) for r in network.reactions] == ["A -> B", "B -> A"]
+    assert list(network.propensities()) == ["kf * A", "kr * B"]
+    assert network.rules["turned"].names == {"cell", "kf", "kr", "A", "B"}
+    (whole,) = read_antimony(text, split_reversible=False).reactions
+    assert whole.law == Law.RATE
+    (whole,) = read_antimony(text.replace("->", "=>")).reactions
+    assert whole.law == Law.RATE
 
 
 @pytest.mark.parametrize(

@@ -491,7 +491,7 @@ def test_files_that_are_none(tmp_path):
 
 def test_packages_that_change_the_meaning_are_refused():
     text = sbml(lists(species=species("X")))
-    for package, required in (("comp", "true"), ("mystery", "true"), ("layout", "false")):
+    for package, required in (("qual", "true"), ("mystery", "true"), ("layout", "false")):
         space = f"http://www.sbml.org/sbml/level3/version1/{package}/version1"
         marked = text.replace(
             '" level="3"',
@@ -503,6 +503,26 @@ def test_packages_that_change_the_meaning_are_refused():
             continue
         with pytest.raises(ReadError, match=f"package '{package}'|required"):
             read_sbml(marked)
+
+
+def test_models_of_models_are_written_out():
+    antimony = pytest.importorskip("antimony")
+    antimony.clearPreviousLoads()
+    antimony.loadAntimonyString("""
+        model decay()
+            compartment cell = 2; species S in cell; S = 3; k = 0.5
+            r: S => ; k * S * cell
+        end
+        model both()
+            a: decay(); b: decay()
+        end
+    """)
+    text = antimony.getCompSBMLString("both")
+    antimony.clearPreviousLoads()
+    assert "submodel" in text
+    network = read_sbml(text)
+    assert list(network.index) == ["a__S", "b__S"]
+    assert propensities(network, {"a__S": 6.0, "b__S": 4.0}) == [3.0, 2.0]
 
 
 def test_without_libsbml_it_says_what_to_install(monkeypatch):

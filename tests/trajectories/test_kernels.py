@@ -73,7 +73,8 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
         cuda_kernel(case, precision).compiled("cuda"),
         (
             one[0], one, counts, np.ones(1, np.uint8), rows, rows, one, counts,
-            np.ones((4, 1, 2, 1), precision), np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
+            np.ones((4, 1, 2, 1), precision), np.uint64(0), np.int64(0),
+            np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
         ),
     )  # fmt: skip
     assert "__local_depot" not in text
@@ -132,7 +133,7 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
         for machine.thread in range(count + 1):
             module["integrate_cuda"](
                 0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
-                np.array(steps.count), ring, found, outcomes,
+                np.array(steps.count), ring, 0, 0, found, outcomes,
             )  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     np.testing.assert_array_equal(outcomes, 0)
@@ -152,7 +153,8 @@ def test_lanes_are_vector_instructions(precision):
     numbers = np.ones((3, 1), precision)
     compiled(
         0, 1, numbers[0, 0], numbers[0], np.array([2]), np.ones(1, np.uint8), numbers[:1],
-        numbers, numbers[0], np.array([1]), np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
+        numbers, numbers[0], np.array([1]), np.uint64(0), 0,
+        np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
     )  # fmt: skip
     (assembly,) = compiled.inspect_asm().values()
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be

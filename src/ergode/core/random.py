@@ -36,6 +36,7 @@ JUMP = np.uint32(25)
 LEAP = np.uint32(26)
 LEAP_EVENT = np.uint32(30)
 LEAP_CAUSE = np.uint32(31)
+WIENER = np.uint32(40)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

@@ -10,7 +10,9 @@ from ergode.models.reaction_network import ReactionNetwork
 from ergode.readers.sbml import read_document
 
 
-def read_antimony(path: str | os.PathLike[str]) -> ReactionNetwork:
+def read_antimony(
+    path: str | os.PathLike[str], *, split_reversible: bool = True
+) -> ReactionNetwork:
     """Read a reaction network written in Antimony.
 
     The package ``antimony`` turns it into SBML, which `read_sbml` reads: what is said there of
@@ -21,6 +23,8 @@ def read_antimony(path: str | os.PathLike[str]) -> ReactionNetwork:
     ----------
     path : str or path
         A file, or the text of a model itself.
+    split_reversible : bool
+        As for `read_sbml`; reactions written with ``->`` are reversible, with ``=>`` they are not.
 
     Returns
     -------
@@ -64,4 +68,6 @@ def read_antimony(path: str | os.PathLike[str]) -> ReactionNetwork:
         raise ReadError(f"{source}: {' '.join(antimony.getLastError().split())}")
     text = antimony.getSBMLString(antimony.getMainModuleName())
     antimony.clearPreviousLoads()
-    return read_document(text, source, lines=False, implied="default_compartment")
+    return read_document(
+        text, source, split_reversible=split_reversible, lines=False, implied="default_compartment"
+    )

@@ -21,7 +21,7 @@ from typing import Any
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.events import Event
 from ergode.models.expressions import RESERVED, TIME, Expression
-from ergode.models.mass_action import law_of, recognise
+from ergode.models.mass_action import both_ways, law_of, recognise
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Compartment, Quantity, Species
@@ -35,7 +35,7 @@ _PACKAGES = ("l3v2extendedmath",)
 _UNITS = ("item", "dimensionless", "mole")
 
 
-def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
+def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
     """Read a reaction network from SBML, of any level.
 
     A species means its amount in formulas if the document gives it ``hasOnlySubstanceUnits``,
@@ -49,6 +49,10 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     ----------
     path : str or path
         A file, or the text of a document itself.
+    split_reversible : bool
+        Whether a reaction that is marked reversible, and whose law is a difference such as
+        ``kf * A - kr * B``, becomes two, with ``_forward`` and ``_reverse`` after its id. As one
+        it would have a negative propensity; the rate of change of all is the same.
 
     Returns
     -------
@@ -97,18 +101,24 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     death  X -> 0  0.5 * X
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):
-        return read_document(path, "SBML text")
+        return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     try:
-        return read_document(file.read_text("utf-8-sig"), str(file))
+        text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(f"{file}: cannot be read as text: {error}") from None
+    return read_document(text, str(file), split_reversible=split_reversible)
 
 
 def read_document(
-    text: str, source: str, *, lines: bool = True, implied: str | None = None
+    text: str,
+    source: str,
+    *,
+    split_reversible: bool = True,
+    lines: bool = True,
+    implied: str | None = None,
 ) -> ReactionNetwork:
     """The network of an SBML document.
 
@@ -117,12 +127,13 @@ def read_document(
     text : str
     source : str
         What error messages begin with.
+    split_reversible : bool
     lines : bool
         Whether they name lines, too.
     implied : str, optional
         A compartment that its author did not write: left out, if of size one and in no formula.
     """
-    return _Reader(text, source, lines).network(implied)
+    return _Reader(text, source, lines).network(implied, split_reversible)
 
 
 def _libsbml(source: str) -> Any:
@@ -210,6 +221,14 @@ class _Reader:
         document = self.document
         if document.getLevel() < 3:
             return
+        if document.getPlugin("comp") is not None:
+            # A model of models is written out as one.
+            flatten = self.libsbml.ConversionProperties()
+            flatten.addOption("flatten comp", True)
+            flatten.addOption("performValidation", False)
+            if document.convert(flatten):
+                self._raise_first_error()
+                raise ReadError(f"{self.source}: its submodels cannot be made one model")
         known = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
         needed = [
             name for name in known if name not in _PACKAGES and document.getPackageRequired(name)
@@ -419,23 +438,42 @@ class _Reader:
             self.locals[name] = one.getValue()
         return self._formula(reaction, law, renamed)
 
-    def _reaction(self, element: Any, species: Mapping[str, Species], fixed: set[str]) -> Reaction:
-        sides = self.sides[element.getId()]
-        law = self._settled(self.laws[element.getId()])
+    def _reactions(
+        self, element: Any, species: Mapping[str, Species], fixed: set[str], split: bool
+    ) -> list[Reaction]:
+        """The reaction of an element, or the two that it is when it goes both ways."""
+        name = element.getId()
+        left, right = self.sides[name]
+        law = self._settled(self.laws[name])
         notes = _notes(element)
+        named = notes.get("name", name)
         with self._within(element):
-            # Which of several equal ways it was written in, if it still is equal.
             word = notes.get("law")
             if word in ("rate_constant", "stochastic_rate_constant"):
+                # Which of several equal ways it was written in, if it still is equal.
                 noted: dict[str, Any] = {word: notes.get("constant", "")}
-                if law_of(Reaction(*sides, **noted), species) == law:
-                    return Reaction(*sides, name=element.getId(), **noted)
-            found: dict[str, Any] = {"rate": law}
-            if word != "rate":
-                found = recognise(law, *sides, species, fixed)
-            elif not law.names:
-                found = {"rate": law.evaluate({})}
-            return Reaction(*sides, name=element.getId(), **found)
+                if law_of(Reaction(left, right, **noted), species) == law:
+                    return [Reaction(left, right, name=named, **noted)]
+            if word == "rate":
+                whole: Any = law if law.names else law.evaluate({})
+                return [Reaction(left, right, name=named, rate=whole)]
+            ways = both_ways(law, fixed) if split and element.getReversible() else None
+            if ways is None:
+                given = [(named, left, right, law)]
+            else:
+                given = [
+                    (f"{named}_forward", left, right, ways[0]),
+                    (f"{named}_reverse", right, left, ways[1]),
+                ]
+            return [
+                Reaction(
+                    taken,
+                    made,
+                    name=called,
+                    **recognise(rate, taken, made, species, fixed),
+                )
+                for called, taken, made, rate in given
+            ]
 
     def _event(self, element: Any) -> Event:
         if not element.isSetTrigger():
@@ -465,7 +503,7 @@ class _Reader:
         expression = self._settled(self._formula(owner, holder))
         return expression if expression.names else float(expression.evaluate({}))
 
-    def network(self, default: str | None) -> ReactionNetwork:
+    def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
         events = [self._event(one) for one in model.getListOfEvents()]
@@ -490,11 +528,14 @@ class _Reader:
         }
         parameters |= self.locals
         fixed = {*parameters, *(place.name for place in compartments)}
-        reactions = [self._reaction(one, species, fixed) for one in model.getListOfReactions()]
+        reactions = [
+            reaction
+            for one in model.getListOfReactions()
+            for reaction in self._reactions(one, species, fixed, split)
+        ]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
         noted = {
-            one.getId(): _notes(one).get("name", one.getId())
-            for one in (*model.getListOfSpecies(), *model.getListOfReactions())
+            one.getId(): _notes(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
         try:
             return ReactionNetwork(
@@ -511,12 +552,12 @@ class _Reader:
 
 
 def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
-    """A reaction under the names of its species, and its own, instead of their ids."""
+    """A reaction under the names of its species instead of their ids."""
     rate: dict[str, Any] = {reaction.law.argument: reaction.value}
     return Reaction(
         {names[one]: count for one, count in reaction.reactants.items()},
         {names[one]: count for one, count in reaction.products.items()},
-        name=names[str(reaction.name)],
+        name=reaction.name,
         **rate,
     )
 

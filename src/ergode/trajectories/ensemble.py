@@ -27,6 +27,8 @@ def bindings_of(
     history: Callable[..., Any] | None,
     precision: Precision,
     jumps: bool = False,
+    scheme: int = 0,
+    finer: int = 1,
 ) -> dict[str, Any]:
     """What a kernel is specialised to."""
     index = {name: i for i, name in enumerate(field.variables)}
@@ -53,6 +55,10 @@ def bindings_of(
     }
     if history is not None:
         bindings["history"] = Formula(history)
+    bindings["SCHEME"] = scheme
+    if scheme:
+        assert field.diffusion is not None
+        bindings.update(diffusion=Formula(field.diffusion), SUMMED=finer > 1)
     return bindings
 
 
@@ -92,6 +98,12 @@ class Ensemble:
         Type of the state.
     jumps : bool
         Whether a history does not end where its trajectory begins.
+    scheme : int
+        Of `noise`.
+    finer : int
+        Increments of noise in a step.
+    seed : int
+        Of the noise.
     """
 
     def __init__(
@@ -104,10 +116,14 @@ class Ensemble:
         device: Device,
         precision: Precision = "float64",
         jumps: bool = False,
+        scheme: int = 0,
+        finer: int = 1,
+        seed: int = 0,
     ) -> None:
+        self._source = np.uint64(seed), np.int64(finer)
         self.device = device
         self.precision = precision
-        self.bindings = bindings_of(field, tableau, history, precision, jumps)
+        self.bindings = bindings_of(field, tableau, history, precision, jumps, scheme, finer)
         body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
         self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`
         self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
@@ -161,7 +177,10 @@ class Ensemble:
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
         counts = put(steps.count[chunk])
         lags, breaks = put(steps.lags), put(steps.breaks)
-        return self._origin, self._times, lags, breaks, initial, parameters, sizes, counts
+        noise = self._source, np.int64(chunk.start)
+        return (
+            self._origin, self._times, lags, breaks, initial, parameters, sizes, counts, *noise
+        )  # fmt: skip
 
     def _work(
         self,
@@ -183,7 +202,7 @@ class Ensemble:
         """A function that starts the CUDA kernel, and the arrays it fills: states and status."""
         from ergode.core import cuda
 
-        lags, count = self.device.get(arguments[2]), arguments[-1].size
+        lags, count = self.device.get(arguments[2]), arguments[-3].size
         slots = (self._slot_count(int(lags.max())), max(1, self._ring_width // 2), 2, count)
         ring = self.device.empty(slots, self.precision)
         shape = (self._times.size, self._variable_count, count)
@@ -194,7 +213,7 @@ class Ensemble:
             with kernels.readable_errors():
                 cuda.launch(
                     self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-                    (*arguments, ring, states, outcomes),
+                    (*arguments[:-2], ring, *arguments[-2:], states, outcomes),
                 )  # fmt: skip
 
         return launch, states, outcomes

@@ -30,6 +30,7 @@ from ergode.trajectories.history import (
     slot_count,
     slot_of,
 )
+from ergode.trajectories.noise import SCHEME, with_noise
 from ergode.trajectories.steps import between
 
 # Bound for each kernel: a method.
@@ -80,8 +81,18 @@ def locate(time, h, step_count):
     return step, (real(1.0) if fraction > 1.0 - near else fraction)
 
 
+def ended(t, h, y, k, yd, p, source, trajectory, step):
+    """Variables at the end of a step, with its noise."""
+    end = step_end(h, y, k)
+    if SCHEME > 0:
+        return with_noise(t, h, y, yd, end, k[0], p, source, trajectory, step)
+    return end
+
+
 def within(x, h, y, k, end, f):
     """The state at the fraction `x` of a step; exact at its ends, even if that is infinity."""
+    if SCHEME > 0:
+        return tuple((1.0 - x) * y[i] + x * end[i] for i in range(VARIABLES))
     scaled = tuple(tuple(h * k[j][i] for i in range(VARIABLES)) for j in range(len(C)))
     inner = between(x, y, scaled + (tuple(h * f[i] for i in range(VARIABLES)),))  # noqa: RUF005
     return tuple(
@@ -97,13 +108,14 @@ LANES = 64
 def integrate_cpu(
     start, stop,
     origin, times, lags, breaks, initial, parameters, steps, step_counts,
-    out, status,
+    source, offset, out, status,
 ):  # fmt: skip
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
     Model: `lags` [delay] (steps), `breaks` [step] (whether the solution breaks), `initial`
     [variable, trajectory], `parameters` [parameter, trajectory], `steps` and `step_counts`
-    [trajectory]; `times` since `origin`.
+    [trajectory]; `times` since `origin`; `source` of the noise and `offset` of its
+    trajectories.
     Out: `out` [time, variable, trajectory], `status` [trajectory].
     """
     period = period_of(lags)
@@ -144,8 +156,9 @@ def integrate_cpu(
                     _predict(d, step, now, period, lags, ring)
             while soonest == step:
                 _look_ahead(
-                    step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved
-                )
+                    step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved,
+                    source, offset + first,
+                )  # fmt: skip
                 for lane in range(LANES):
                     if wanted[lane] == step:
                         if first + lane < count:
@@ -160,7 +173,9 @@ def integrate_cpu(
                                 times[cursor[lane]], h[lane], counts[lane]
                             )
                 soonest = wanted.min()
-            _advance(step, now, period, origin, lags, breaks, state, p, h, ring)
+            _advance(
+                step, now, period, origin, lags, breaks, state, p, h, ring, source, offset + first
+            )
             now = now + 1 if now + 1 < period else 0
             if JUMPS:
                 for d in unroll(range(len(PLACES))):
@@ -235,7 +250,7 @@ def _note_before(d, step, now, period, origin, lags, state, p, h, ring):
             goal[v, 1, lane] = h[lane] * f[DELAYED[v]]
 
 
-def _advance(step, now, period, origin, lags, breaks, state, p, h, ring):
+def _advance(step, now, period, origin, lags, breaks, state, p, h, ring, source, first):
     """One step of every lane."""
     stencils = _stencils(step, now, period, lags, breaks, ring)
     here = ring[now]
@@ -243,8 +258,9 @@ def _advance(step, now, period, origin, lags, breaks, state, p, h, ring):
         y = tuple(state[i, lane] for i in range(VARIABLES))
         q = tuple(p[i, lane] for i in range(PARAMETERS))
         past = delayed_at_stages(_points(stencils, lane))
-        k = slopes_of_stages(fma(real(step), h[lane], origin), h[lane], y, past, q)
-        end = step_end(h[lane], y, k)
+        t = fma(real(step), h[lane], origin)
+        k = slopes_of_stages(t, h[lane], y, past, q)
+        end = ended(t, h[lane], y, k, past[0], q, source, first + lane, step)
         for v in unroll(range(len(DELAYED))):
             here[v, 0, lane] = y[DELAYED[v]]
             here[v, 1, lane] = h[lane] * k[0][DELAYED[v]]
@@ -252,17 +268,19 @@ def _advance(step, now, period, origin, lags, breaks, state, p, h, ring):
             state[i, lane] = end[i]
 
 
-def _look_ahead(step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved):
+def _look_ahead(
+    step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved, source, first
+):  # fmt: skip
     """Every lane at a fraction of its next step, which is not taken."""
     stencils = _stencils(step, now, period, lags, breaks, ring)
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
         q = tuple(p[i, lane] for i in range(PARAMETERS))
         points = _points(stencils, lane)
-        k = slopes_of_stages(
-            fma(real(step), h[lane], origin), h[lane], y, delayed_at_stages(points), q
-        )
-        end = step_end(h[lane], y, k)
+        t = fma(real(step), h[lane], origin)
+        past = delayed_at_stages(points)
+        k = slopes_of_stages(t, h[lane], y, past, q)
+        end = ended(t, h[lane], y, k, past[0], q, source, first + lane, step)
         f = slope(
             fma(real(step + 1), h[lane], origin),
             end,
@@ -294,7 +312,7 @@ def _save(values, out, status):
 
 def integrate_cuda(
     origin, times, lags, breaks, initial, parameters, steps, step_counts, ring,
-    out, status,
+    source, offset, out, status,
 ):  # fmt: skip
     """Integrate every trajectory, one a thread.
 
@@ -337,8 +355,10 @@ def integrate_cuda(
                 + far[d]
                 for d in range(len(PLACES))
             )
-        k = slopes_of_stages(fma(real(step), h, origin), h, y, delayed_at_stages(points), p)
-        end = step_end(h, y, k)
+        t = fma(real(step), h, origin)
+        past = delayed_at_stages(points)
+        k = slopes_of_stages(t, h, y, past, p)
+        end = ended(t, h, y, k, past[0], p, source, offset + me, step)
         while wanted == step:
             f = slope(
                 fma(real(step + 1), h, origin), end, tuple(far[d][0] for d in range(len(PLACES))), p

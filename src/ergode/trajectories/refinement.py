@@ -39,7 +39,7 @@ class Refinement:
         """States [time, variable, trajectory] and status of every trajectory."""
         return self._integrate(step, np.arange(self._count))
 
-    def within(self, rtol: float, atol: float, order: int) -> tuple[np.ndarray, np.ndarray]:
+    def within(self, rtol: float, atol: float, order: float) -> tuple[np.ndarray, np.ndarray]:
         """The same, with the step halved for each until its estimated error is allowed."""
         span = float(self._grid[-1] - self._grid[0])
         step = span / 32 if span > 0 else 1.0
