@@ -86,7 +86,10 @@ def test_sweep_is_what_each_point_is_alone():
 @pytest.mark.parametrize("method", methods.EXACT)
 @pytest.mark.parametrize(
     ("rate", "status"),
-    [("0 if X < 12 else 1 / (X - 12)", Status.NOT_FINITE), ("0.5 * (11 - X)", Status.NEGATIVE_RATE)],
+    [
+        ("0 if X < 12 else 1 / (X - 12)", Status.NOT_FINITE),
+        ("0.5 * (11 - X)", Status.NEGATIVE_RATE),
+    ],
 )
 def test_a_bad_rate_is_a_status(rate, status, method):
     """The chain goes up and down; where the rate is bad depends on how far it got."""
@@ -170,9 +173,7 @@ def test_priorities_and_persistence():
 
 
 def test_a_rate_that_turns_at_a_time():
-    network = ReactionNetwork(
-        {"X": 0}, [Reaction("0 -> X", rate="100 if time < 0.75 else 0")]
-    )
+    network = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="100 if time < 0.75 else 0")])
     result = run(network, times=[0, 0.75, 2], replicates=400, output="statistics")
     assert abs(result["mean"].values[2, 0] - 75) < 5 * np.sqrt(75 / 400)
     np.testing.assert_array_equal(result["mean"][1], result["mean"][2])
@@ -186,7 +187,9 @@ def test_a_rate_that_follows_time_is_met_exactly():
     expected = 50 * (times + (1 - np.cos(6 * times)) / 6)
     z = (result["mean"].values[1:, 0] - expected[1:]) / np.sqrt(expected[1:] / 4000)
     assert np.abs(z).max() < 5.5
-    assert np.abs(result["variance"].values[1:, 0] / expected[1:] - 1).max() < 5.5 * np.sqrt(2 / 4000)
+    assert np.abs(result["variance"].values[1:, 0] / expected[1:] - 1).max() < 5.5 * np.sqrt(
+        2 / 4000
+    )
     with pytest.raises(PlanError, match="depends on time"):
         run(network, method="direct")
 
@@ -241,7 +244,9 @@ def test_histogram_final_and_rules():
     rows = run(network, replicates=100)
     amounts = rows["amount"].values[:, -1, 0]
     np.testing.assert_array_equal(rows["value"][:, 2, 0], 2 * amounts + 2)
-    np.testing.assert_array_equal(run(network, replicates=100, output="final")["amount"][:, 0], amounts)
+    np.testing.assert_array_equal(
+        run(network, replicates=100, output="final")["amount"][:, 0], amounts
+    )
     bins = run(network, replicates=100, output="histogram", bins=[0, 5, 10, 100])["histogram"]
     np.testing.assert_array_equal(bins[2, 0], np.histogram(amounts, [0, 5, 10, 100])[0])
     summary = run(network, replicates=100, output="statistics")

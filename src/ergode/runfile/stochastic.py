@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from ergode import plots, readers, stochastic
+from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 TABLES = ("network", "simulate")
 OPTIONS = "simulate"
 
-_READERS = {".xml": "sbml", ".sbml": "sbml", ".ant": "antimony", ".net": "bionetgen"}
+_READERS = {
+    ".xml": ("ergode.readers.sbml", "read_sbml"),
+    ".sbml": ("ergode.readers.sbml", "read_sbml"),
+    ".ant": ("ergode.readers.antimony", "read_antimony"),
+    ".net": ("ergode.readers.bionetgen", "read_bionetgen"),
+}
 
 
 @dataclass(frozen=True)
@@ -96,19 +102,15 @@ def read(top: Table) -> StochasticRun:
 
 
 def _from_file(table: Table) -> ReactionNetwork:
-    from importlib import import_module
-
     table.only(["file"])
     path = table.path("file")
-    kind = _READERS.get(path.suffix)
-    if kind is None:
+    if path.suffix not in _READERS:
         raise table.error(
             f"{table.place} file is '{path.name}'; expected a name that ends in "
             f"{', '.join(_READERS)}"
         )
-    reader: Callable[..., ReactionNetwork] = getattr(
-        import_module(f"{readers.__name__}.{kind}"), f"read_{kind}"
-    )
+    module, name = _READERS[path.suffix]
+    reader: Callable[..., ReactionNetwork] = getattr(import_module(module), name)
     with table.explaining():
         return reader(path)
 

@@ -78,8 +78,8 @@ def _bound(j, w, point, net, work, own):
         least, most = evaluate_bounds(
             net.laws[j], w, t_low, t_high, point, net, work, own
         )  # fmt: skip
+        low = least * (low if least > 0.0 else high)
         high = most * high if high > 0.0 else real(0.0)
-        low = least * low if least > 0.0 else least * high
     own.lower[w, j] = low
     own.a[w, j] = max(high, real(0.0))
 

@@ -78,13 +78,13 @@ def visit() -> Stop:
         error = 2 * each.std(ddof=1) / np.sqrt(each.size)
         return Comparison(name, float(each.mean()), float(error), expected, "")
 
-    squares = np.sqrt((values - values.mean()) ** 2)
+    squares = (values - values.mean()) ** 2
     spread = float(values.std(ddof=1))
     rows = (
         row("mean", values, mean),
         Comparison(
             "standard deviation", spread,
-            float(np.std(squares**2) / spread / np.sqrt(values.size)), deviation, "",
+            float(squares.std() / spread / np.sqrt(values.size)), deviation, "",
         ),
     )  # fmt: skip
 
