@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.core.status import Status
     from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
@@ -71,6 +72,7 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 _HOMES = {
     "ergode.core.errors": ("ErgodeError", "ModelError", "PlanError", "ReadError"),
     "ergode.core.results": ("open_dataset", "save"),
+    "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
     "ergode.models.contacts": ("ContactNetwork",),
     "ergode.models.distributions": (
@@ -113,9 +115,9 @@ __all__ = [
     "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
     "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "TemporalContacts",
-    "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull", "__version__", "density",
-    "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
+    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
+    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
     "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
     "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip

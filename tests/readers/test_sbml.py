@@ -388,6 +388,18 @@ def test_level_two():
         assert network.events[0].initially_true and network.events[0].persistent
 
 
+def test_units_of_one_law_are_refused():
+    body = (
+        '<listOfCompartments><compartment id="cell" size="2"/></listOfCompartments>'
+        '<listOfSpecies><species id="X" compartment="cell" initialConcentration="5"/>'
+        '</listOfSpecies><listOfReactions><reaction id="R"><listOfReactants>'
+        '<speciesReference species="X"/></listOfReactants>'
+        '<kineticLaw timeUnits="second">{{cell * X}}</kineticLaw></reaction></listOfReactions>'
+    )
+    with pytest.raises(ReadError, match="kinetic law.*: units of its own"):
+        read_sbml(sbml(body, level=2, version=1))
+
+
 # ---- units
 
 

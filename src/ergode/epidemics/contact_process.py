@@ -7,7 +7,7 @@ points of a Poisson process of rate one.  Each carries a mark, uniform on (0, 1]
 the source is infectious and the target susceptible at that moment and the mark is below the ratio
 of the rate there is to the largest.  So whatever lowers a rate - another stage, a calendar, a
 vaccine, a closed school - removes transmissions and moves none, and scenarios with one seed
-differ by what was removed and by nothing else.
+differ by what was removed and what follows from that, and by nothing else.
 
 The points of a cell, a unit of the clock, are a function of (seed, replicate, source, target,
 layer, cell).  They can be asked for in any order, from any moment on.

@@ -21,7 +21,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.core.machine import borrowing, real
+from ergode.core.machine import borrowing
 from ergode.core.random import JUMP, draw_words, exponential, uniform
 from ergode.core.source import Precision
 from ergode.epidemics import progression, seeding, transmission
@@ -92,11 +92,11 @@ def _run_one(
         counts[row, 0, last_column] += 1
         infections += 1
     horizon = times[times.size - 1]
-    time = real(0.0)
+    time = np.float64(0.0)  # whatever the precision: jumps are many, and short
     jumps = np.int64(0)
     while tree[1] > 0.0:
         w0, w1, w2, w3 = draw_words(seed, replicate, jumps >> 32, JUMP, np.uint32(jumps))
-        time += exponential(w0, w1) / real(tree[1])
+        time += np.float64(exponential(w0, w1)) / tree[1]
         if time > horizon:
             break
         v = np.float64(uniform(w2, w3)) * tree[1]

@@ -52,7 +52,7 @@ def plan_of(
             reason = "exact, and the cheapest method for a model without re-susceptibility"
         else:
             method = "sellke"
-            reason = f"exact, and the cheapest method that can: {hindrance}"
+            reason = f"exact, and the cheapest method that every device has: {hindrance}"
     else:
         reason = "asked for"
         if method == "first-passage" and hindrance is not None:

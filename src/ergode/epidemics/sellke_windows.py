@@ -38,6 +38,7 @@ THINNED = True
 ROOM = 4
 THREADS = 256
 _NEVER = float("inf")
+_EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 class Arcs(NamedTuple):
@@ -75,14 +76,44 @@ class Paths(NamedTuple):
     A node of a replicate is one place of each array; those of `time` and `to` have `ROOM` rows.
     """
 
-    compartment: Any  # uint8
-    since: Any  # real
-    until: Any  # real
-    stay: Any  # compartments it was in before, int32
-    count: Any  # of moves in the window, uint8
+    # What a neighbour asks for lies side by side: when the stay began and when it would end, as
+    # bits; compartment and number of moves in the window; compartments the node was in before.
+    state: Any  # bits [place, 4]
     time: Any  # of moves, real [ROOM, place]
     to: Any  # uint8 [ROOM, place]
-    queued: Any  # int32
+    queued: Any  # int32 [place]
+
+
+def _since(paths, place):
+    return from_bits(bits(paths.state[place, 0]))
+
+
+def _until(paths, place):
+    return from_bits(bits(paths.state[place, 1]))
+
+
+def _compartment(paths, place):
+    return np.int64(paths.state[place, 2] & bits(0xFF))
+
+
+def _moves(paths, place):
+    return np.int64(paths.state[place, 2] >> bits(8))
+
+
+def _stay(paths, place):
+    return np.int32(paths.state[place, 3])
+
+
+def _set_moves(paths, place, count):
+    paths.state[place, 2] = bits(_compartment(paths, place)) | bits(bits(count) << bits(8))
+
+
+def _set(paths, place, compartment, since, until, stay):
+    """A node's stay at the beginning of a window, in which it has not moved."""
+    paths.state[place, 0] = to_bits(real(since))
+    paths.state[place, 1] = to_bits(real(until))
+    paths.state[place, 2] = bits(compartment)
+    paths.state[place, 3] = bits(stay)
 
 
 def place_seed(index, node_count, rules, paths, row, seed, replicate):
@@ -90,42 +121,37 @@ def place_seed(index, node_count, rules, paths, row, seed, replicate):
     node = np.int64(seed_node(rules.seeding, index, node_count, seed, replicate))
     compartment = initial_compartment(rules.seeding, node, node_count, seed, replicate)
     place = row * node_count + node
-    paths.stay[place] = 0
-    _settle(rules, paths, place, node, np.int64(compartment), real(0.0), seed, replicate)
+    _settle(
+        rules, paths, place, node, np.int64(compartment), real(0.0), np.int32(0), seed, replicate
+    )
     return node, np.int64(compartment)
 
 
 def begin_at_base(rules, paths, place, node, seed, replicate):
     """A node that is not a seed, at time zero."""
-    paths.stay[place] = 0
-    paths.count[place] = 0
+    base = np.int64(rules.base)
     paths.queued[place] = 0
     for k in range(ROOM):
         paths.time[k, place] = 0.0
         paths.to[k, place] = 0
-    if rules.stages.kind[rules.base] >= 0:
-        _settle(rules, paths, place, node, np.int64(rules.base), real(0.0), seed, replicate)
+    if rules.stages.kind[base] >= 0:
+        _settle(rules, paths, place, node, base, real(0.0), np.int32(0), seed, replicate)
     else:
-        paths.compartment[place] = rules.base
-        paths.since[place] = -1.0
-        paths.until[place] = _NEVER
+        _set(paths, place, base, real(-1.0), real(_NEVER), np.int32(0))
 
 
-def _settle(rules, paths, place, node, compartment, time, seed, replicate):
-    """A node's stay at the beginning of a window."""
-    stay = paths.stay[place]
-    index = stay_index(compartment, stay)
-    paths.compartment[place] = compartment
-    paths.since[place] = time
-    paths.until[place] = time + holding_time_of_stay(
-        rules.stages, compartment, index, seed, replicate, node
+def _settle(rules, paths, place, node, compartment, time, stay, seed, replicate):
+    """A node's stay at the beginning of a window, `stay` of them having gone before."""
+    until = time + holding_time_of_stay(
+        rules.stages, compartment, stay_index(compartment, stay), seed, replicate, node
     )
-    paths.stay[place] = stay + np.int32(1)
+    _set(paths, place, compartment, time, until, stay + np.int32(1))
 
 
 def idle(rules, paths, place, stop):
     """Whether nothing can happen to a node before `stop`."""
-    return paths.until[place] >= stop and rules.infections.at_risk[paths.compartment[place]] == 0
+    at_risk = rules.infections.at_risk[_compartment(paths, place)] != 0
+    return _until(paths, place) >= stop and not at_risk
 
 
 def _first_transmission(
@@ -141,17 +167,17 @@ def _first_transmission(
     for e in range(arcs.first[node], arcs.first[node + 1]):
         source = np.int64(arcs.source[e])
         other = shift + source
-        moves = np.int64(paths.count[other])
+        moves = _moves(paths, other)
         layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
         rate = rules.infections.peak * rules.calendars.peak[layer]
         if WEIGHTED:
             rate *= arcs.weight[e]
         entity = contact_entity(source, node, layer, node_count, rules.calendars.peak.size)
         number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
-        begin = paths.since[other]
-        kind = np.int64(paths.compartment[other])
+        begin = _since(paths, other)
+        kind = _compartment(paths, other)
         for k in range(moves + 1):
-            end = paths.time[k, other] if k < moves else min(paths.until[other], before)
+            end = paths.time[k, other] if k < moves else min(_until(paths, other), before)
             if k == moves and moves > 0:
                 end = before  # it would have moved once more, had it left in this window
             if rules.infections.infectious[kind] != 0:
@@ -171,7 +197,7 @@ def _first_transmission(
                                 rules.interventions.start,
                                 contact_mark(entity, key, seed, replicate),
                                 rules.calendars.peak[layer], real(1.0), time, layer, source, kind,
-                                begin, paths.stay[other] + k, node, compartment, seed, replicate,
+                                begin, _stay(paths, other) + k, node, compartment, seed, replicate,
                             )
                         )  # fmt: skip
                     if into >= 0:
@@ -195,14 +221,14 @@ def work_out(arcs, rules, paths, place, node, before_start, stop, seed, replicat
     `before_start` is the last number before the window.  Returns whether the path changed, and
     when the first move is that has no room in it.
     """
-    compartment = np.int64(paths.compartment[place])
-    since = paths.since[place]
-    until = paths.until[place]
-    stay = paths.stay[place]
+    compartment = _compartment(paths, place)
+    since = _since(paths, place)
+    until = _until(paths, place)
+    stay = _stay(paths, place)
     changed = False
     moves = np.int64(0)
     left_out = real(_NEVER)
-    known = np.int64(paths.count[place])
+    known = _moves(paths, place)
     while True:
         time = min(until, stop)
         infected = np.int64(-1)
@@ -237,7 +263,7 @@ def work_out(arcs, rules, paths, place, node, before_start, stop, seed, replicat
         stay += np.int32(1)
     if moves != known:
         changed = True
-        paths.count[place] = moves
+        _set_moves(paths, place, moves)
     return changed, left_out
 
 
@@ -253,10 +279,8 @@ def windows_cpu(start, stop, arcs, rules, seed, first_replicate, width, sweeps_m
     """
     node_count = arcs.first.size - 1
     paths = Paths(
-        np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
-        np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
-        np.empty((ROOM, node_count), real), np.empty((ROOM, node_count), np.uint8),
-        np.empty(node_count, np.int32),
+        np.empty((node_count, 4), bits), np.empty((ROOM, node_count), real),
+        np.empty((ROOM, node_count), np.uint8), np.empty(node_count, np.int32),
     )  # fmt: skip
     queue = np.empty((2, node_count), np.int64)
     for row in range(start, stop):
@@ -322,20 +346,23 @@ def _run_one(arcs, rules, paths, queue, row, seed, replicate, width, sweeps_most
             paths.queued[queue[sweep & 1, k]] = 0
         end = max(cut, after_number(begin))
         for node in range(node_count):
-            for k in range(np.int64(paths.count[node])):
-                if paths.time[k, node] < end:
-                    old = np.int64(paths.compartment[node])
+            moves = _moves(paths, node)
+            if moves > 0:
+                _set_moves(paths, node, 0)
+            for k in range(moves):
+                time = paths.time[k, node]
+                if time < end:
                     into = np.int64(paths.to[k, node])
-                    time = paths.time[k, node]
                     at = grid_index(rules.times, rules.per_step, time)
                     if at < counts.shape[1]:
-                        counts[row, at, _column(rules, old, node)] -= 1
+                        counts[row, at, _column(rules, _compartment(paths, node), node)] -= 1
                         counts[row, at, _column(rules, into, node)] += 1
-                        if time < paths.until[node]:
+                        if time < _until(paths, node):
                             group = rules.stratum[node] if HAS_STRATA else 0
                             counts[row, at, cases + group] += 1
-                    _settle(rules, paths, node, node, into, time, seed, replicate)
-            paths.count[node] = 0
+                    _settle(
+                        rules, paths, node, node, into, time, _stay(paths, node), seed, replicate
+                    )
         begin = end
         before_start = before_number(end)
         windows += 1
@@ -381,7 +408,7 @@ def windows_cuda(
     first = np.int64(cuda.grid(1))
     stride = np.int64(cuda.gridsize(1))
     node_count = np.int64(arcs.first.size - 1)
-    places = np.int64(paths.compartment.size)
+    places = np.int64(paths.queued.size)
     never = bits(to_bits(real(_NEVER)))
     for place in range(first, places, stride):
         row = place // node_count
@@ -412,11 +439,55 @@ def windows_cuda(
     worked = np.int64(0)
     windows = np.int64(0)
     round_number = np.int64(0)
-    while begin < rules.end:
-        stop = min(max(begin + width, after_number(begin)), rules.end)
-        window_slot = windows % 3
+    lane = np.int64(cuda.threadIdx.x & 31)
+    whole = (places + stride - 1) // stride * stride  # lanes of a warp stay together
+    end = real(0.0)
+    while True:
+        # Settle what was found up to `end`, and queue the nodes that may move before `stop`.
+        stop = min(max(end + width, after_number(end)), rules.end)
+        slot = round_number % 3
         if first == 0:
+            waiting[(round_number + 1) % 3] = 0
             cut[(windows + 1) % 3] = never
+        for place in range(first, whole, stride):
+            wanted = False
+            if place < places:
+                row = place // node_count
+                node = place - row * node_count
+                count = _moves(paths, place)
+                if count > 0:
+                    _set_moves(paths, place, 0)
+                for k in range(count):
+                    time = paths.time[k, place]
+                    if time < end:
+                        into = np.int64(paths.to[k, place])
+                        at = np.int64(grid_index(rules.times, rules.per_step, time))
+                        if at < moves.shape[1]:
+                            old = np.int64(_column(rules, _compartment(paths, place), node))
+                            new = np.int64(_column(rules, into, node))
+                            cuda.atomic.sub(moves, (row, at, old), 1)
+                            cuda.atomic.add(moves, (row, at, new), 1)
+                            if time < _until(paths, place):
+                                group = np.int64(rules.stratum[node]) if HAS_STRATA else np.int64(0)
+                                cuda.atomic.add(moves, (row, at, cases + group), 1)
+                        _settle(
+                            rules, paths, place, node, into, time, _stay(paths, place), seed,
+                            first_replicate + row,
+                        )  # fmt: skip
+                wanted = not idle(rules, paths, place, stop)
+                paths.queued[place] = np.int32(1) if wanted else np.int32(0)
+            mask = cuda.ballot_sync(_EVERY_LANE, wanted)
+            at = np.int32(0)
+            if lane == 0 and mask != 0:
+                at = cuda.atomic.add(waiting, slot, np.int32(cuda.popc(mask)))
+            at = cuda.shfl_sync(_EVERY_LANE, at, 0)
+            if wanted:
+                ahead = np.int64(cuda.popc(np.uint32(mask & ((1 << lane) - 1))))
+                queue[round_number & 1, at + ahead] = place
+        if not end < rules.end:
+            break
+        grid.sync()
+        begin = end
         sweep = np.int64(0)
         going = True
         while going:
@@ -425,15 +496,11 @@ def windows_cuda(
             here = round_number & 1
             if first == 0:
                 waiting[(round_number + 2) % 3] = 0
-            count = places if sweep == 0 else np.int64(waiting[slot])
-            for k in range(first, count, stride):
-                place = k if sweep == 0 else np.int64(queue[here, k])
-                if sweep > 0:
-                    cuda.atomic.exch(paths.queued, place, 0)
-                    # What follows must see all that was written before the mark was taken.
-                    cuda.threadfence()
-                elif idle(rules, paths, place, stop):
-                    continue
+            for k in range(first, np.int64(waiting[slot]), stride):
+                place = np.int64(queue[here, k])
+                cuda.atomic.exch(paths.queued, place, 0)
+                # What follows must see all that was written before the mark was set.
+                cuda.threadfence()
                 row = place // node_count
                 node = place - row * node_count
                 changed, left_out = work_out(
@@ -442,7 +509,7 @@ def windows_cuda(
                 )  # fmt: skip
                 worked += 1
                 if left_out < stop:
-                    cuda.atomic.min(cut, window_slot, bits(to_bits(left_out)))
+                    cuda.atomic.min(cut, windows % 3, bits(to_bits(left_out)))
                 if changed:
                     cuda.threadfence()
                     for e in range(arcs.offsets[node], arcs.offsets[node + 1]):
@@ -455,32 +522,11 @@ def windows_cuda(
             round_number += 1
             sweep += 1
             going = waiting[following] > 0 and (sweeps_most == 0 or sweep < sweeps_most)
-        end = max(min(stop, from_bits(bits(cut[window_slot]))), after_number(begin))
-        for place in range(first, places, stride):
-            count = np.int64(paths.count[place])
-            if count > 0:
-                row = place // node_count
-                node = place - row * node_count
-                for k in range(count):
-                    time = paths.time[k, place]
-                    if time < end:
-                        into = np.int64(paths.to[k, place])
-                        at = np.int64(grid_index(rules.times, rules.per_step, time))
-                        if at < moves.shape[1]:
-                            old = np.int64(_column(rules, np.int64(paths.compartment[place]), node))
-                            new = np.int64(_column(rules, into, node))
-                            cuda.atomic.sub(moves, (row, at, old), 1)
-                            cuda.atomic.add(moves, (row, at, new), 1)
-                            if time < paths.until[place]:
-                                group = np.int64(rules.stratum[node]) if HAS_STRATA else np.int64(0)
-                                cuda.atomic.add(moves, (row, at, cases + group), 1)
-                        _settle(rules, paths, place, node, into, time, seed, first_replicate + row)
-                paths.count[place] = 0
-            paths.queued[place] = 0
-        grid.sync()
-        begin = end
+        end = max(min(stop, from_bits(bits(cut[windows % 3]))), after_number(begin))
         before_start = before_number(end)
         windows += 1
+        # The slot of the next round, when it was capped, still holds who was left waiting.
+        round_number += 1
     cuda.atomic.add(work, 0, worked)
     if first == 0:
         work[1] = windows

@@ -128,7 +128,7 @@ def simulate(
     method : {"auto", "first-passage", "sellke", "gillespie", ...}
         Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
         ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
-        static network; ``"auto"`` picks the cheapest of them that can, and
+        static network; ``"auto"`` picks the cheapest of them that can on every device, and
         ``attrs["method_reason"]`` says why. ``"sellke-capped"`` is an approximation of
         ``"sellke"``: it follows chains of infection within a short window of time only so far.
         ``"renewal-leap"`` and ``"markov-leap"`` go through time in steps, with an error of first

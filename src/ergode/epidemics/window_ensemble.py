@@ -24,10 +24,10 @@ from ergode.models.contacts import ContactNetwork
 
 # Rounds of a window by method "sellke-capped".
 CAPPED_SWEEPS = 2
-_REGISTERS = 96
+_REGISTERS = 64
 # Places that one grid works on at once: enough to fill a device.
 _PLACES = 2**22
-_BYTES_PER_PLACE = 13 + 5 * ROOM + 5 + 16
+_BYTES_PER_PLACE = 16 + 5 * ROOM + 4 + 16
 _INDEXABLE = 2**31
 
 
@@ -126,15 +126,15 @@ class WindowEnsemble(CountingEnsemble):
         """What the CUDA kernel takes, with arrays made by ``empty(shape, dtype)``."""
         places = count * self.node_count
         real = self._precision
+        word = np.dtype(f"uint{8 * np.dtype(real).itemsize}")
         paths = Paths(
-            empty(places, np.uint8), empty(places, real), empty(places, real),
-            empty(places, np.int32), empty(places, np.uint8), empty((ROOM, places), real),
-            empty((ROOM, places), np.uint8), empty(places, np.int32),
+            empty((places, 4), word), empty((ROOM, places), real), empty((ROOM, places), np.uint8),
+            empty(places, np.int32),
         )  # fmt: skip
         return (
             self.arcs, self.rules, self.seed, first_replicate, self.width, self.sweeps, paths,
             empty((2, places), np.int64), empty(3, np.int32),
-            empty(3, np.dtype(f"uint{np.dtype(real).itemsize * 8}")),
+            empty(3, word),
             empty((count, self.times.size, self.column_count), np.int32), empty(2, np.int64),
         )  # fmt: skip
 
@@ -207,4 +207,4 @@ def _width(model: CompartmentModel, contacts: ContactNetwork, tables: Tables) ->
     return width if 0 < width < np.inf else 1.0
 
 
-_WIDTH = 1.0
+_WIDTH = 0.7

@@ -12,27 +12,20 @@ Version 2 Core, J. Integr. Bioinform. 16, 20190021 (2019).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.events import Event
-from ergode.models.expressions import RESERVED, TIME, Expression
+from ergode.models.expressions import TIME, Expression
 from ergode.models.mass_action import both_ways, law_of, recognise
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Compartment, Quantity, Species
 from ergode.readers.mathml import MathReader
-
-ANNOTATION = "urn:ergode:reaction-network"
-"""Namespace of what `write_sbml` notes beside what SBML can say."""
-
-_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
-_PACKAGES = ("l3v2extendedmath",)
-_UNITS = ("item", "dimensionless", "mole")
+from ergode.readers.sbml_document import Document, called, notes_of
 
 
 def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
@@ -136,31 +129,14 @@ def read_document(
     return _Reader(text, source, lines).network(implied, split_reversible)
 
 
-def _libsbml(source: str) -> Any:
-    try:
-        import libsbml
-    except ImportError:
-        raise ReadError(
-            f"{source}: reading SBML needs python-libsbml (pip install python-libsbml)"
-        ) from None
-    return libsbml
-
-
 class _Reader:
     """One document on its way to be a network."""
 
     def __init__(self, text: str, source: str, lines: bool) -> None:
-        self.source = source
-        self.lines = lines
-        self.libsbml = _libsbml(source)
-        if not text.lstrip().startswith("<?xml"):
-            text = _DECLARATION + text  # libsbml would add a line of its own, and count it
-        self.document = self.libsbml.readSBMLFromString(text)
-        self._check_document()
-        self.model = self.document.getModel()
-        self._refuse_what_cannot_be()
+        self.document = Document(text, source, lines)
+        self.model = self.document.model
         self.math = MathReader(
-            self.libsbml,
+            self.document.libsbml,
             {one.getId(): one.getMath() for one in self.model.getListOfFunctionDefinitions()},
         )
         self.used: set[str] = set()  # every name in a formula
@@ -182,123 +158,6 @@ class _Reader:
         }
         self.laws = {one.getId(): self._law(one) for one in self.model.getListOfReactions()}
 
-    # ---- what is wrong, and where
-
-    def _refusal(self, element: Any, why: str) -> ReadError:
-        return ReadError(f"{self.source}: {self._line(element)}{_called(element)}: {why}")
-
-    def _line(self, element: Any) -> str:
-        return f"line {element.getLine()}: " if self.lines and element.getLine() else ""
-
-    @contextmanager
-    def _within(self, element: Any) -> Iterator[None]:
-        """Errors of the model, said of an element."""
-        try:
-            yield
-        except ModelError as error:
-            raise self._refusal(element, str(error)) from None
-
-    def _check_document(self) -> None:
-        document, libsbml = self.document, self.libsbml
-        self._check_packages()
-        self._raise_first_error()
-        if document.getModel() is None:
-            raise ReadError(f"{self.source}: there is no model in it")
-        if document.getLevel() < 3 and not document.setLevelAndVersion(3, 1, False):
-            self._raise_first_error()
-            raise ReadError(f"{self.source}: cannot be converted to SBML Level 3")
-        for category in (
-            libsbml.LIBSBML_CAT_UNITS_CONSISTENCY,
-            libsbml.LIBSBML_CAT_MODELING_PRACTICE,
-            libsbml.LIBSBML_CAT_SBO_CONSISTENCY,
-        ):
-            document.setConsistencyChecks(category, False)
-        document.checkConsistency()
-        self._raise_first_error()
-
-    def _check_packages(self) -> None:
-        """Packages may not change what the core means; of those unknown to it libsbml says so."""
-        document = self.document
-        if document.getLevel() < 3:
-            return
-        if document.getPlugin("comp") is not None:
-            # A model of models is written out as one.
-            flatten = self.libsbml.ConversionProperties()
-            flatten.addOption("flatten comp", True)
-            flatten.addOption("performValidation", False)
-            if document.convert(flatten):
-                self._raise_first_error()
-                raise ReadError(f"{self.source}: its submodels cannot be made one model")
-        known = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
-        needed = [
-            name for name in known if name not in _PACKAGES and document.getPackageRequired(name)
-        ]
-        if needed:
-            raise ReadError(
-                f"{self.source}: the document needs the SBML package '{needed[0]}', which ergode "
-                "does not support"
-            )
-
-    def _raise_first_error(self) -> None:
-        for i in range(self.document.getNumErrors()):
-            error = self.document.getError(i)
-            if error.getSeverity() >= self.libsbml.LIBSBML_SEV_ERROR:
-                message = " ".join(error.getMessage().split())
-                raise ReadError(f"{self.source}: {self._line(error)}{message}")
-
-    def _refuse_what_cannot_be(self) -> None:
-        model = self.model
-        for one in (model, *model.getListOfSpecies()):
-            if one.isSetConversionFactor():
-                raise self._refusal(one, "its conversion factor is not supported")
-        for one in model.getListOfConstraints():
-            raise self._refusal(one, "constraints are not supported")
-        for one in model.getListOfRules():
-            if one.isAlgebraic():
-                raise self._refusal(one, "algebraic rules are not supported")
-            if one.isRate():
-                raise self._refusal(
-                    one,
-                    "rate rules are not supported; what changes in time is changed by reactions",
-                )
-        for one in model.getListOfReactions():
-            if one.isSetFast() and one.getFast():
-                raise self._refusal(one, "fast reactions are not supported")
-        for one in (
-            *model.getListOfCompartments(), *model.getListOfSpecies(), *model.getListOfParameters(),
-        ):  # fmt: skip
-            if one.getId() in RESERVED or one.getId() == TIME:
-                raise self._refusal(one, "its id is a word of ergode's formulas; give it another")
-        self._check_units()
-
-    def _check_units(self) -> None:
-        """Amounts are in one unit, which counts things."""
-        model = self.model
-        first: tuple[Any, Any] | None = None
-        for one in model.getListOfSpecies():
-            name = one.getSubstanceUnits() or model.getSubstanceUnits()
-            definition = model.getUnitDefinition(name)
-            unit: Any = name
-            kinds = [(name, 1.0)]
-            if definition is not None:
-                unit = [
-                    (
-                        self.libsbml.UnitKind_toString(part.getKind()),
-                        part.getExponentAsDouble(), part.getScale(), part.getMultiplier(),
-                    )
-                    for part in definition.getListOfUnits()
-                ]  # fmt: skip
-                kinds = [part[:2] for part in unit]
-            if name and any(kind not in _UNITS or power != 1 for kind, power in kinds):
-                raise self._refusal(
-                    one, f"its amount is in '{name}'; expected {', '.join(_UNITS)}, or none"
-                )
-            first = first or (one, unit)
-            if unit != first[1]:
-                raise self._refusal(
-                    one, f"its amount is in another unit than that of {_called(first[0])}"
-                )
-
     # ---- formulas
 
     def _formula(
@@ -306,8 +165,8 @@ class _Reader:
     ) -> Expression:
         """The formula that an element holds; errors are said of its owner."""
         if not holder.isSetMath():
-            raise self._refusal(owner, "it has no formula")
-        with self._within(owner):
+            raise self.document.refusal(owner, "it has no formula")
+        with self.document.within(owner):
             expression = self.math.expression(holder.getMath(), renamed)
         self.used |= expression.names
         return expression
@@ -340,10 +199,10 @@ class _Reader:
         """What an element begins with: its initial assignment, or the number it has."""
         name = element.getId()
         if name in self.start:
-            with self._within(element):
+            with self.document.within(element):
                 return self._at_start(self.start[name])
         if number is None:
-            raise self._refusal(element, "it has no value; give it one")
+            raise self.document.refusal(element, "it has no value; give it one")
         return number
 
     # ---- elements
@@ -351,13 +210,17 @@ class _Reader:
     def _compartment(self, element: Any) -> Compartment:
         name = element.getId()
         if name in self.rules:
-            raise self._refusal(element, "its size changes by a rule, which is not supported")
+            raise self.document.refusal(
+                element, "its size changes by a rule, which is not supported"
+            )
         size = element.getSize() if element.isSetSize() else None
         if size is None and name not in self.start:
             if name in self.used:
-                raise self._refusal(element, "it has no size, and a formula uses it; give it one")
+                raise self.document.refusal(
+                    element, "it has no size, and a formula uses it; give it one"
+                )
             size = 1.0
-        with self._within(element):
+        with self.document.within(element):
             return Compartment(name, self._value(element, size))
 
     def _initial(self, element: Any) -> float | Expression:
@@ -366,9 +229,9 @@ class _Reader:
         sized = place.isSetSize() or place.getId() in self.start
         amount = _is_amount(element, place)
         if not sized and (not amount or element.isSetInitialConcentration()):
-            raise self._refusal(
+            raise self.document.refusal(
                 element,
-                f"its concentration needs the size of {_called(place)}, which has none",
+                f"its concentration needs the size of {called(place)}, which has none",
             )
         number: float | None = None
         if element.isSetInitialAmount():
@@ -383,8 +246,8 @@ class _Reader:
     def _species(self, element: Any, implied: set[str]) -> Species:
         place = self.model.getCompartment(element.getCompartment())
         quantity: Quantity = "amount" if _is_amount(element, place) else "concentration"
-        notes = _notes(element)
-        with self._within(element):
+        notes = notes_of(element)
+        with self.document.within(element):
             return Species(
                 element.getId(),
                 self._initial(element),
@@ -403,17 +266,19 @@ class _Reader:
             name, count = one.getSpecies(), one.getStoichiometry()
             label = one.getId()
             if label and label in self.rules:
-                raise self._refusal(reaction, f"its stoichiometry '{label}' changes by a rule")
+                raise self.document.refusal(
+                    reaction, f"its stoichiometry '{label}' changes by a rule"
+                )
             if label and label in self.start:
                 if self.start[label].names:
-                    raise self._refusal(
+                    raise self.document.refusal(
                         reaction, f"its stoichiometry '{label}' is a formula; expected a number"
                     )
                 count = float(self.start[label].evaluate({}))
             elif not one.isSetStoichiometry():
-                raise self._refusal(reaction, f"its stoichiometry of '{name}' has no value")
+                raise self.document.refusal(reaction, f"its stoichiometry of '{name}' has no value")
             if not 0 <= count < float("inf"):
-                raise self._refusal(
+                raise self.document.refusal(
                     reaction, f"its stoichiometry of '{name}' is {count:g}; expected 0 or more"
                 )
             if label:
@@ -426,14 +291,14 @@ class _Reader:
     def _law(self, reaction: Any) -> Expression:
         law = reaction.getKineticLaw()
         if law is None:
-            raise self._refusal(reaction, "it has no kinetic law")
+            raise self.document.refusal(reaction, "it has no kinetic law")
         renamed = {}
         for one in law.getListOfLocalParameters():
             name = f"{reaction.getId()}_{one.getId()}"
             while self.model.getElementBySId(name) is not None or name in self.locals:
                 name += "_"
             if not one.isSetValue():
-                raise self._refusal(one, f"it has no value in {_called(reaction)}")
+                raise self.document.refusal(one, f"it has no value in {called(reaction)}")
             renamed[one.getId()] = name
             self.locals[name] = one.getValue()
         return self._formula(reaction, law, renamed)
@@ -445,9 +310,9 @@ class _Reader:
         name = element.getId()
         left, right = self.sides[name]
         law = self._settled(self.laws[name])
-        notes = _notes(element)
+        notes = notes_of(element)
         named = notes.get("name", name)
-        with self._within(element):
+        with self.document.within(element):
             word = notes.get("law")
             if word in ("rate_constant", "stochastic_rate_constant"):
                 # Which of several equal ways it was written in, if it still is equal.
@@ -466,28 +331,23 @@ class _Reader:
                     (f"{named}_reverse", right, left, ways[1]),
                 ]
             return [
-                Reaction(
-                    taken,
-                    made,
-                    name=called,
-                    **recognise(rate, taken, made, species, fixed),
-                )
-                for called, taken, made, rate in given
+                Reaction(taken, made, name=own, **recognise(rate, taken, made, species, fixed))
+                for own, taken, made, rate in given
             ]
 
     def _event(self, element: Any) -> Event:
         if not element.isSetTrigger():
-            raise self._refusal(element, "it has no trigger")
+            raise self.document.refusal(element, "it has no trigger")
         trigger = element.getTrigger()
         assignments = {}
         for one in element.getListOfEventAssignments():
             name = one.getVariable()
             if self.model.getSpecies(name) is None and self.model.getParameter(name) is None:
-                raise self._refusal(
+                raise self.document.refusal(
                     element, f"it assigns to '{name}', which is neither species nor parameter"
                 )
             assignments[name] = self._number(element, one)
-        with self._within(element):
+        with self.document.within(element):
             return Event(
                 self._settled(self._formula(element, trigger)),
                 assignments,
@@ -496,7 +356,7 @@ class _Reader:
                 persistent=not trigger.isSetPersistent() or trigger.getPersistent(),
                 initially_true=not trigger.isSetInitialValue() or trigger.getInitialValue(),
                 values_from_trigger=element.getUseValuesFromTriggerTime(),
-                name=_notes(element).get("name", element.getId() or None),
+                name=notes_of(element).get("name", element.getId() or None),
             )
 
     def _number(self, owner: Any, holder: Any) -> float | Expression:
@@ -511,7 +371,7 @@ class _Reader:
         implied = {
             place.name
             for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
-            if (place.name == default or _notes(element).get("implied"))
+            if (place.name == default or notes_of(element).get("implied"))
             and place.size == 1
             and place.name not in self.used
         }
@@ -535,7 +395,7 @@ class _Reader:
         ]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
         noted = {
-            one.getId(): _notes(one).get("name", one.getId()) for one in model.getListOfSpecies()
+            one.getId(): notes_of(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
         try:
             return ReactionNetwork(
@@ -548,7 +408,7 @@ class _Reader:
                 model.getName() or model.getId() or None,
             )
         except ModelError as error:
-            raise ReadError(f"{self.source}: {error}") from None
+            raise ReadError(f"{self.document.source}: {error}") from None
 
 
 def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
@@ -562,28 +422,6 @@ def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
     )
 
 
-def _called(element: Any) -> str:
-    """What an element is, and its id."""
-    words = "".join(f" {c.lower()}" if c.isupper() else c for c in element.getElementName())
-    name = element.getIdAttribute() or getattr(element, "getVariable", str)()
-    return f"{words} '{name}'" if name else words
-
-
 def _is_amount(element: Any, place: Any) -> bool:
     points = place.isSetSpatialDimensions() and place.getSpatialDimensionsAsDouble() == 0
     return bool(element.getHasOnlySubstanceUnits() or points)
-
-
-def _notes(element: Any) -> dict[str, str]:
-    """What `write_sbml` noted at an element."""
-    annotation = element.getAnnotation()
-    children = (
-        [] if annotation is None else map(annotation.getChild, range(annotation.getNumChildren()))
-    )
-    for child in children:
-        if child.getURI() == ANNOTATION:
-            attributes = child.getAttributes()
-            return {
-                attributes.getName(k): attributes.getValue(k) for k in range(attributes.getLength())
-            }
-    return {}

@@ -24,7 +24,7 @@ from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
 from ergode.readers import mathml
-from ergode.readers.sbml import ANNOTATION
+from ergode.readers.sbml_document import ANNOTATION
 
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIES = {
