@@ -117,9 +117,9 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
-    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "kinetics", "open_dataset", "plots",
-    "read_antimony", "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "stochastic", "trajectories", "write_sbml",
+    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "kinetics",
+    "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts", "read_fern",
+    "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
