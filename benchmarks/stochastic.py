@@ -88,6 +88,7 @@ def peers_of(network, end, firings, quick):
             return firings, time.process_time() - start
 
         loaded = basico.load_model(str(path))
+        basico.set_model_unit(quantity_unit="#", model=loaded)
         basico.set_task_settings("Time-Course", {"method": {"Max Internal Steps": 10**9}})
         found["COPASI"] = copasi
     except ImportError:
@@ -98,8 +99,8 @@ def peers_of(network, end, firings, quick):
 def small(rows, quick, device, with_peers):
     """Small networks: one call each, means and variances on a grid of a hundred points."""
     for network, end, counts in (
-        (birth_death(), 50.0, (400, 2_000_000)),
-        (vilar(), 50.0, (64, 400_000)),
+        (birth_death(), 50.0, (2000, 2_000_000)),
+        (vilar(), 50.0, (800, 400_000)),
     ):
         replicates = counts[device == "cuda"] // (8 if quick and device == "cuda" else 1)
         mine = rate_of(ours(network, end, replicates, device))

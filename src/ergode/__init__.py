@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.equations import field_from_equations
     from ergode.models.events import Event
     from ergode.models.interventions import (
         Calendar,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Vaccination,
     )
     from ergode.models.measurement import Measurement
+    from ergode.models.molecules import in_molecules
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
@@ -83,6 +85,7 @@ _HOMES = {
     "ergode.models.measurement": ("Measurement",),
     "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
+    "ergode.models.molecules": ("in_molecules",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
     ),
@@ -94,6 +97,7 @@ _HOMES = {
         "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Trigger", "Vaccination",
     ),
+    "ergode.models.equations": ("field_from_equations",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
@@ -119,9 +123,10 @@ __all__ = [
     "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
-    "__version__", "density", "epidemics", "fields", "from_gillespy2", "grid", "kinetics",
-    "on_grid", "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts",
-    "read_fern", "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
+    "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
+    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
+    "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save",
+    "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

@@ -291,6 +291,7 @@ def integrate(
         trajectories=layout.count,
         model_digest=field.digest,
         **work,
+        **({} if replicates is None else {"replicates": replicates, "seed": seed}),
         interrupted=int(bool((status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - started,
     )
