@@ -47,8 +47,8 @@ _ABOUT = (
     "known three times only, and then not exactly. What can be known in between is a probability "
     "density of position and velocity; a measurement corrects it.",
     "The density is moved cell by cell, on a grid that has cells only where there is probability. "
-    "It may have any shape. For this field, which is linear, it stays a bell, and the Kalman filter "
-    "tells exactly which one: so theory can be held against it.",
+    "It may have any shape. For this field, which is linear, it stays a bell, and the Kalman "
+    "filter tells exactly which one: so theory can be held against it.",
 )
 
 
@@ -101,8 +101,8 @@ def visit() -> Stop:
         comparisons=rows,
         remark=(
             "The Kalman filter is exact here. What differs is the error of cells a third of the "
-            f"measurements' standard deviation wide; {float(found['mass_lost']):.1e} of the probability was dropped on "
-            "the way."
+            f"measurements' standard deviation wide; {float(found['mass_lost']):.1e} of the "
+            "probability was dropped on the way."
         ),
         ready_seconds=ready - started,
         run_seconds=finished - ready,
@@ -112,7 +112,7 @@ def visit() -> Stop:
 
 
 def _kalman_filter() -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance at the last time (C. F. van Loan, IEEE Trans. Autom. Control 23, 1978)."""
+    """Mean and covariance at the last time (van Loan, IEEE Trans. Autom. Control 23, 1978)."""
     drift = np.array([[0.0, 1.0], [-_STIFFNESS, -_FRICTION]])
     mean, covariance, now = _MEAN, _COVARIANCE, 0.0
     for time, seen in (*_SEEN, (float(_TIMES[-1]), None)):
