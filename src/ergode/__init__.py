@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Reaclib,
         ThreeBody,
     )
+    from ergode.models.reaction_diffusion import on_grid
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
@@ -88,6 +89,7 @@ _HOMES = {
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
     ),
+    "ergode.models.reaction_diffusion": ("on_grid",),
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
@@ -122,9 +124,9 @@ __all__ = [
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "in_molecules", "kinetics", "open_dataset", "plots", "read_antimony", "read_bionetgen",
-    "read_contacts", "read_fern", "read_meetings", "read_sbml", "save", "stochastic",
-    "trajectories", "write_sbml",
+    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
+    "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save",
+    "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

@@ -4,5 +4,6 @@ Each engine has a module here with a function ``visit() -> Stop``; `STOPS` lists
 """
 
 STOPS = tuple(
-    f"ergode.tour.{engine}" for engine in ("epidemics", "kinetics", "trajectories", "density")
+    f"ergode.tour.{engine}"
+    for engine in ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 )
