@@ -61,9 +61,7 @@ def implicit(options, rows, network, device):
     change, jacobian, start = right_hand_side(network)
 
     def peer():
-        solve_ivp(
-            change, (0, 1e-9), start, method="BDF", jac=jacobian, rtol=1e-3, atol=1e-8 / 12
-        )
+        solve_ivp(change, (0, 1e-9), start, method="BDF", jac=jacobian, rtol=1e-3, atol=1e-8 / 12)
 
     seconds, theirs = medians([ours, peer], cpu=True)
     rows.add(
