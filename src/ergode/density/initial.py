@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.density.evolution import Limits
 from ergode.density.lattice import DIMENSIONS_MOST, Lattice
+from ergode.density.update import evaluate
 from ergode.models.priors import Gaussian, Mixture, Prior, Samples
 
 _BOX = 3.0  # standard deviations that the box of the published runs reaches
@@ -150,6 +152,33 @@ def lay_prior(
     return keys, mass, threshold
 
 
+def within(
+    limits: Limits | None,
+    lattice: Lattice,
+    parameters: np.ndarray,
+    keys: np.ndarray,
+    mass: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, Limits | None]:
+    """The cells that are admissible, their mass made one, and the limits.
+
+    Where the least value is NaN, the range is the one that these cells have.
+
+    Raises
+    ------
+    PlanError
+        None of the cells is admissible.
+    """
+    if limits is None:
+        return keys, mass, None
+    values = evaluate(limits.function, lattice, parameters, keys)
+    if np.isnan(limits.least):
+        limits = Limits(limits.function, float(values.min()), float(values.max()))
+    inside = (values >= limits.least) & (values <= limits.largest)
+    if not inside.any():
+        raise PlanError("the prior lies wholly outside the region")
+    return keys[inside], mass[inside] / mass[inside].sum(), limits
+
+
 def _is_vague(prior: Prior) -> bool:
     return not isinstance(prior, Gaussian | Mixture)
 
@@ -197,6 +226,11 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         side = np.arange(np.ceil(middle[d] - half), np.floor(middle[d] + half) + 1)
         if side.size == 0:
             side = np.array([np.rint(middle[d])])
+        if len(points) * side.size > _CELLS_MOST:
+            raise PlanError(
+                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
+                "threshold"
+            )
         points = np.column_stack(
             [np.repeat(points, side.size, axis=0), np.tile(side.astype(np.int64), len(points))]
         )
@@ -208,9 +242,4 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         inside = square <= reach**2
         if inside.any():
             points = points[inside]
-        if len(points) > _CELLS_MOST:
-            raise PlanError(
-                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
-                "threshold"
-            )
     return points

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time as clock
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,14 +17,14 @@ from ergode.core.arguments import time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
-from ergode.density.evolution import Evolution, OutOfMemoryError
-from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix
+from ergode.density.evolution import Evolution, Limits, OutOfMemoryError
+from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix, within
 from ergode.density.record import Record
 from ergode.density.update import correct
 from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
-from ergode.models.sweep import lay_out
-from ergode.models.vector_field import VectorField
+from ergode.models.sweep import Layout, lay_out
+from ergode.models.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
     import xarray
@@ -104,6 +105,8 @@ def propagate(
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
+    conserved: Callable[..., tuple[Any, ...]] | None = None,
+    region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] = "all",
     cells_most: int | None = None,
     progress: bool = False,
@@ -125,8 +128,9 @@ def propagate(
         are those after it.
     measurements : sequence of Measurement
         In any order; several may have one time.
-    parameters : mapping of str to float
-        Parameters of the field by name.
+    parameters : mapping of str to float or array_like
+        Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
+        batch: as many densities, of which no cells are kept, along dims of their own.
     process_noise : array_like, shape [variable_count, variable_count] or [variable_count], optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
         of time. If it is not diagonal, the grid is turned to its axes.
@@ -145,6 +149,13 @@ def propagate(
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
         Directions of the grid: of the variables, the principal axes of the prior's covariance, or
         the columns of an orthogonal matrix.
+    conserved : function, optional
+        ``conserved(y, t, p)`` that returns a tuple with one quantity that the equations conserve,
+        such as Jacobi's constant: cells where it is outside the range it has in the prior are
+        never made.
+    region : function, optional
+        ``region(y, t, p)`` that returns a tuple with one number, positive where the density may
+        be. Nothing leaves the region.
     keep : {"all", "last", "none"}
         Of which times the density itself is part of the result.
     cells_most : int, optional
@@ -203,7 +214,17 @@ def propagate(
     _check_choice("keep", keep, ("all", "last", "none"))
     grid = time_grid(times)
     prior = prior.by_name(field.variables)
-    values = _parameters(field, parameters)
+    layout = lay_out(
+        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
+    )
+    if layout.dims:
+        return _run_batch(
+            layout, device, field=field, prior=prior, times=grid, measurements=measurements,
+            process_noise=process_noise, width=width, threshold=threshold, scheme=scheme,
+            precision=precision, axes=axes, conserved=conserved, region=region,
+            cells_most=cells_most,
+        )  # fmt: skip
+    values = np.array([layout.rows[name][0] for name in field.parameters], np.float64)
     sorted_measurements = _measurements(field, measurements, grid)
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
@@ -213,11 +234,13 @@ def propagate(
     lattice = lay_lattice(prior, width, directions(axes, prior, noise))
     boxed = scheme == "corner-transport"
     keys, mass, chosen = lay_prior(prior, lattice, threshold, boxed)
+    limits = _limits(field, conserved, region)
+    keys, mass, limits = within(limits, lattice, values, keys, mass)
     place = devices.resolve(device)
     started = clock.perf_counter()
     evolution = Evolution(
         field, lattice, values, scheme=scheme, threshold=chosen, device=place,
-        precision=precision, noise=noise, cells_most=cells_most,
+        precision=precision, noise=noise, limits=limits, cells_most=cells_most,
     )  # fmt: skip
     record = Record(lattice, grid, len(sorted_measurements), keep)
     run = _Run(evolution, record, sorted_measurements, values, progress)
@@ -229,6 +252,39 @@ def propagate(
         threshold_reason="1e-4 of the prior's largest cell" if threshold is None else "asked for",
         wall_seconds=clock.perf_counter() - started,
     )  # fmt: skip
+
+
+def _run_batch(layout: Layout, device: str | devices.Device, **options: Any) -> xarray.Dataset:
+    """Densities for many values of the parameters: on a CPU, one a thread."""
+    import xarray
+
+    place = devices.resolve(device)
+    each: str | devices.Device = place if place.is_cuda else devices.resolve("cpu:1")
+    started = clock.perf_counter()
+
+    def one(index: int) -> xarray.Dataset:
+        values = {name: float(row[index]) for name, row in layout.rows.items()}
+        return propagate(parameters=values, device=each, keep="none", **options)
+
+    first = one(0)  # compiles what all others use
+    with ThreadPoolExecutor(1 if place.is_cuda else place.core_count) as pool:
+        rest = list(pool.map(one, range(1, layout.count)))
+    found = [first, *rest]
+    kept = [name for name in first.data_vars if "cell" not in first[name].dims]
+    flat = xarray.concat([one[kept] for one in found], "batch", combine_attrs="drop")
+    shape = layout.shape
+    arrays = {
+        name: (
+            (*layout.dims, *flat[name].dims[1:]),
+            flat[name].values.reshape(*shape, *flat[name].shape[1:]),
+            first[name].attrs,
+        )
+        for name in kept
+    }
+    work = {name: sum(one.attrs[name] for one in found) for name in ("steps", "cell_steps")}
+    attrs = first.attrs | work | {"wall_seconds": clock.perf_counter() - started}
+    coords = {name: first[name] for name in first.coords} | layout.coords
+    return xarray.Dataset(arrays, coords=coords, attrs=attrs)
 
 
 class _Run:
@@ -364,15 +420,20 @@ def _check_choice(name: str, value: Any, known: Sequence[str]) -> None:
         raise PlanError(f"{name} {value!r} is unknown; expected {' or '.join(map(repr, known))}")
 
 
-def _parameters(field: VectorField, parameters: Mapping[str, float] | None) -> np.ndarray:
-    layout = lay_out(
-        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
-    )
-    if layout.dims:
-        raise ModelError(
-            f"parameters of '{layout.dims[0]}' are many; a density has one value of each"
-        )
-    return np.array([layout.rows[name][0] for name in field.parameters], np.float64)
+def _limits(
+    field: VectorField,
+    conserved: Callable[..., tuple[Any, ...]] | None,
+    region: Callable[..., tuple[Any, ...]] | None,
+) -> Limits | None:
+    if conserved is not None and region is not None:
+        raise PlanError("conserved and region are both given; expected one of them")
+    function = region if conserved is None else conserved
+    if function is None:
+        return None
+    name = "region" if conserved is None else "conserved"
+    arguments = {"y": len(field.variables), "t": None, "p": len(field.parameters)}
+    check_function(function, arguments, ["value"], name)
+    return Limits(function, 0.0 if conserved is None else np.nan, np.inf)
 
 
 def _measurements(
