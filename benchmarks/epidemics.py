@@ -1,4 +1,5 @@
-"""Time to solution of exact epidemics, against EoN on the CPU and against size on a GPU.
+"""Time to solution of exact epidemics, against EoN and FastGEMF on the CPU, by size on a GPU; and
+what `epidemic_leaps` measures of time steps.
 
 Every figure includes counts on a daily grid.  On the CPU a figure is processor time of one core
 for one replicate, and so is the peer's; on a GPU it is time from the call to the counts in host
@@ -10,13 +11,19 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from pathlib import Path
 
+import epidemic_leaps
 import numpy as np
 from harness import Rows, arguments, medians
 
 import ergode
 from ergode.core import devices
 from ergode.epidemics.ensemble import Ensemble
+from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.gillespie import JumpEnsemble
+from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.window_ensemble import WindowEnsemble
 
 SEIR = ergode.CompartmentModel.seir(
     transmission_rate=0.25,
@@ -29,7 +36,7 @@ SIR = ergode.CompartmentModel.sir(
 DAYS = np.arange(101.0)
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
-    "batch", "small", "hubs", "largest",
+    "batch", "small", "hubs", "largest", "sis", "meetings", "leap", "leap-largest", "methods",
 )  # fmt: skip
 
 
@@ -108,6 +115,102 @@ def eon_fast_simple_contagion(contacts, seeds=100):
     return work
 
 
+SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))
+NINE_TENTHS = {"I": 0.9}  # near the endemic level from the start
+
+
+def every_method(contacts, device):
+    """The exact methods that can, on a memoryless SIS over fifty days."""
+    options = {"times": DAYS[:51], "seed": 1, "device": device}
+    events = EventEnsemble(SIS, scenario_of(contacts), NINE_TENTHS, **options)
+    jumps = JumpEnsemble(SIS, scenario_of(contacts), NINE_TENTHS, **options)
+    return {"sellke": events, "gillespie": jumps}
+
+
+def eon_fast_sis(contacts):
+    """The same SIS epidemic, event by event."""
+    import EoN
+
+    graph = contacts.to_networkx()
+    nodes = list(graph)
+    return lambda: EoN.fast_SIS(
+        graph, 0.25, 0.15, initial_infecteds=random.sample(nodes, int(0.9 * len(nodes))), tmax=50
+    )
+
+
+def fastgemf_sis(contacts):
+    """The same by FastGEMF, one event after another."""
+    import contextlib
+    import io
+
+    import fastgemf
+    import scipy.sparse
+
+    schema = fastgemf.ModelSchema("SIS").define_compartment(["S", "I"])
+    schema.add_network_layer("contact")
+    schema.add_node_transition(name="recovery", from_state="I", to_state="S", rate="delta")
+    schema.add_edge_interaction(
+        name="infection", from_state="S", to_state="I", inducer="I", network_layer="contact",
+        rate="beta",
+    )  # fmt: skip
+    model = fastgemf.ModelConfiguration(schema).add_parameter(beta=0.25, delta=0.15)
+    model.get_networks(contact=scipy.sparse.csr_matrix(contacts.to_scipy()))
+
+    def work():
+        quiet = io.StringIO()
+        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+            fastgemf.Simulation(
+                model, initial_condition={"percentage": {"I": 90, "S": 10}},
+                stop_condition={"time": 50}, nsim=1,
+            ).run()  # fmt: skip
+
+    return work
+
+
+def recurrent(options, rows, core):
+    """SIS by every method and peer, on one core."""
+    for size in (1_000,) if options.quick else (1_000, 10_000, 100_000):
+        contacts = ergode.ContactNetwork.erdos_renyi(size, mean_degree=8, seed=1)
+        label = f"sis N=1e{len(str(size)) - 1} d=8"
+        count = max(1, 10_000 // size)
+        peers = {"EoN fast_SIS": eon_fast_sis, "FastGEMF": fastgemf_sis}
+        works = [run(one, count) for one in every_method(contacts, core).values()]
+        if not options.no_peers and size <= RECURRENT_PEERS_UP_TO:
+            works += [make(contacts) for make in peers.values()]
+        sellke, gillespie, *others = medians(works, cpu=True)
+        for name, seconds in (("sellke", sellke), ("gillespie", gillespie)):
+            if not others:
+                rows.add(f"{label} {name}", "time", seconds / count * 1e3, "ms")
+            for peer, theirs in zip(peers, others, strict=False):
+                rows.add(
+                    f"{label} {name}", "time", seconds / count * 1e3, "ms", peer=peer,
+                    peer_value=theirs * 1e3,
+                )  # fmt: skip
+
+
+RECURRENT_PEERS_UP_TO = 10_000
+
+
+def meetings(options, rows, every):
+    """A conference of 138 people, 153,371 contacts of twenty seconds; isolation from case five."""
+    file = Path(__file__).parents[2] / "shared" / "data" / "networks" / "ws16_contacts.tsv.gz"
+    if not file.is_file():
+        return
+    contacts = ergode.read_meetings(file, unit=3600.0)
+    model = ergode.CompartmentModel.seir(
+        transmission_rate=6.0, latent=ergode.LogNormal(mean=8, median=7),
+        infectious=ergode.LogNormal(mean=20, median=16),
+    )  # fmt: skip
+    measure = ergode.Isolation("I", fraction=0.8, delay=2, start=ergode.Trigger("cases", 5))
+    held = EventEnsemble(
+        model, scenario_of(contacts, [measure]), {"I": 1}, times=np.linspace(0, 33, 67), seed=1,
+        device=every,
+    )  # fmt: skip
+    (seconds,) = medians([run(held, 1000)])
+    case = f"meetings, trigger, {every.core_count} cores"
+    rows.add(case, "time of 1,000 replicates", seconds, "s")
+
+
 MARKOVIAN = {"infectious": ergode.Exponential(rate=0.15), "transmission_rate": 0.25}
 ON_ONE_CORE = {
     "sir": (SIR, "fast_nonMarkov_SIR", eon_fast_nonmarkov_sir),
@@ -147,6 +250,10 @@ def cpu(options, rows):
                 [run(ensemble(SEIR, contacts, device), count) for device in (core, every)]
             )
             rows.add(f"threads {label}", f"speed-up on {every.core_count} cores", one / many, "x")
+    if "sis" in options.case:
+        recurrent(options, rows, core)
+    if "meetings" in options.case:
+        meetings(options, rows, every)
 
 
 def cuda(options, rows):
@@ -187,6 +294,15 @@ def cuda(options, rows):
     if "hubs" in options.case:
         contacts = ergode.ContactNetwork.barabasi_albert(1_000_000, m=4, seed=1)
         measure("hubs Barabasi-Albert N=1e6 m=4", contacts, 1)
+    if "sis" in options.case:
+        for size in (1_000_000,) if options.quick else (1_000_000, 10_000_000):
+            contacts = ergode.ContactNetwork.erdos_renyi(size, mean_degree=8, seed=1)
+            held = WindowEnsemble(
+                SIS, scenario_of(contacts), {"I": 0.01}, times=DAYS, seed=1, device=gpu
+            )
+            (seconds,) = medians([run(held, 1)])
+            case = f"sis sellke N=1e{len(str(size)) - 1} d=8"
+            rows.add(case, "time of 100 days", seconds * 1e3, "ms")
     if "largest" in options.case and not options.quick:
         contacts = ergode.ContactNetwork.erdos_renyi(100_000_000, mean_degree=8, seed=1)
         held = measure("largest N=1e8 d=8", contacts, 1, repeats=5)
@@ -203,8 +319,10 @@ def main():
         # One core means one: NumPy's own threads would be counted as ours.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         cpu(options, rows)
+        epidemic_leaps.cpu(options, rows)
     else:
         cuda(options, rows)
+        epidemic_leaps.cuda(options, rows)
     rows.write(options.json)
 
 

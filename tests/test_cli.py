@@ -198,9 +198,13 @@ def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert said["seconds"] <= time.perf_counter() - started
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tour.html", "tour_epidemics.nc"]
+    engines = [stop["engine"] for stop in said["stops"]]
+    assert "epidemics" in engines and "trajectories" in engines
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["tour.html", *(f"tour_{engine}.nc" for engine in engines)]
+    )
     page = (tmp_path / "tour.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 2
+    assert page.count("data:image/svg+xml;base64,") == 2 * len(engines)
     for elsewhere in ("http://", "https://", "<script", "<link", "url("):
         assert elsewhere not in page
     assert "$" not in page

@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ergode import density, epidemics, kinetics, plots, trajectories
+    from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
     from ergode.core.results import open_dataset, save
+    from ergode.core.status import Status
     from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
@@ -27,7 +28,18 @@ if TYPE_CHECKING:
         LogNormal,
         Weibull,
     )
+    from ergode.models.equations import field_from_equations
     from ergode.models.events import Event
+    from ergode.models.interventions import (
+        Calendar,
+        ContactTracing,
+        Importation,
+        Intervention,
+        Isolation,
+        LayerClosure,
+        Trigger,
+        Vaccination,
+    )
     from ergode.models.measurement import Measurement
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
@@ -41,11 +53,17 @@ if TYPE_CHECKING:
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
+    from ergode.models.temporal import TemporalContacts
     from ergode.models.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.vector_field import VectorField
+    from ergode.readers.antimony import read_antimony
+    from ergode.readers.bionetgen import read_bionetgen
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
+    from ergode.readers.gillespy2 import from_gillespy2
+    from ergode.readers.meetings import read_meetings
     from ergode.readers.sbml import read_sbml
+    from ergode.readers.sbml_writer import write_sbml
 
 try:
     __version__ = version("ergode")
@@ -55,6 +73,7 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 _HOMES = {
     "ergode.core.errors": ("ErgodeError", "ModelError", "PlanError", "ReadError"),
     "ergode.core.results": ("open_dataset", "save"),
+    "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
     "ergode.models.contacts": ("ContactNetwork",),
     "ergode.models.distributions": (
@@ -70,25 +89,40 @@ _HOMES = {
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
+    "ergode.models.interventions": (
+        "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
+        "Trigger", "Vaccination",
+    ),
+    "ergode.models.equations": ("field_from_equations",),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
     "ergode.models.vector_field": ("VectorField",),
+    "ergode.readers.antimony": ("read_antimony",),
+    "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.gillespy2": ("from_gillespy2",),
     "ergode.readers.sbml": ("read_sbml",),
+    "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "kinetics", "plots", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "Arrhenius", "Compartment", "CompartmentModel", "ContactNetwork", "Density", "DetailedBalance",
-    "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang", "Event", "Exponential",
-    "Falloff", "Gamma", "Gaussian", "HoldingTime", "Infection", "LogNormal", "Measurement",
-    "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib",
-    "Reaction", "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "ThreeBody",
-    "VectorField", "Weibull", "__version__", "density", "epidemics", "fields", "grid", "kinetics",
-    "open_dataset", "plots", "read_contacts", "read_fern", "read_sbml", "save", "trajectories",
+    "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
+    "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang",
+    "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
+    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
+    "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
+    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
+    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
+    "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
+    "grid", "kinetics",
+    "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts", "read_fern",
+    "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

@@ -52,6 +52,7 @@ def arguments_of(ensemble, replicates=1):
     count = (
         np.zeros((replicates, nodes), word), ensemble.stages, ensemble.seeding, ensemble.seed, 0,
         ensemble.times, ensemble._per_step, ensemble.susceptible,
+        np.zeros(ensemble.compartment_count, np.int32), np.zeros(1, np.int32),
         np.zeros((replicates, TIMES.size, ensemble.compartment_count), np.int32),
     )  # fmt: skip
     return spread, count
@@ -79,7 +80,7 @@ def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
 
 def test_running_sums_compile_to_integer_ptx():
     moves = np.zeros((1, 10, 4), np.int32)
-    text = cuda.ptx(tally.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, 100, 0))
+    text = cuda.ptx(tally.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, np.zeros(4, np.int32)))
     assert_lean(text, "float32")
     assert not re.search(r"\.f32\b", text)
 

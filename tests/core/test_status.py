@@ -6,7 +6,7 @@ import xarray
 
 import ergode.core.accessor  # noqa: F401
 from ergode.core.errors import ErgodeError
-from ergode.core.status import Status
+from ergode.core.status import Status, failures, flags
 
 
 def with_status(*codes):
@@ -17,6 +17,7 @@ def test_codes_are_for_ever_and_say_what_they_mean():
     assert [(s.name, s.value) for s in Status] == [
         ("DONE", 0), ("EXTINCT", 1), ("NOT_RUN", 2), ("NOT_FINITE", 3), ("TOO_MANY_STEPS", 4),
         ("OVERFLOW", 5), ("INACCURATE", 6), ("STEP_TOO_SMALL", 7), ("STOPPED", 8),
+        ("NEGATIVE_RATE", 16),
     ]  # fmt: skip
     assert {s.name for s in Status if not s.is_error} == {"DONE", "EXTINCT", "STOPPED"}
     assert len({s.sentence for s in Status}) == len(Status)
@@ -35,9 +36,27 @@ def test_what_did_not_is_counted_and_explained():
     with pytest.raises(ErgodeError) as caught:
         with_status(0, 3, 1, 3, 5).ergode.raise_for_status()
     assert str(caught.value) == (
-        "2 of 5 replicates: A value became infinite or not a number.; "
-        "1 of 5 replicates: A count exceeded what its type can hold."
+        "2 of 5 replicates, first replicate 1: A value became infinite or not a number. "
+        "1 of 5 replicates, first replicate 4: A count exceeded what its type can hold."
     )
+
+
+def test_failures_are_placed():
+    several = np.zeros((2, 3), np.uint8)
+    several[1, 2] = Status.TOO_MANY_STEPS
+    assert failures(several, ["sigma", "rho"]) == {
+        Status.TOO_MANY_STEPS: "1 of 6 runs, first run (1, 2): "
+        "The limit on the number of steps was reached."
+    }
+    assert failures(np.array(3, np.uint8)) == {
+        Status.NOT_FINITE: "1 of 1 runs: A value became infinite or not a number."
+    }
+
+
+def test_flags_name_every_code():
+    values, words = flags()["flag_values"].tolist(), flags()["flag_meanings"].split()
+    meanings = dict(zip(values, words, strict=True))
+    assert meanings == {status.value: status.name.lower() for status in Status}
 
 
 def test_a_dataset_without_status_cannot_say():

@@ -97,7 +97,10 @@ def test_models_that_the_method_cannot_run_are_refused(contacts):
         transmission_rate=0.2, infectious=ergode.Exponential(mean=5)
     )
     with pytest.raises(ergode.PlanError, match="susceptible again"):
-        simulate(recurrent, contacts, initial={"I": 5}, times=TIMES, device="cpu")
+        simulate(
+            recurrent, contacts, initial={"I": 5}, times=TIMES, device="cpu",
+            method="first-passage",
+        )  # fmt: skip
     with pytest.raises(ergode.ModelError, match="expected a ContactNetwork"):
         simulate(recurrent, "contacts", initial={"I": 5}, times=TIMES)
     with pytest.raises(ergode.ModelError, match="expected a CompartmentModel"):
@@ -173,7 +176,10 @@ def test_a_way_out_of_susceptibility_other_than_infection_is_refused(contacts):
         [ergode.Progression("S", "V", ergode.Exponential(mean=0.01))],
     )
     with pytest.raises(ergode.PlanError, match="leave 'S' without being infected"):
-        simulate(vaccinated, contacts, initial={"I": 1}, times=TIMES, device="cpu")
+        simulate(
+            vaccinated, contacts, initial={"I": 1}, times=TIMES, device="cpu",
+            method="first-passage",
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,16 @@ def test_initial_kinds(reading):
     assert isinstance(initial["E"], int)
 
 
+def test_options_of_methods_that_go_in_steps(reading, tmp_path):
+    path = tmp_path / "run.toml"
+    reading()
+    steps = 'method = "renewal-leap"\nstep = 0.5\ntolerance = 1\ntransition = "sampled"\n'
+    path.write_text(path.read_text().replace("[simulate]\n", f"[simulate]\n{steps}"))
+    options = read(path).request.options
+    assert (options["step"], options["tolerance"]) == (0.5, 1.0)
+    assert (options["method"], options["transition"]) == ("renewal-leap", "sampled")
+
+
 def test_outputs(reading, tmp_path):
     asked = reading(output='[output]\ndataset = "a.zarr"\nfigure = "b.svg"')
     assert (asked.dataset, asked.figure) == (tmp_path / "a.zarr", tmp_path / "b.svg")
@@ -245,3 +255,29 @@ def test_outputs_are_checked_first(reading):
         reading(output='[output]\nfigure = "a.bmp"')
     with pytest.raises(ergode.ReadError, match="a result of this kind has none"):
         reading(simulate=SIMULATE + 'output = "line_list"', output='[output]\nfigure = "a.png"')
+
+
+def test_a_scenario(reading):
+    asked = reading(
+        output="""
+[[interventions]]
+kind = "isolation"
+compartment = "I"
+delay = 2
+start = { count = "cases", level = 5 }
+[[interventions]]
+kind = "vaccination"
+fraction = 0.5
+start = 10
+[[importations]]
+compartment = "I"
+rate = 0.5
+""",
+        simulate=SIMULATE + "seed = 3",
+    )
+    isolation, vaccination = asked.request.options["interventions"]
+    assert isolation == ergode.Isolation("I", delay=2, start=ergode.Trigger("cases", 5))
+    assert vaccination == ergode.Vaccination(fraction=0.5, start=10)
+    assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
+    with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
+        reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")

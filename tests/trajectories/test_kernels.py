@@ -72,8 +72,9 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
     text = cuda.ptx(
         cuda_kernel(case, precision).compiled("cuda"),
         (
-            one[0], one, counts, rows, rows, one, counts,
-            np.ones((4, 1, 2, 1), precision), np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
+            one[0], one, counts, np.ones(1, np.uint8), rows, rows, one, counts,
+            np.ones((4, 1, 2, 1), precision), np.uint64(0), np.int64(0),
+            np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
         ),
     )  # fmt: skip
     assert "__local_depot" not in text
@@ -119,7 +120,7 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
             rows[i] *= scale
     delays = [name for _, name in field.delays]
     taus = [rows[field.parameters.index(name)] for name in delays]
-    steps = plan_steps(3.1, 0.11, count, delays, taus)
+    steps = plan_steps(3.1, 0.11, count, delays, taus, 3)
 
     expected = np.empty((times.size, len(field.variables), count))
     status = np.empty(count, np.uint8)
@@ -127,12 +128,12 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
     ensemble.integrate(initial, rows, steps, expected, status, lambda _: None)
     found = np.full_like(expected, np.nan)
     outcomes = np.full_like(status, 255)
-    ring = np.full((steps.lags.max() + 2, len(field.variables), 2, count), np.nan)
+    ring = np.full((steps.lags.max() + 9, len(field.variables), 2, count), np.nan)
     with np.errstate(all="ignore"):
         for machine.thread in range(count + 1):
             module["integrate_cuda"](
-                0.0, times, steps.lags, initial, rows, np.array(steps.size),
-                np.array(steps.count), ring, found, outcomes,
+                0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
+                np.array(steps.count), ring, 0, 0, found, outcomes,
             )  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     np.testing.assert_array_equal(outcomes, 0)
@@ -151,8 +152,9 @@ def test_lanes_are_vector_instructions(precision):
     compiled = numba.njit(nogil=True, error_model="numpy")(kernel.compiled("cpu").py_func)
     numbers = np.ones((3, 1), precision)
     compiled(
-        0, 1, numbers[0, 0], numbers[0], np.array([2]), numbers[:1], numbers, numbers[0],
-        np.array([1]), np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
+        0, 1, numbers[0, 0], numbers[0], np.array([2]), np.ones(1, np.uint8), numbers[:1],
+        numbers, numbers[0], np.array([1]), np.uint64(0), 0,
+        np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
     )  # fmt: skip
     (assembly,) = compiled.inspect_asm().values()
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
@@ -211,15 +213,19 @@ def test_cuda_flags_what_is_not_finite():
     np.testing.assert_array_equal(result["status"], [0, 3, 0])
 
 
-def test_a_step_never_writes_where_it_reads():
+@pytest.mark.parametrize("points", [2, 3])
+def test_a_step_never_writes_where_it_reads(points):
     # Where it does, the check for overlap fails at run time, and lanes are done one by one.
-    for lags in ((2,), (7,), (2, 5), (3, 64)):
-        period = max(lags) + 1
+    for lags in ((2 * points - 2,), (7,), (4, 5), (3, 64)):
+        period = max(lags) + points - 1
         for step in range(3 * period):
             now = step % period
             for lag in lags:
-                first = history.behind(now, lag, period)
-                second = history.ahead(now, lag, period, step)
-                assert len({now, first, second}) == 3
-                assert first == (step - lag) % period
-                assert second == (period if step + 1 == lag else (step + 1 - lag) % period)
+                slots = [
+                    history.slot_of(step - lag + j, step, now, period) for j in range(2 - points, 1)
+                ]
+                slots.append(history.slot_before(step - lag + 1, step, now, period, lags))
+                assert len({now, *slots}) == points + 1
+                expected = [(step - lag + j) % period for j in range(2 - points, 2)]
+                assert slots[:-1] == expected[:-1]
+                assert slots[-1] == (period if step + 1 == lag else expected[-1])

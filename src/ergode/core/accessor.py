@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import xarray
 
 from ergode.core.errors import ErgodeError
-from ergode.core.status import Status
+from ergode.core.status import failures
 
 
 @xarray.register_dataset_accessor("ergode")
@@ -26,12 +25,8 @@ class Accessor:
         """
         if "status" not in self._dataset:
             raise ErgodeError("this Dataset has no variable 'status' to tell how replicates ended")
-        codes, counts = np.unique(self._dataset["status"], return_counts=True)
-        failed = [
-            f"{count} of {self._dataset['status'].size} replicates: {Status(code).sentence}"
-            for code, count in zip(codes.tolist(), counts.tolist(), strict=True)
-            if Status(code).is_error
-        ]
+        status = self._dataset["status"]
+        failed = failures(status.values, [str(dim) for dim in status.dims])
         if failed:
-            raise ErgodeError("; ".join(failed))
+            raise ErgodeError(" ".join(failed.values()))
         return self._dataset

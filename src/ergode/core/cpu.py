@@ -18,11 +18,18 @@ from numba.extending import intrinsic
 
 from ergode.core import intrinsics
 
-__all__ = ["device_function", "fma", "from_bits", "kernel", "run", "to_bits"]
+__all__ = [
+    "borrowing_function", "device_function", "fma", "from_bits", "kernel", "outlined_function",
+    "run", "to_bits",
+]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = njit(nogil=True, error_model="numpy", forceinline=True)
+# No references are counted in it: it neither makes arrays nor returns them.
+borrowing_function = njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+# The same for one that is called, not written out wherever it is used.
+outlined_function = njit(nogil=True, error_model="numpy", _nrt=False)
 kernel = njit(nogil=True, error_model="numpy", cache=True)
 
 

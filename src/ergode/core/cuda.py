@@ -26,6 +26,7 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = cuda.jit(device=True)
+outlined_function = cuda.jit(device=True)
 
 
 def kernel(function: Any = None, *, registers: int | None = None) -> Any:
@@ -121,6 +122,21 @@ def launch(
 ) -> None:
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
     compiled[blocks, threads, 0, shared_bytes](*arguments)
+
+
+def allow_shared_bytes(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
+    """Let a kernel be launched with more dynamic shared memory than the usual 48 KB a block."""
+    function = specialize(compiled, arguments)._codelibrary.get_cufunc()
+    attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.driver.cuKernelSetAttribute(
+        attribute, shared_bytes, function.handle, cuda.get_current_device().id
+    )
+
+
+def shared_bytes_most(index: int) -> int:
+    """Most dynamic shared memory that a block may ask for."""
+    with cuda.gpus[index]:
+        return int(cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 
 
 def cooperative_block_count(

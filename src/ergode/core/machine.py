@@ -54,6 +54,25 @@ class Formula:
         return self.function(*arguments)
 
 
+def outlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function as one to call, not to write out wherever it is used.
+
+    It too makes no array and returns none (see `borrowing`).
+    """
+    function.outlined = True  # type: ignore[attr-defined]
+    return function
+
+
+def borrowing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a device function that makes no array and returns none.
+
+    On the CPU it and all it calls are compiled without counting references to arrays, which a
+    loop with many arrays and branches would otherwise spend most of its time on.
+    """
+    function.borrows = True  # type: ignore[attr-defined]
+    return function
+
+
 def unroll(values: Iterable[int]) -> Iterable[int]:
     """In ``for i in unroll(range(N))``, with N a constant: write the loop out."""
     return values

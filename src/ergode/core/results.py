@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError, ReadError
+from ergode.core.status import Status, failures, flags
 
 if TYPE_CHECKING:
     import xarray
@@ -75,7 +77,8 @@ def dataset(
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
 
-    `swept` names the dims that `SWEPT` stands for.
+    `swept` names the dims that `SWEPT` stands for.  A warning says how many of what has a status
+    failed, and why.
 
     Raises
     ------
@@ -102,9 +105,19 @@ def dataset(
                 f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
                 f"{variable.dtype}{tuple(dims)}"
             )
-        notes = {"units": variable.unit, "long_name": variable.meaning}
+        notes: dict[str, Any] = {"units": variable.unit, "long_name": variable.meaning}
+        if name == "status":
+            notes |= flags()
+            _warn_of_failures(value, dims)
         arrays[name] = xarray.Variable(dims, value, notes)
     return xarray.Dataset(arrays, coords=dict(coords), attrs=dict(attrs))
+
+
+def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
+    failed = failures(codes, dims)
+    failed.pop(Status.NOT_RUN, None)  # whoever was interrupted knows
+    if failed:
+        warnings.warn(" ".join(failed.values()), RuntimeWarning, stacklevel=5)
 
 
 def provenance(**work: Any) -> dict[str, Any]:

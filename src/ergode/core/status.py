@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+
+import numpy as np
 
 
 class Status(IntEnum):
@@ -25,8 +28,40 @@ class Status(IntEnum):
     INACCURATE = 6, "The error estimate exceeded its tolerance."
     STEP_TOO_SMALL = 7, "The step that the tolerance asks for vanishes beside the time."
     STOPPED = 8, "An event ended the run before the last time."
+    NEGATIVE_RATE = 16, "A rate became negative."
 
     @property
     def is_error(self) -> bool:
         """Whether the replicate's values should not be used."""
         return self.value >= 2 and self is not Status.STOPPED
+
+
+def flags() -> dict[str, object]:
+    """What the codes mean, as attributes of a variable that other programs understand (CF)."""
+    return {
+        "flag_values": np.array([member.value for member in Status], np.uint8),
+        "flag_meanings": " ".join(member.name.lower() for member in Status),
+    }
+
+
+def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
+    """A sentence for each way to fail: how many did, which one first, and why.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        How each one ended.
+    dims : sequence of str
+        What the dimensions of `codes` are; one dimension names its members.
+    """
+    found, counts = np.unique(codes, return_counts=True)
+    what = dims[0] if len(dims) == 1 else "run"
+    sentences = {}
+    for code, count in zip(found.tolist(), counts.tolist(), strict=True):
+        if Status(code).is_error:
+            where = tuple(int(k) for k in np.argwhere(codes == code)[0])
+            first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
+            sentences[Status(code)] = (
+                f"{count} of {np.size(codes)} {what}s{first}: {Status(code).sentence}"
+            )
+    return sentences

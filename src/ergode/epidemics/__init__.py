@@ -1,9 +1,10 @@
-"""Contagion on contact networks, exactly."""
+"""Contagion on contact networks: exactly, or in time steps where that is asked for."""
 
 from ergode.epidemics import percolation
 from ergode.epidemics.line_list import (
     case_table,
     generation_interval,
+    next_generation,
     reproduction_number,
     serial_interval,
     transmission_tree,
@@ -12,6 +13,6 @@ from ergode.epidemics.simulate import simulate
 from ergode.epidemics.summary import incidence, summary
 
 __all__ = [
-    "case_table", "generation_interval", "incidence", "percolation", "reproduction_number",
-    "serial_interval", "simulate", "summary", "transmission_tree",
+    "case_table", "generation_interval", "incidence", "next_generation", "percolation",
+    "reproduction_number", "serial_interval", "simulate", "summary", "transmission_tree",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device
+from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.source import Precision
 from ergode.epidemics import first_passage, progression, seeding, tally
@@ -45,7 +45,11 @@ class Ensemble:
         Type of times and draws.
     width : float, optional
         Span of times expanded in one pass; affects speed alone.
+    stratum, stratum_count : ndarray of int32 [node_count] and int, optional
+        Stratum of each node, to count by.
     """
+
+    work_names = ("expansions", "passes")
 
     def __init__(
         self,
@@ -58,6 +62,8 @@ class Ensemble:
         device: Device,
         precision: Precision = "float32",
         width: float | None = None,
+        stratum: np.ndarray | None = None,
+        stratum_count: int = 1,
     ) -> None:
         real = np.dtype(precision).type
         self.device = device
@@ -67,20 +73,25 @@ class Ensemble:
         self.word_type = np.dtype(f"uint{precision[-2:]}")
         self.times = np.asarray(times - times[0]).astype(precision)
         self.horizon = real(self.times[-1])
-        _check_range("the time from the first of times to the last", self.horizon, precision)
+        check_range("the time from the first of times to the last", self.horizon, precision)
         self._per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
         self.seed = np.uint64(seed)
         self.stages = progression.stages_of(model, precision)
         self.seeding = seeding.seeding_of(model, initial, contacts.node_count)
-        arc_weights = _arc_weights(model, contacts)
-        weights = np.zeros(1) if arc_weights is None else arc_weights
+        weights_of_arcs = arc_weights(model, contacts)
+        weights = np.zeros(1) if weights_of_arcs is None else weights_of_arcs
         self.weights = weights.astype(precision, copy=False)
-        _check_stages(model, self.stages, precision)
+        check_stages(model, self.stages, precision)
         if self.weights.size:
-            _check_range("the largest weight", self.weights.max(), precision)
-        self.width = real(width if width is not None else _width(model, arc_weights, device))
+            check_range("the largest weight", self.weights.max(), precision)
+        self.width = real(width if width is not None else _width(model, weights_of_arcs, device))
         self.offsets, self.targets = contacts.offsets, contacts.targets
-        self.bindings = {**progression.bindings_of(model), "WEIGHTED": arc_weights is not None}
+        self.stratum_count = stratum_count
+        self.bindings = {
+            **progression.bindings_of(model),
+            "WEIGHTED": weights_of_arcs is not None,
+            "HAS_STRATA": stratum is not None,
+        }
         if device.is_cuda:
             self._spread, self._tally = kernels.cuda_kernels(
                 first_passage.spread_cuda,
@@ -100,6 +111,13 @@ class Ensemble:
         self._stages = progression.put(self.stages, device)
         self._seeding = seeding.put(self.seeding, device)
         self._times = device.put(self.times)
+        groups = np.zeros(1, np.int32) if stratum is None else stratum
+        self._stratum = device.put(groups)
+        at_first = np.zeros((self.compartment_count, stratum_count), np.int32)
+        at_first[self.susceptible] = (
+            contacts.node_count if stratum is None else np.bincount(groups, minlength=stratum_count)
+        )
+        self._at_first = device.put(at_first.ravel())
         degrees = contacts.degrees()
         hubs = degrees[degrees > first_passage.SEGMENT]
         self._segments = int((-(-hubs // first_passage.SEGMENT)).sum())
@@ -109,7 +127,8 @@ class Ensemble:
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
         word = self.word_type.itemsize
-        return word * self.node_count + 4 * self.times.size * self.compartment_count
+        columns = self.compartment_count * self.stratum_count
+        return word * self.node_count + 4 * self.times.size * columns
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
@@ -139,7 +158,8 @@ class Ensemble:
             *self._network, self._stages, self._seeding, self.seed, 0, self.width, self.horizon,
         )  # fmt: skip
         words = np.empty((0, self.node_count), self.word_type)
-        counts = np.empty((0, self.times.size, self.compartment_count), np.int32)
+        columns = self.compartment_count * self.stratum_count
+        counts = np.empty((0, self.times.size, columns), np.int32)
         self._spread.compiled("cpu")(0, 0, *arguments, words, np.empty((0, 2), np.int64))
         self._tally.compiled("cpu")(0, 0, *self._tally_arguments(words, 0), counts)
 
@@ -192,32 +212,53 @@ class Ensemble:
         return cuda.resources(self._spread.compiled("cuda"))
 
     def count(self, words: Any, first_replicate: int) -> np.ndarray:
-        """Nodes in each compartment at each time: int32 [count, time_count, compartment_count]."""
+        """Nodes in each compartment (and stratum) at each time.
+
+        int32 [count, time_count, compartment_count] or [..., compartment_count, stratum_count].
+        """
         count = words.shape[0]
-        shape = (count, self.times.size, self.compartment_count)
+        columns = self.compartment_count * self.stratum_count
+        shape = (count, self.times.size, columns)
         arguments = self._tally_arguments(words, first_replicate)
         if not self.device.is_cuda:
             counts = np.empty(shape, np.int32)
             self.device.run(self._tally, count, *arguments, counts)
-            return counts
-        from ergode.core import cuda
+        else:
+            from ergode.core import cuda
 
-        moves = self._buffer("moves", shape, np.int32)
-        cuda.fill_zero(moves)
-        across = max(1, min(-(-self.node_count // 1024), 8 * self.device.core_count // count))
-        cuda.launch(
-            self._tally.compiled("cuda"), (across, min(count, 65535)), 256, (*arguments, moves)
-        )
-        self.device.run(
-            tally.RUNNING_SUMS, count * self.compartment_count, moves, self.node_count,
-            self.susceptible,
-        )  # fmt: skip
-        return self.device.get(moves)
+            moves = self._buffer("moves", shape, np.int32)
+            cuda.fill_zero(moves)
+            across = max(1, min(-(-self.node_count // 1024), 8 * self.device.core_count // count))
+            cuda.launch(
+                self._tally.compiled("cuda"), (across, min(count, 65535)), 256, (*arguments, moves)
+            )
+            self.device.run(tally.RUNNING_SUMS, count * columns, moves, self._at_first)
+            counts = self.device.get(moves)
+        if self.stratum_count == 1:
+            return counts
+        return counts.reshape(*shape[:2], self.compartment_count, self.stratum_count)
+
+    def counters(self, work: np.ndarray) -> dict[str, Any]:
+        """What the attributes of a result say of the work done."""
+        return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
+
+    def case_count(self, words: Any, counts: np.ndarray) -> np.ndarray:
+        """Cases up to each time, seeds among them, from what `count` returned."""
+        left = counts[:, :, self.susceptible]
+        everybody = counts[:, :1].sum(axis=2)
+        return (everybody - left).astype(np.int32)
+
+    def cases(self, words: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """The line list of some replicates as flat arrays, ordered by replicate and node."""
+        from ergode.epidemics.line_list import cases_of
+
+        host = self.device if not self.device.is_cuda else resolve("cpu")
+        return cases_of(self, host, self.device.get(words), first_replicate)
 
     def _tally_arguments(self, words: Any, first_replicate: int) -> tuple[Any, ...]:
         return (
             words, self._stages, self._seeding, self.seed, first_replicate, self._times,
-            self._per_step, self.susceptible,
+            self._per_step, self.susceptible, self._at_first, self._stratum,
         )  # fmt: skip
 
     def _buffer(self, name: str, shape: Any, dtype: Any) -> Any:
@@ -228,7 +269,7 @@ class Ensemble:
         return held
 
 
-def _check_range(what: str, value: Any, precision: Precision) -> None:
+def check_range(what: str, value: Any, precision: Precision) -> None:
     """Refuse what the working precision cannot hold with room for a sum or two."""
     if not abs(value) < 0.1 * np.finfo(precision).max:
         raise ModelError(
@@ -237,12 +278,12 @@ def _check_range(what: str, value: Any, precision: Precision) -> None:
         )
 
 
-def _check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
+def check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
     for name, index in model.index.items():
         where = f"the transmission rate of '{name}'"
-        _check_range(where, stages.transmission_rate[index], precision)
+        check_range(where, stages.transmission_rate[index], precision)
         where = f"a parameter of the holding time of '{name}'"
-        _check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
+        check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
     lost = [
         p.compartment
         for p in model.progressions
@@ -256,7 +297,7 @@ def _check_stages(model: CompartmentModel, stages: Stages, precision: Precision)
         )
 
 
-def _arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
+def arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
     """What multiplies the transmission rate along each arc; None if nothing does."""
     weights = contacts.weights
     for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.machine import fma, real
 from ergode.epidemics import progression, seeding
-from ergode.epidemics.ensemble import Ensemble
 from ergode.epidemics.first_passage import arrival, starting_compartment, threshold, time_of
 from ergode.epidemics.progression import holding_time, next_compartment
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import networkx
     import pandas
     import xarray
+
+    from ergode.epidemics.ensemble import Ensemble
 
 
 def _list_cases(
@@ -221,6 +223,56 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
             },
             coords={"interval": 0.5 * (edges[1:] + edges[:-1])},
         )
+
+
+def next_generation(
+    cases: xarray.Dataset, groups: ArrayLike, until: float | None = None
+) -> xarray.Dataset:
+    """Who infects whom, by group: secondary cases of a case.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    groups : array_like, shape [node_count]
+        Group of each node, such as a node attribute of the network.
+    until : float, optional
+        Only cases infected by this time [time] are counted as sources: early, while most are
+        susceptible, the matrix is that of the basic reproduction number.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``matrix(source, target)``: mean number of cases of the target's group that a case of the
+        source's group infects, over all replicates; NaN for a group without cases.
+        ``reproduction_number``: its largest eigenvalue.
+
+    References
+    ----------
+    Diekmann, Heesterbeek, Roberts, J. R. Soc. Interface 7 (2010), section 2.
+    """
+    import xarray
+
+    source = _infector_case(cases)
+    kinds = np.asarray(groups)
+    node = cases["node"].values
+    if kinds.ndim != 1 or (node.size and node.max() >= kinds.size):
+        raise ModelError(f"groups has shape {kinds.shape}; expected one value for each node")
+    names, group = np.unique(kinds, return_inverse=True)
+    counted = np.ones(node.size, bool)
+    if until is not None:
+        counted = cases["infected_at"].values <= until
+    size = np.bincount(group[node[counted]], minlength=names.size)
+    caused = (source >= 0) & counted[source]
+    flat = group[node[source[caused]]] * names.size + group[node[caused]]
+    total = np.bincount(flat, minlength=names.size**2).reshape(names.size, names.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        matrix = total / size[:, None]
+    largest = np.abs(np.linalg.eigvals(np.nan_to_num(matrix))).max()
+    return xarray.Dataset(
+        {"matrix": (("source", "target"), matrix), "reproduction_number": float(largest)},
+        coords={"source": names, "target": names},
+    )
 
 
 def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiGraph:

@@ -108,8 +108,21 @@ def bindings_of(model: CompartmentModel) -> dict[str, bool]:
     return holding_times.flags({p.holding_time.code().kind for p in model.progressions})
 
 
+def stay_index(compartment, stay):
+    """Index of the draws of a node's stay: those of a node's first stay are of its compartment.
+
+    `stay` counts the compartments that the node was in before; the 65,536th begins anew.
+    """
+    return np.int32(compartment) | np.int32(np.int32(stay & 0xFFFF) << np.int32(8))
+
+
 def holding_time(stages, compartment, seed, replicate, node):
     """How long a node stays in a compartment; infinite where nothing leads out."""
+    return holding_time_of_stay(stages, compartment, compartment, seed, replicate, node)
+
+
+def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
+    """The same for the stay of an index (see `stay_index`)."""
     kind = stages.kind[compartment]
     if kind < 0:
         return _FOR_EVER
@@ -125,16 +138,21 @@ def holding_time(stages, compartment, seed, replicate, node):
         replicate,
         node,
         HOLDING_TIME,
-        compartment,
+        index,
     )
 
 
 def next_compartment(stages, compartment, seed, replicate, node):
     """Where a node goes from a compartment that has a way out."""
+    return next_compartment_of_stay(stages, compartment, compartment, seed, replicate, node)
+
+
+def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
+    """The same for the stay of an index (see `stay_index`)."""
     branch = stages.branch_start[compartment]
     last = stages.branch_start[compartment + 1] - 1
     if branch < last:
-        w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, compartment)
+        w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
         u = uniform(w0, w1)
         while branch < last and u > stages.branch_cdf[branch]:
             branch += 1

@@ -182,6 +182,16 @@ def seed_node(seeding, index, node_count, seed, replicate):
         skipped = below
 
 
+def seed_compartment(seeding, index):
+    """The compartment that seed number `index` starts in."""
+    if index < seeding.named_count:
+        return seeding.named_compartment[index]
+    group = 0
+    while index - seeding.named_count >= seeding.drawn_end[group]:
+        group += 1
+    return seeding.drawn_compartment[group]
+
+
 def initial_compartment(seeding, node, node_count, seed, replicate):
     """The compartment a node starts in, or -1 if it is not a seed."""
     below = _named_up_to(seeding, node)

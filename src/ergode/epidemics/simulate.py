@@ -17,26 +17,42 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
 from ergode.core.status import Status
+from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import Ensemble
-from ergode.epidemics.line_list import cases_of
+from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.gillespie import JumpEnsemble
+from ergode.epidemics.leap_ensemble import LeapEnsemble, Pressure, Transition, leap_options
+from ergode.epidemics.plan import LEAPS, plan_of
+from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.statistics import Statistics
+from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
+from ergode.models.interventions import Calendar, Importation, Intervention
+from ergode.models.temporal import TemporalContacts
 
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "first-passage"]
+Method = Literal[
+    "auto", "first-passage", "sellke", "gillespie", "sellke-capped", "renewal-leap", "markov-leap"
+]
 Output = Literal["counts", "statistics", "line_list"]
 
 _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
-_GRID = ("time", "compartment")
+# Counts by stratum have one dim more.
+_GRID = ("time", "compartment", results.SWEPT)
+_CASES = Variable(
+    "cases", ("replicate", "time", results.SWEPT), "int32", "1",
+    "infections up to a time, seeds and importations among them",
+)  # fmt: skip
 results.register(
     "epidemics",
     "counts",
     [
         Variable("count", ("replicate", *_GRID), "int32", "1", "nodes in a compartment at a time"),
+        _CASES,
         _STATUS,
     ],
 )
@@ -66,7 +82,7 @@ results.register(
 
 def simulate(
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    contacts: ContactNetwork | TemporalContacts,
     *,
     initial: Initial,
     times: ArrayLike,
@@ -77,16 +93,25 @@ def simulate(
     output: Output = "counts",
     quantiles: Sequence[float] = (0.025, 0.25, 0.5, 0.75, 0.975),
     precision: Precision = "float32",
+    interventions: Sequence[Intervention] | None = None,
+    importations: Sequence[Importation] = (),
+    layer_factors: Mapping[str, Calendar] | None = None,
+    strata: str | None = None,
+    step: float | None = None,
+    tolerance: float | None = None,
+    transition: Transition = "conditional",
+    pressure: Pressure = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Simulate an epidemic, exactly, many times over.
+    """Simulate an epidemic many times over: exactly, unless a method is asked for that is not.
 
     Parameters
     ----------
     model : CompartmentModel
         Compartments, infections and holding times.
-    contacts : ContactNetwork
-        Who may infect whom; weights multiply the transmission rate.
+    contacts : ContactNetwork or TemporalContacts
+        Who may infect whom; weights multiply the transmission rate. With temporal contacts, only
+        while they meet.
     initial : mapping of str to int, float or array
         Who is where at ``times[0]``: for each compartment but the susceptible one an integer
         (that many nodes, drawn anew in every replicate), a float below one (that fraction of
@@ -100,18 +125,51 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
         on any number of threads, on any device.
-    method : {"auto", "first-passage"}
-        See `ergode.epidemics.first_passage`.
+    method : {"auto", "first-passage", "sellke", "gillespie", ...}
+        Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
+        ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
+        static network; ``"auto"`` picks the cheapest of them that can on every device, and
+        ``attrs["method_reason"]`` says why. ``"sellke-capped"`` is an approximation of
+        ``"sellke"``: it follows chains of infection within a short window of time only so far.
+        ``"renewal-leap"`` and ``"markov-leap"`` go through time in steps, with an error of first
+        order in the step; the latter, for exponential holding times, keeps no ages.
+        See the modules of these names in `ergode.epidemics`.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"counts", "statistics", "line_list"}
-        ``"counts"``: count(replicate, time, compartment). ``"statistics"``: mean, variance
+        ``"counts"``: count(replicate, time, compartment) and cases(replicate, time).
+        ``"statistics"``: mean, variance
         (time, compartment) and quantile(level, time, compartment) over replicates.
         ``"line_list"``: every case, its infector and the times of its stages.
     quantiles : sequence of float
         Levels for ``output="statistics"``.
     precision : {"float32", "float64"}
         Type of times and draws. In float32 a time is within 1e-7 of itself.
+    interventions : sequence of Intervention
+        `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each starting at a time or
+        when a `Trigger` says. Two runs by one method with one seed share all randomness, so that
+        replicate r of one differs from replicate r of the other by what the interventions did.
+        For the run to compare with, give an empty sequence: the method is then chosen as for a
+        run with interventions.
+    importations : sequence of Importation
+        Infections from outside.
+    layer_factors : mapping of str to Calendar, optional
+        For a layer of the network, a factor on its transmission rate that changes in time.
+    strata : str, optional
+        Name of a node attribute: counts are then by its values too, dim ``stratum``.
+    step : float, optional
+        For methods that leap, the longest step [time]; steps are shortened so as to end at every
+        time of the grid. A fiftieth of the shortest time scale of the model if not given.
+    tolerance : float, optional
+        For methods that leap: choose steps, up to `step`, such that the largest hazard of any node
+        times the step is no more than this. Equal steps if not given, which are faster.
+    transition : {"conditional", "left-end", "sampled"}
+        For methods that leap, how nodes leave a compartment: with the exact probability to leave
+        within a step, given their age; with the hazard held as it is when the step begins, a
+        second error of first order; or at a time drawn when they enter it (the first again, with
+        fewer draws).
+    pressure : {"auto", "gather", "push"}
+        For methods that leap, how nodes learn of their neighbours. Affects speed alone.
     progress : bool
         Show progress on standard error.
 
@@ -152,34 +210,32 @@ def simulate(
     """
     if not isinstance(model, CompartmentModel):
         raise ModelError(f"model is {type(model).__name__}; expected a CompartmentModel")
-    if not isinstance(contacts, ContactNetwork):
-        raise ModelError(
-            f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
-            "ergode.ContactNetwork.from_edges(source, target)"
-        )
+    scenario = scenario_of(contacts, interventions, importations, layer_factors, strata)
     grid = time_grid(times)
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
-    collect = _collector(output, model, contacts, grid, replicates, quantiles)
-    reason = _check_method(method, model)
-    place = devices.resolve(device)
+    collect = _collector(output, model, scenario, grid, replicates, quantiles)
+    plan = plan_of(method, model, scenario, device, output == "line_list")
+    options = leap_options(plan.method, step, tolerance, transition, pressure)
+    place = plan.device
     started = clock.perf_counter()
-    ensemble = Ensemble(
-        model, contacts, initial, times=grid, seed=seed, device=place, precision=precision
-    )
+    ensemble = _ensemble(
+        plan.method, model, scenario, initial, output == "line_list", times=grid, seed=seed,
+        device=place, precision=precision, **options,
+    )  # fmt: skip
     prepared = clock.perf_counter()
     ensemble.prepare()
     preparing = clock.perf_counter() - prepared
     done, work, interrupted = _run(ensemble, collect, replicates, progress)
     attrs = results.provenance(
         engine="epidemics",
-        method="first-passage",
-        method_reason=reason,
+        method=plan.method,
+        method_reason=plan.reason,
         device=place.name,
         device_model=place.model,
-        device_reason=place.reason,
+        device_reason=plan.device_reason,
         precision=precision,
         seed=str(seed),
         replicates=done,
@@ -187,31 +243,62 @@ def simulate(
         model_digest=model.digest,
         network_digest=contacts.digest,
         node_count=contacts.node_count,
+        interventions=repr(scenario.interventions) if scenario.interventions else "none",
         susceptible=model.infections[0].susceptible,
         infectious=",".join(model.infectious),
-        expansions=int(work[0]),
-        passes=int(work[1]),
+        **ensemble.counters(work),
         interrupted=int(interrupted),
         wall_seconds=clock.perf_counter() - started - preparing,
         prepare_seconds=preparing,
     )
-    coords = {"compartment": list(model.compartments), "time": grid}
+    coords: dict[str, Any] = {"compartment": list(model.compartments), "time": grid}
+    if strata is not None:
+        coords["stratum"] = list(scenario.strata)
     return collect.dataset(done, coords, attrs)
 
 
+def _ensemble(
+    method: str,
+    model: CompartmentModel,
+    scenario: Scenario,
+    initial: Initial,
+    listing: bool,
+    **options: Any,
+) -> Ensemble | CountingEnsemble:
+    """What runs the replicates."""
+    if method == "first-passage":
+        return Ensemble(
+            model, scenario.contacts, initial, stratum=scenario.stratum,
+            stratum_count=len(scenario.strata), **options,
+        )  # fmt: skip
+    if method == "sellke-capped":
+        return WindowEnsemble(model, scenario, initial, sweeps=CAPPED_SWEEPS, **options)
+    if method == "sellke" and options["device"].is_cuda:
+        return WindowEnsemble(model, scenario, initial, **options)
+    if method == "sellke":
+        return EventEnsemble(model, scenario, initial, listing=listing, **options)
+    if listing:
+        raise PlanError(f"the method '{method}' keeps no line lists; use method='sellke'")
+    if scenario.stratum is not None:
+        raise PlanError(f"the method '{method}' does not count by stratum; use method='sellke'")
+    if method in LEAPS:
+        return LeapEnsemble(model, scenario, initial, **options)
+    return JumpEnsemble(model, scenario, initial, **options)
+
+
 def _run(
-    ensemble: Ensemble, collect: _Collector, replicates: int, show: bool
+    ensemble: Ensemble | CountingEnsemble, collect: _Collector, replicates: int, show: bool
 ) -> tuple[int, np.ndarray, bool]:
     """Run the replicates chunk by chunk; return how many were finished, and their work."""
     size = ensemble.chunk_size(replicates)
-    work = np.zeros(2, np.int64)
+    work: Any = 0
     done = 0
     with progress.track("epidemics", replicates, unit="replicates", show=show) as report:
         try:
             for start, stop in devices.spans(replicates, size):
                 words, counters = ensemble.spread(start, stop - start)
                 collect.add(ensemble, words, start)
-                work += ensemble.device.get(counters)
+                work = work + ensemble.device.get(counters)
                 done = stop
                 report(stop - start)
         except KeyboardInterrupt:
@@ -228,7 +315,7 @@ def _run(
 class _Collector:
     """Keeps what an output needs of each chunk of replicates."""
 
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
+    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
         raise NotImplementedError
 
     def dataset(
@@ -240,20 +327,34 @@ class _Collector:
 class _Counts(_Collector):
     def __init__(self) -> None:
         self._chunks: list[np.ndarray] = []
+        self._cases: list[np.ndarray] = []
 
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        self._chunks.append(ensemble.count(words, first))
+    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+        counts = ensemble.count(words, first)
+        self._chunks.append(counts)
+        self._cases.append(ensemble.case_count(words, counts))
 
     def dataset(
         self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
-        chunks = self._chunks
         values = {
-            "count": chunks[0] if len(chunks) == 1 else np.concatenate(chunks),
+            "count": _joined(self._chunks),
+            "cases": _joined(self._cases),
             "status": np.full(done, Status.DONE, np.uint8),
         }
         coords = {**coords, "replicate": np.arange(done)}
-        return results.dataset("epidemics", "counts", values, coords=coords, attrs=attrs)
+        return results.dataset(
+            "epidemics", "counts", values, coords=coords, attrs=attrs, swept=_swept(coords)
+        )
+
+
+def _joined(chunks: list[np.ndarray]) -> np.ndarray:
+    """Chunks of replicates as one array; a single one is not copied."""
+    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+
+
+def _swept(coords: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("stratum",) if "stratum" in coords else ()
 
 
 class _Statistics(_Collector):
@@ -261,20 +362,25 @@ class _Statistics(_Collector):
         self._statistics = statistics
         self._quantiles = quantiles
 
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        self._statistics.add(ensemble.count(words, first))
+    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+        counts = ensemble.count(words, first)
+        self._statistics.add(counts.reshape(*counts.shape[:2], -1))
 
     def dataset(
         self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
+        shape = (coords["time"].size, *(len(coords[d]) for d in ("compartment", *_swept(coords))))
+        quantile = self._statistics.quantile(self._quantiles)
         values = {
-            "mean": self._statistics.mean(),
-            "variance": self._statistics.variance(),
-            "quantile": self._statistics.quantile(self._quantiles),
+            "mean": self._statistics.mean().reshape(shape),
+            "variance": self._statistics.variance().reshape(shape),
+            "quantile": quantile.reshape(len(self._quantiles), *shape),
             "status": np.full(done, Status.DONE, np.uint8),
         }
         coords = {**coords, "level": list(self._quantiles)}
-        return results.dataset("epidemics", "statistics", values, coords=coords, attrs=attrs)
+        return results.dataset(
+            "epidemics", "statistics", values, coords=coords, attrs=attrs, swept=_swept(coords)
+        )
 
 
 class _LineList(_Collector):
@@ -282,9 +388,8 @@ class _LineList(_Collector):
         self._chunks: list[dict[str, Any]] = []
         self._node_names = node_names
 
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        host = ensemble.device if not ensemble.device.is_cuda else devices.resolve("cpu")
-        self._chunks.append(cases_of(ensemble, host, ensemble.device.get(words), first))
+    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+        self._chunks.append(ensemble.cases(words, first))
 
     def dataset(
         self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
@@ -313,12 +418,14 @@ class _LineList(_Collector):
 def _collector(
     output: str,
     model: CompartmentModel,
-    contacts: ContactNetwork,
+    scenario: Scenario,
     grid: np.ndarray,
     replicates: int,
     quantiles: Sequence[float],
 ) -> _Collector:
-    shape = (replicates, grid.size, len(model.compartments), contacts.node_count)
+    contacts = scenario.contacts
+    columns = len(model.compartments) * len(scenario.strata)
+    shape = (replicates, grid.size, columns, contacts.node_count)
     if output == "counts":
         _check_memory(4 * int(np.prod(shape[:3], dtype=object)), "counts", "output='statistics'")
         return _Counts()
@@ -340,29 +447,3 @@ def _check_memory(needed: int, what: str, instead: str) -> None:
             f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
             f"replicates or {instead}"
         )
-
-
-def _check_method(method: str, model: CompartmentModel) -> str:
-    """Whether the method can run the model; why it was chosen."""
-    if method not in ("auto", "first-passage"):
-        raise PlanError(f"method {method!r} is unknown; expected 'auto' or 'first-passage'")
-    if model.recurrent:
-        raise PlanError(
-            "nodes of this model can become susceptible again, and the method 'first-passage' is "
-            "exact only where they cannot"
-        )
-    susceptible = model.infections[0].susceptible
-    if any(p.compartment == susceptible for p in model.progressions):
-        raise PlanError(
-            f"nodes of this model leave '{susceptible}' without being infected, and the method "
-            "'first-passage' knows infection as the only way out"
-        )
-    if len(model.infections) > 1:
-        raise PlanError(
-            f"this model has {len(model.infections)} infections, and the method 'first-passage' "
-            "follows one; where they differ in susceptibility alone, a node attribute can say so "
-            "(CompartmentModel(susceptibility=...))"
-        )
-    if method == "auto":
-        return "exact, and the cheapest method for a model without re-susceptibility"
-    return "asked for"

@@ -25,7 +25,9 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     xarray.Dataset
         Per `replicate`: ``attack_rate``, the fraction of nodes no longer susceptible at the last
         time; ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid
-        time, and the first such time; ``final_count(replicate, compartment)``.
+        time, and the first such time; ``final_count(replicate, compartment)``; and ``cases``, the
+        infections up to the last time (of some nodes several, where they can be infected again).
+        By `stratum`, where the counts are.
 
     Examples
     --------
@@ -50,11 +52,13 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         .sel(compartment=_names(counts, "susceptible"))
         .sum("compartment")
     )
+    population = count.isel(time=0, replicate=0, drop=True).sum("compartment")
     result = xarray.Dataset(
         {
-            "attack_rate": 1.0 - susceptible / counts.attrs["node_count"],
+            "attack_rate": 1.0 - susceptible / population,
             "peak_count": infectious.isel(time=at).drop_vars("time"),
             "peak_time": counts["time"].isel(time=at).drop_vars("time"),
+            "cases": counts["cases"].isel(time=-1, drop=True),
             "final_count": count.isel(time=-1, drop=True),
         },
         attrs=counts.attrs,
@@ -66,22 +70,23 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
 
 
 def incidence(counts: xarray.Dataset) -> xarray.DataArray:
-    """New infections in each interval of the time grid, dims (replicate, interval).
+    """New infections in each interval of the time grid, dims (replicate, interval[, stratum]).
 
     Parameters
     ----------
     counts : xarray.Dataset
         From ``simulate(..., output="counts")``.
     """
-    susceptible = counts["count"].sel(compartment=_names(counts, "susceptible"))
+    cases = counts["cases"]
     time = counts["time"].values
-    new = -np.diff(susceptible.sum("compartment").values, axis=1)
+    axis = cases.get_axis_num("time")
     return (
-        susceptible.isel(compartment=0, time=slice(1, None), drop=True)
-        .copy(data=new)
+        cases.isel(time=slice(1, None), drop=True)
+        .copy(data=np.diff(cases.values, axis=axis))
         .rename(time="interval")
         .assign_coords(interval=0.5 * (time[1:] + time[:-1]))
         .rename("incidence")
+        .assign_attrs(long_name="new infections in an interval")
     )
 
 

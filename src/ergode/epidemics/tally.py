@@ -21,6 +21,9 @@ from ergode.epidemics.progression import (
     next_compartment,
 )
 
+# Whether nodes are counted by stratum; rebound in kernels.
+HAS_STRATA = False
+
 # Moves that a block of CUDA threads can hold in shared memory [int32 entries]; beyond that they
 # go to device memory one by one.
 SHARED_ENTRIES = 8192
@@ -40,11 +43,18 @@ def grid_index(times, per_step, time):
     return at
 
 
+def _column(compartment, node, stratum, stratum_count):
+    """Where a node in a compartment is counted."""
+    return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
+
+
 def tally_cpu(
-    start, stop, words, stages, seeding, seed, first_replicate, times, per_step, susceptible, counts
-):
-    """Count replicates `start` to `stop` into `counts` [replicate, time, compartment]."""
+    start, stop, words, stages, seeding, seed, first_replicate, times, per_step, susceptible,
+    at_first, stratum, counts,
+):  # fmt: skip
+    """Count replicates `start` to `stop` into `counts` [replicate, time, compartment x stratum]."""
     node_count = words.shape[1]
+    stratum_count = counts.shape[2] // stages.kind.size
     horizon = times[times.size - 1]
     moves = np.empty((times.size + 1, counts.shape[2]), np.int32)
     lanes = new_lanes()
@@ -67,8 +77,10 @@ def tally_cpu(
                 )
                 lanes.compartment[lane] = compartment
                 at = grid_index(times, per_step, time)
-                moves[at, susceptible] -= 1
-                moves[at, compartment] += 1
+                column = _column(susceptible, np.int64(lanes.node[lane]), stratum, stratum_count)
+                moves[at, column] -= 1
+                column = _column(compartment, np.int64(lanes.node[lane]), stratum, stratum_count)
+                moves[at, column] += 1
             for compartment in stages.order:
                 if stages.kind[compartment] < 0:
                     continue
@@ -77,23 +89,32 @@ def tally_cpu(
                 for k in range(size):
                     lane = lanes.group[k]
                     at = grid_index(times, per_step, lanes.since[lane])
-                    moves[at, compartment] -= 1
-                    moves[at, lanes.compartment[lane]] += 1
+                    node_of_lane = np.int64(lanes.node[lane])
+                    column = _column(compartment, node_of_lane, stratum, stratum_count)
+                    moves[at, column] -= 1
+                    column = _column(lanes.compartment[lane], node_of_lane, stratum, stratum_count)
+                    moves[at, column] += 1
         counts[row] = moves[: times.size]
-        for compartment in range(counts.shape[2]):
-            _running_sums(row * counts.shape[2] + compartment, counts, node_count, susceptible)
+        for column in range(counts.shape[2]):
+            _running_sums(row * counts.shape[2] + column, counts, at_first)
 
 
-def tally_cuda(words, stages, seeding, seed, first_replicate, times, per_step, susceptible, moves):
-    """Add the moves of every replicate to `moves` [replicate, time, compartment], all zero before.
+def tally_cuda(
+    words, stages, seeding, seed, first_replicate, times, per_step, susceptible, at_first, stratum,
+    moves,
+):  # fmt: skip
+    """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
+
+    All are zero before; `at_first` is for the CPU, which adds them up at once.
 
     A row of blocks works on one replicate; its moves gather in shared memory where they fit.
     """
     shared = cuda.shared.array(SHARED_ENTRIES, np.int32)
     node_count = np.int64(words.shape[1])
     time_count = times.size
-    compartment_count = moves.shape[2]
-    entries = time_count * compartment_count
+    column_count = moves.shape[2]
+    stratum_count = column_count // stages.kind.size
+    entries = time_count * column_count
     fits = entries <= SHARED_ENTRIES
     last = times[time_count - 1]
     for row in range(cuda.blockIdx.y, words.shape[0], cuda.gridDim.y):
@@ -109,14 +130,15 @@ def tally_cuda(words, stages, seeding, seed, first_replicate, times, per_step, s
                 came_from = np.int32(susceptible)
                 going = True
                 while going:
-                    at = grid_index(times, per_step, time) * compartment_count
+                    at = grid_index(times, per_step, time)
+                    left = np.int64(_column(came_from, node, stratum, stratum_count))
+                    entered = np.int64(_column(compartment, node, stratum, stratum_count))
                     if fits:
-                        cuda.atomic.sub(shared, at + came_from, np.int32(1))
-                        cuda.atomic.add(shared, at + compartment, np.int32(1))
+                        cuda.atomic.sub(shared, at * column_count + left, np.int32(1))
+                        cuda.atomic.add(shared, at * column_count + entered, np.int32(1))
                     else:
-                        at //= compartment_count
-                        cuda.atomic.sub(moves, (row, at, np.int64(came_from)), np.int32(1))
-                        cuda.atomic.add(moves, (row, at, np.int64(compartment)), np.int32(1))
+                        cuda.atomic.sub(moves, (row, at, left), np.int32(1))
+                        cuda.atomic.add(moves, (row, at, entered), np.int32(1))
                     going = stages.kind[compartment] >= 0
                     if going:
                         time = time + holding_time(stages, compartment, seed, replicate, node)
@@ -132,20 +154,20 @@ def tally_cuda(words, stages, seeding, seed, first_replicate, times, per_step, s
                 if shared[k] != 0:
                     cuda.atomic.add(
                         moves,
-                        (row, k // compartment_count, k % compartment_count),
+                        (row, k // column_count, k % column_count),
                         shared[k],
                     )
         cuda.syncthreads()
 
 
-def _running_sums(index, moves, node_count, susceptible):
-    """Turn one compartment's moves in one replicate into counts, in place."""
+def _running_sums(index, moves, at_first):
+    """Turn one column's moves in one replicate into counts, in place."""
     row = index // moves.shape[2]
-    compartment = index - row * moves.shape[2]
-    count = node_count if compartment == susceptible else 0
+    column = index - row * moves.shape[2]
+    count = at_first[column]
     for at in range(moves.shape[1]):
-        count += moves[row, at, compartment]
-        moves[row, at, compartment] = count
+        count += moves[row, at, column]
+        moves[row, at, column] = count
 
 
 RUNNING_SUMS = kernels.for_each(_running_sums)

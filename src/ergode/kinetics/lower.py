@@ -20,11 +20,11 @@ from ergode.kinetics.rates import (
     Thermodynamics,
 )
 from ergode.models.expressions import Expression
+from ergode.models.mass_action import deterministic
 from ergode.models.rate_coefficients import (
     Arrhenius,
     DetailedBalance,
     Falloff,
-    RateCoefficient,
     Reaclib,
     ThreeBody,
 )
@@ -102,6 +102,7 @@ def _lower(network: ReactionNetwork, digest: str) -> Mechanism:
                 f"the network has {what}, which ergode.kinetics does not know; "
                 "ergode.stochastic does"
             )
+    network = deterministic(network)
     species = network.species
     nuclear = all(one.mass_number is not None for one in species)
     molecular = all(isinstance(one.thermochemistry, NasaPolynomials) for one in species)
@@ -208,9 +209,11 @@ def _rates(
         if isinstance(rate, Expression):
             values = values or network.evaluate_parameters()
             rate = float(rate.evaluate(values))
-        if not isinstance(rate, RateCoefficient) and table.laws[k] == Law.STOCHASTIC:
-            left = reactant[k]
-            rate /= math.prod(math.factorial(left.count(i)) for i in set(left))
+        if table.laws[k] == Law.STOCHASTIC:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has reactants in different compartments, where "
+                "concentrations do not make a rate"
+            )
         if isinstance(rate, DetailedBalance):
             key = _key(table, k, forward=False)
             reverse.append((k, _forward(table, k, key, rate, forwards)))

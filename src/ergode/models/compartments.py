@@ -18,6 +18,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.models.distributions import HoldingTime
+from ergode.models.interventions import Calendar
 
 _TOLERANCE = 1e-9
 
@@ -33,11 +34,15 @@ class Infection:
     transmission_rate : mapping of str to float
         For each infectious compartment, the rate at which one such neighbour infects across an
         edge of weight one [1 / time].
+    profile : mapping of str to Calendar, optional
+        For an infectious compartment, a factor on that rate by the time since the neighbour
+        entered it: how infectious one is at which age of infection.
     """
 
     susceptible: str
     infected: str
     transmission_rate: Mapping[str, float]
+    profile: Mapping[str, Calendar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.transmission_rate, Mapping):
@@ -67,9 +72,21 @@ class Infection:
                     f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
                     f"{self.infected} is {rate!r}; expected a finite number, zero or more"
                 )
+        for compartment, calendar in self.profile.items():
+            if compartment not in self.transmission_rate:
+                raise ModelError(
+                    f"the infection {self.susceptible} -> {self.infected} has a profile of "
+                    f"'{compartment}', which does not infect"
+                )
+            if not isinstance(calendar, Calendar) or calendar.period is not None:
+                raise ModelError(
+                    f"the profile of '{compartment}' is {calendar!r}; expected a Calendar that "
+                    "does not repeat"
+                )
         object.__setattr__(
             self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
         )
+        object.__setattr__(self, "profile", dict(self.profile))
 
 
 @dataclass(frozen=True)
@@ -203,6 +220,11 @@ class CompartmentModel:
                     f"unknown compartment '{name}' in the {where}; the model has "
                     + ", ".join(self.compartments)
                 )
+        known: dict[str, Calendar] = {}
+        for infection in self.infections:
+            for name, calendar in infection.profile.items():
+                if known.setdefault(name, calendar) != calendar:
+                    raise ModelError(f"two infections give '{name}' different profiles")
         seen: set[str] = set()
         for progression in self.progressions:
             if progression.compartment in seen:
@@ -239,6 +261,11 @@ class CompartmentModel:
         return tuple(name for name in self.compartments if name in names)
 
     @property
+    def profiles(self) -> dict[str, Calendar]:
+        """Factor on the infectivity of a compartment by the time since it was entered."""
+        return {name: one for i in self.infections for name, one in i.profile.items()}
+
+    @property
     def recurrent(self) -> bool:
         """Whether a node may be in the same compartment twice."""
         after: dict[str, set[str]] = {p.compartment: set(p.branches) for p in self.progressions}
@@ -260,6 +287,7 @@ class CompartmentModel:
                     "susceptible": infection.susceptible,
                     "infected": infection.infected,
                     "transmission_rate": dict(infection.transmission_rate),
+                    **_profile_entry(infection),
                 }
                 for infection in self.infections
             ],
@@ -381,6 +409,70 @@ class CompartmentModel:
         )
 
     @classmethod
+    def two_strains(
+        cls,
+        *,
+        transmission_rate: Sequence[float],
+        infectious: Sequence[HoldingTime],
+        cross_susceptibility: Sequence[Sequence[float]],
+    ) -> CompartmentModel:
+        """Two strains and the immunity that each leaves against itself and the other.
+
+        Compartments are S, I1, I2, R1, R2 (recovered from one), I21 (infected with strain 2 after
+        strain 1), I12 (the reverse), and R12 (recovered from both).  Reinfection with the same
+        strain leads from R1 back to I1, and from R2 to I2.
+
+        Parameters
+        ----------
+        transmission_rate : sequence of two floats
+            Rate of each strain across an edge of weight one [1 / time].
+        infectious : sequence of two holding times
+            Time spent infectious with each strain.
+        cross_susceptibility : array_like, shape [2, 2]
+            Row a, column b: susceptibility to strain b of one recovered from strain a, relative to
+            one never infected. 0 is full immunity, 1 none.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> model = ergode.CompartmentModel.two_strains(
+        ...     transmission_rate=[0.2, 0.3],
+        ...     infectious=[ergode.Exponential(mean=5), ergode.Exponential(mean=4)],
+        ...     cross_susceptibility=[[0.0, 0.4], [0.4, 0.0]],
+        ... )
+        >>> model.infectious
+        ('I1', 'I2', 'I21', 'I12')
+        """
+        relative = np.asarray(cross_susceptibility, float)
+        if relative.shape != (2, 2) or not (np.isfinite(relative) & (relative >= 0)).all():
+            raise ModelError(
+                f"cross_susceptibility is {cross_susceptibility!r}; expected two rows of two "
+                "numbers, zero or more"
+            )
+        carriers = (("I1", "I12"), ("I2", "I21"))  # of strain 1, of strain 2
+
+        def infection(susceptible: str, infected: str, strain: int, share: float) -> Infection:
+            rate = transmission_rate[strain] * share
+            return Infection(susceptible, infected, dict.fromkeys(carriers[strain], rate))
+
+        infections = [
+            infection("S", "I1", 0, 1.0), infection("S", "I2", 1, 1.0),
+            infection("R1", "I21", 1, relative[0, 1]), infection("R2", "I12", 0, relative[1, 0]),
+        ]  # fmt: skip
+        if relative[0, 0] > 0:
+            infections.append(infection("R1", "I1", 0, relative[0, 0]))
+        if relative[1, 1] > 0:
+            infections.append(infection("R2", "I2", 1, relative[1, 1]))
+        return cls(
+            ["S", "I1", "I2", "R1", "R2", "I21", "I12", "R12"],
+            infections,
+            [
+                Progression("I1", "R1", infectious[0]), Progression("I2", "R2", infectious[1]),
+                Progression("I21", "R12", infectious[1]), Progression("I12", "R12", infectious[0]),
+            ],
+        )  # fmt: skip
+
+    @classmethod
     def seair(
         cls,
         *,
@@ -414,6 +506,15 @@ class CompartmentModel:
                 Progression("I", "R", infectious),
             ],
         )
+
+
+def _profile_entry(infection: Infection) -> dict[str, Any]:
+    """The entry for profiles, where there are any: digests of models without stay as they were."""
+    profiles = {
+        name: {"changes": list(one.changes), "factors": list(one.factors)}
+        for name, one in infection.profile.items()
+    }
+    return {"profile": profiles} if profiles else {}
 
 
 def _chain(

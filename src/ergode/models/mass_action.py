@@ -2,7 +2,7 @@
 
 The rate of a reaction [amount / time] with the deterministic constant k, in a compartment of size
 V, is k V^(1 - m) times the number of ordered choices of its m reactants; with Gillespie's c it is
-c times the number of choices [1]_.  In a formula a species is its amount n, or its concentration
+c times the number of choices.  In a formula a species is its amount n, or its concentration
 n / V, as its `quantity` says; so n (n - 1) is ``S * (S - 1)`` or ``V^2 * S * (S - 1 / V)``.
 
 A formula is taken for mass action only if it is the same function of the amounts.  For one
@@ -12,7 +12,7 @@ without chance, the latter is; so `deterministic` takes it for that.
 
 References
 ----------
-.. [1] D. T. Gillespie, J. Comput. Phys. 22, 403 (1976), section 2.
+D. T. Gillespie, J. Comput. Phys. 22, 403 (1976), section 2.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import ast
 import math
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from functools import reduce
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
@@ -30,6 +31,8 @@ from ergode.models.reactions import Law, Reaction
 from ergode.models.species import Species
 
 _LARGEST_POWER = 32
+_SMALLEST, _LARGEST = 1e-300, 1e300
+_WHOLE = 2**53  # whole numbers below are floats
 
 
 def law_of(reaction: Reaction, species: Mapping[str, Species]) -> Expression:
@@ -120,12 +123,12 @@ def recognise(
     >>> recognise(Expression("k * P * P"), {"P": 2}, {}, known, {"k"})
     {'rate': Expression('k * P * P')}
     """
-    whole: dict[str, float | Expression] = {"rate": law}
+    whole: dict[str, float | Expression] = {"rate": law if law.names else law.evaluate({})}
     if any(count != int(count) for count in reactants.values()):
         return whole
     members = [(species[name], int(count)) for name, count in reactants.items()]
     factors = _Product()
-    if not factors.multiply(law.tree, 1) or factors.number <= 0:
+    if not factors.multiply(law.tree, 1) or not _SMALLEST < factors.number < _LARGEST:
         return whole
     left = factors.powers()
     for member, count in members:
@@ -160,20 +163,99 @@ def recognise(
     concentrations = any(
         species[name].quantity == "concentration" for name in (reactants or products)
     )
+    sizes = {place for place in _places(given, species) if place is not None}
     choices = []
     for word, number, powers_of in found:
-        constant, size_count = _constant(number, left, powers_of)
+        constant, size_count = _constant(number, left, powers_of, sizes)
         preferred = (word == "rate_constant") == concentrations
         choices.append(((size_count + (number != 1), not preferred), word, constant))
     _, word, constant = min(choices, key=lambda choice: choice[0])
     return {word: constant}
 
 
+def both_ways(law: Expression, fixed: Collection[str]) -> tuple[Expression, Expression] | None:
+    """The two rates of which a law is the difference, or None if it is none.
+
+    Such as ``V * (kf * A - kr * B)``, which is ``V * kf * A`` less ``V * kr * B``. What lacks a
+    constant, as ``P * (P - 1)`` does, is not taken apart.
+
+    Examples
+    --------
+    >>> from ergode.models.expressions import Expression
+    >>> from ergode.models.mass_action import both_ways
+    >>> both_ways(Expression("V * (kf * A - kr * B)"), {"V", "kf", "kr"})
+    (Expression('V * (kf * A)'), Expression('V * (kr * B)'))
+    """
+    ahead: list[ast.expr] = []
+    back: list[ast.expr] = []
+    _take_apart(law.tree, frozenset(fixed), ahead, back)
+    if not ahead or not back:
+        return None
+    total_ahead, total_back = (
+        reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), terms) for terms in (ahead, back)
+    )
+    return Expression.from_tree(total_ahead), Expression.from_tree(total_back)
+
+
+def _take_apart(
+    tree: ast.expr, fixed: frozenset[str], ahead: list[ast.expr], back: list[ast.expr]
+) -> None:
+    """Add the terms of a sum to those that are added and those that are taken off."""
+    match tree:
+        case ast.BinOp(left, ast.Add(), right):
+            _take_apart(left, fixed, ahead, back)
+            _take_apart(right, fixed, ahead, back)
+        case ast.BinOp(left, ast.Sub(), right):
+            _take_apart(left, fixed, ahead, back)
+            _take_apart(right, fixed, back, ahead)
+        case ast.UnaryOp(ast.USub(), operand):
+            _take_apart(operand, fixed, back, ahead)
+        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
+            if (positive := _without_minus(tree)) is not None:
+                _take_apart(positive, fixed, back, ahead)
+            elif (parts := _parts(left, fixed)) is not None:
+                for terms, side in zip((ahead, back), parts, strict=True):
+                    terms.append(ast.BinOp(side, operator, right))
+            elif isinstance(operator, ast.Mult) and (parts := _parts(right, fixed)) is not None:
+                for terms, side in zip((ahead, back), parts, strict=True):
+                    terms.append(ast.BinOp(left, operator, side))
+            else:
+                ahead.append(tree)
+        case _:
+            ahead.append(tree)
+
+
+def _without_minus(tree: ast.expr) -> ast.expr | None:
+    """A product that begins with a minus, without it."""
+    match tree:
+        case ast.UnaryOp(ast.USub(), operand):
+            return operand
+        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
+            positive = _without_minus(left)
+            return None if positive is None else ast.BinOp(positive, operator, right)
+    return None
+
+
+def _parts(tree: ast.expr, fixed: frozenset[str]) -> tuple[ast.expr, ast.expr] | None:
+    """The two sides of a factor that is a difference of what changes."""
+    match tree:
+        case ast.BinOp(left, ast.Sub(), right):
+            changes = not _names(left) <= fixed and not _names(right) <= fixed
+            return (left, right) if changes else None
+        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
+            if (parts := _parts(left, fixed)) is not None:
+                return tuple(ast.BinOp(side, operator, right) for side in parts)  # type: ignore
+            if isinstance(operator, ast.Mult) and (parts := _parts(right, fixed)) is not None:
+                return tuple(ast.BinOp(left, operator, side) for side in parts)  # type: ignore
+    return None
+
+
 def deterministic(network: ReactionNetwork) -> ReactionNetwork:
     """The network as one of concentrations without chance, with all the mass action it then has.
 
     Whole rates such as ``k * cell * A^2`` for ``2 A -> B`` become ``rate_constant="k"``, which
-    is the same rate of change of concentrations (but not the same propensity).
+    is the same rate of change of concentrations (but not the same propensity); and Gillespie's c
+    becomes the k that it is for many molecules, c V^(m - 1) over the factorials.
 
     Examples
     --------
@@ -184,27 +266,42 @@ def deterministic(network: ReactionNetwork) -> ReactionNetwork:
     >>> deterministic(network).reactions[0].law.name
     'DETERMINISTIC'
     """
+    table = network.reactions
+    if (table.laws == Law.DETERMINISTIC).all():
+        return network
     species = {member.name: member for member in network.species}
     fixed = {*network.parameters, *(place.name for place in network.compartments)}
-    changed = False
-    reactions = []
-    for reaction in network.reactions:
-        if reaction.law == Law.RATE and isinstance(reaction.value, Expression):
-            found = recognise(
-                reaction.value, reaction.reactants, reaction.products, species, fixed, powers=True
-            )
-            changed |= "rate" not in found
-            reaction = Reaction(
-                reaction.reactants, reaction.products,
-                name=reaction.name, delay=reaction.delay, **found,
-            )  # fmt: skip
-        reactions.append(reaction)
-    if not changed:
-        return network
+    reactions = [_without_chance(reaction, species, fixed) for reaction in table]
     return ReactionNetwork(
         network.species, reactions, network.parameters, network.compartments,
         network.rules, network.events, network.name,
     )  # fmt: skip
+
+
+def _without_chance(
+    reaction: Reaction, species: Mapping[str, Species], fixed: Collection[str]
+) -> Reaction:
+    left, right, value = reaction.reactants, reaction.products, reaction.value
+    found: dict[str, float | Expression] | None = None
+    if isinstance(value, RateCoefficient) or reaction.law == Law.DETERMINISTIC:
+        return reaction
+    if reaction.law == Law.RATE:
+        law = value if isinstance(value, Expression) else Expression(repr(value))
+        found = recognise(law, left, right, species, fixed, powers=True)
+    elif len(_places(reaction, species)) <= 1 and all(n == int(n) for n in left.values()):
+        constant = _Product.of(value)
+        constant.number /= math.prod(math.factorial(int(count)) for count in left.values())
+        place, order = _place(reaction, species), int(sum(left.values()))
+        if place is not None and order != 1:
+            constant.atoms.append((ast.Name(place, ast.Load()), order - 1))
+        found = {
+            "rate_constant": Expression.from_tree(constant.tree())
+            if constant.atoms
+            else float(constant.number)
+        }
+    if found is None:
+        return reaction
+    return Reaction(left, right, name=reaction.name, delay=reaction.delay, **found)
 
 
 class _Product:
@@ -275,23 +372,25 @@ class _Product:
 
 def _as_floats(number: Fraction) -> tuple[float, float]:
     """A number as a quotient of floats: one over a whole number where it is that."""
-    one, above, below = float(number), float(number.numerator), float(number.denominator)
-    exact = Fraction(above) == number.numerator and Fraction(below) == number.denominator
-    if exact and (Fraction(one) != number or (above == 1 and below < 1000)):
-        return above, below
+    one = float(number)
+    if number.numerator < _WHOLE and number.denominator < _WHOLE:
+        above, below = float(number.numerator), float(number.denominator)
+        if Fraction(one) != number or (above == 1 and below < 1000):
+            return above, below
     return one, 1.0
 
 
 def _constant(
-    number: Fraction, left: Mapping[str, tuple[ast.expr, int]], volumes: Mapping[str, int]
+    number: Fraction,
+    left: Mapping[str, tuple[ast.expr, int]],
+    volumes: Mapping[str, int],
+    sizes: set[str],
 ) -> tuple[float | Expression, int]:
-    """A rate constant from its factors, and how many sizes of compartments are in it."""
+    """A rate constant from its factors, and how many of these are sizes of compartments."""
     powers = dict(left)
-    size_count = 0
     for name, power in volumes.items():
-        power += powers.get(name, (None, 0))[1]
-        powers[name] = (ast.Name(name, ast.Load()), power)
-        size_count += power != 0
+        powers[name] = (ast.Name(name, ast.Load()), power + powers.get(name, (None, 0))[1])
+    size_count = sum(powers[name][1] != 0 for name in sizes & set(powers))
     product = _Product()
     product.number = number
     product.atoms = [(tree, power) for tree, power in powers.values() if power]

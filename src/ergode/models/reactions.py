@@ -31,12 +31,13 @@ class Law(IntEnum):
     RATE = 2
     """The whole rate [amount / time]."""
 
+    @property
+    def argument(self) -> str:
+        """The argument of `Reaction` that gives it."""
+        return ("rate_constant", "stochastic_rate_constant", "rate")[self]
 
-_ARGUMENTS = {
-    "rate_constant": Law.DETERMINISTIC,
-    "stochastic_rate_constant": Law.STOCHASTIC,
-    "rate": Law.RATE,
-}
+
+_ARGUMENTS = {law.argument: law for law in Law}
 
 
 @dataclass(frozen=True, init=False, eq=True)
@@ -310,7 +311,7 @@ class ReactionTable(Sequence[Reaction]):
         if isinstance(which, slice):
             return [self[k] for k in range(*which.indices(len(self)))]
         k = range(len(self))[which]
-        word = {law: word for word, law in _ARGUMENTS.items()}[Law(self.laws[k])]
+        word = Law(self.laws[k]).argument
         value = self.formulas.get(k)
         options: dict[str, Any] = {word: float(self.values[k]) if value is None else value}
         return Reaction(

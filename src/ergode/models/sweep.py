@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core.errors import ModelError
 
 TRAJECTORY = "trajectory"
+REPLICATE = "replicate"
 
 
 class Grid(Mapping[str, Any]):
@@ -172,3 +173,13 @@ def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
             f"{argument} of '{name}'{where} is {array.flat[bad[0]]}; expected finite numbers"
         )
     return array
+
+
+def replicated(layout: Layout, count: int) -> Layout:
+    """The same trajectories `count` times, along a last dim ``replicate``."""
+    return Layout(
+        (*layout.dims, REPLICATE),
+        (*layout.shape, count),
+        {**layout.coords, REPLICATE: (REPLICATE, np.arange(count))},
+        {name: np.repeat(row, count) for name, row in layout.rows.items()},
+    )

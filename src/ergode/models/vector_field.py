@@ -56,6 +56,11 @@ class VectorField:
         Names of the parameters.
     delays : sequence of (str, str)
         Pairs of a variable and the parameter that is its delay [time].
+    diffusion : function, optional
+        Of the same form as `function`: makes the equation stochastic, dy_i = f_i dt + g_i dW_i,
+        with a Wiener process of its own for every variable; it returns the g_i
+        [variable / time^(1/2)], each of which may depend on time, parameters, delayed values and
+        its own variable.
 
     Raises
     ------
@@ -76,6 +81,7 @@ class VectorField:
     variables: Sequence[str]
     parameters: Sequence[str] = ()
     delays: Sequence[tuple[str, str]] = ()
+    diffusion: Callable[..., tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
         for what in ("variables", "parameters"):
@@ -91,7 +97,10 @@ class VectorField:
             del tuples["yd"]
         lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
         check_function(self.function, lengths, self.variables)
-        self._check_indices(tuples)
+        self._check_indices(self.function, tuples)
+        if self.diffusion is not None:
+            check_function(self.diffusion, lengths, self.variables, "diffusion")
+            self._check_indices(self.diffusion, tuples)
 
     def _delay(self, pair: Any) -> tuple[str, str]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -111,9 +120,11 @@ class VectorField:
                 )
         return variable, parameter
 
-    def _check_indices(self, tuples: Mapping[str, Sequence[Any]]) -> None:
+    def _check_indices(
+        self, function: Callable[..., Any], tuples: Mapping[str, Sequence[Any]]
+    ) -> None:
         """Refuse an index beyond the names, which compiled code would not notice."""
-        tree = syntax(self.function)
+        tree = syntax(function)
         given = [argument.arg for argument in tree.args.args]
         role = dict(zip(given[1:], tuples, strict=True))
         kinds = {"y": "variable", "yd": "delay", "p": "parameter"}
@@ -124,7 +135,7 @@ class VectorField:
             index = node.slice.value if isinstance(node.slice, ast.Constant) else 0
             if which and isinstance(index, int) and index >= len(tuples[which]):
                 raise ModelError(
-                    f"function '{self.function.__name__}' uses {node.value.id}[{index}], but there "
+                    f"function '{function.__name__}' uses {node.value.id}[{index}], but there "
                     f"{_count(len(tuples[which]), kinds[which], verb=True)}"
                 )
 
@@ -133,6 +144,8 @@ class VectorField:
         """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
         names = json.dumps([self.variables, self.parameters, self.delays])
         text = names + source.formula_text(self.function)
+        if self.diffusion is not None:
+            text += source.formula_text(self.diffusion)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -26,7 +26,7 @@ _SECONDS_PER_HOUR = 3600.0
 _SECONDS_PER_DAY = 86400.0
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
     """Columns of a file, and how to say where a row of it is."""
 
     columns: dict[str, np.ndarray]
@@ -108,14 +108,12 @@ def read_contacts(
         raise ReadError(f"{file}: there is no such file")
     if file.suffix == ".npz":
         return _read_matrix(file, directed)
-    if file.suffix == ".parquet":
-        table = _read_parquet(file, columns)
-    else:
-        table = _read_text(file, columns, delimiter)
+    table = read_table(file, columns, delimiter)
     timed = "time" in table.columns
     if timed and aggregate != "weight":
         raise ModelError(
-            f"{file} has times; pass aggregate='weight' to add them up to contact times"
+            f"{file} has times; pass aggregate='weight' to add them up to contact times, or read "
+            "it with ergode.read_meetings to keep them"
         )
     if not timed and (aggregate or resolution is not None or normalize):
         raise ModelError(
@@ -133,7 +131,7 @@ def read_contacts(
                 f"{file}: {table.place(row)}: weight {weights[row]:g} is not a finite number that "
                 "is not negative"
             )
-    source, target, names = _numbered(file, table, node_count)
+    source, target, names = numbered(file, table, node_count)
     if timed:
         source, target, weights = _contact_times(
             file, table, source, target, directed, resolution, normalize
@@ -143,6 +141,13 @@ def read_contacts(
     if names is None or np.array_equal(names, np.arange(names.size)):
         return network
     return network._with(node_names=names)
+
+
+def read_table(file: Path, columns: Sequence[str | None] | None, delimiter: str | None) -> Table:
+    """The columns of a file of edges, by its suffix."""
+    if file.suffix == ".parquet":
+        return _read_parquet(file, columns)
+    return _read_text(file, columns, delimiter)
 
 
 def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
@@ -158,7 +163,7 @@ def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
         raise ReadError(f"{file}: {error}") from None
 
 
-def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> _Table:
+def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> Table:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -195,10 +200,10 @@ def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> _Table:
                 raise ReadError(f"{file}: column {name!r} holds {column.type}; expected numbers")
             values = values.astype(float)
         found[word] = values
-    return _Table(found, lambda row: f"row {row}")
+    return Table(found, lambda row: f"row {row}")
 
 
-def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str | None) -> _Table:
+def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str | None) -> Table:
     try:
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8-sig")
@@ -251,7 +256,7 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
             found[role] = values.astype(float)
         else:
             found[role] = values
-    return _Table(found, lambda row: f"line {lines.number(row)}")
+    return Table(found, lambda row: f"line {lines.number(row)}")
 
 
 def _looks_timed(frame: pd.DataFrame) -> bool:
@@ -349,8 +354,8 @@ class _Lines:
                 ) from None
 
 
-def _numbered(
-    file: Path, table: _Table, node_count: int | None
+def numbered(
+    file: Path, table: Table, node_count: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Ends of the edges as node numbers, and the names of these nodes."""
     source, target = table.columns["source"], table.columns["target"]
@@ -378,7 +383,7 @@ def _numbered(
 
 def _contact_times(
     file: Path,
-    table: _Table,
+    table: Table,
     source: np.ndarray,
     target: np.ndarray,
     directed: bool,

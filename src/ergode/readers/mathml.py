@@ -20,6 +20,7 @@ NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 AVOGADRO = 6.02214179e23
 """The number [1/mol] that SBML Level 3 means by its symbol, section 3.4.6."""
 
+_LONGEST_CHAIN = 100
 _SYMBOL_OF_TIME = "http://www.sbml.org/sbml/symbols/time"
 
 # name here: name in MathML
@@ -130,7 +131,17 @@ class MathReader:
         neutral = 0.0 if operator is ast.Add else 1.0
 
         def read(node: Any, bound: Any) -> ast.expr:
-            return joined(self._children(node, bound), operator) or _number(neutral)
+            # (a + b) + c is a + b + c; so a chain of thousands is no deep tree.
+            parts: list[Any] = []
+            spine = node
+            while spine.getType() == node.getType() and spine.getNumChildren():
+                count = spine.getNumChildren()
+                parts += [spine.getChild(i) for i in range(count - 1, 0, -1)]
+                spine = spine.getChild(0)
+            if spine.getType() != node.getType():
+                parts.append(spine)
+            operands = [self._visit(part, bound) for part in reversed(parts)]
+            return joined(operands, operator) if operands else _number(neutral)
 
         return read
 
@@ -249,17 +260,18 @@ class MathReader:
             self._calling.pop()
 
 
-def joined(parts: list[ast.expr], operator: type[ast.operator]) -> ast.expr | None:
-    """A sum or product of many: from the left, or, where that is too deep, in halves."""
-    if len(parts) <= 16:
-        result = None
-        for part in parts:
-            result = part if result is None else ast.BinOp(result, operator(), part)
+def joined(parts: list[ast.expr], operator: type[ast.operator]) -> ast.expr:
+    """A sum or product: from the left, or in halves where that would be too deep."""
+    if len(parts) <= _LONGEST_CHAIN:
+        result = parts[0]
+        for part in parts[1:]:
+            result = ast.BinOp(result, operator(), part)
         return result
-    half = len(parts) // 2
-    left, right = joined(parts[:half], operator), joined(parts[half:], operator)
-    assert left is not None and right is not None
-    return ast.BinOp(left, operator(), right)
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        last = parts[-1:] if len(parts) % 2 else []
+        parts = [*(ast.BinOp(a, operator(), b) for a, b in pairs), *last]
+    return parts[0]
 
 
 def _number(value: float) -> ast.expr:

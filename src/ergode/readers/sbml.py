@@ -12,27 +12,23 @@ Version 2 Core, J. Integr. Bioinform. 16, 20190021 (2019).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.events import Event
-from ergode.models.expressions import RESERVED, TIME, Expression
-from ergode.models.mass_action import law_of, recognise
+from ergode.models.expressions import TIME, Expression
+from ergode.models.mass_action import both_ways, law_of, recognise
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Compartment, Quantity, Species
 from ergode.readers.mathml import MathReader
-
-ANNOTATION = "urn:ergode:reaction-network"
-"""Namespace of what `write_sbml` notes beside what SBML can say."""
-
-_UNITS = ("item", "dimensionless", "mole")
+from ergode.readers.sbml_document import Document, called, notes_of
 
 
-def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
+def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
     """Read a reaction network from SBML, of any level.
 
     A species means its amount in formulas if the document gives it ``hasOnlySubstanceUnits``,
@@ -46,6 +42,10 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     ----------
     path : str or path
         A file, or the text of a document itself.
+    split_reversible : bool
+        Whether a reaction that is marked reversible, and whose law is a difference such as
+        ``kf * A - kr * B``, becomes two, with ``_forward`` and ``_reverse`` after its id. As one
+        it would have a negative propensity; the rate of change of all is the same.
 
     Returns
     -------
@@ -64,46 +64,79 @@ def read_sbml(path: str | os.PathLike[str]) -> ReactionNetwork:
     Numbers are taken as they are written, in the units of the document. Amounts may be items,
     dimensionless or moles, of any scale, but all alike; `ergode.stochastic` takes them as numbers
     of molecules.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> text = '''
+    ... <sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1">
+    ... <model>
+    ...   <listOfCompartments><compartment id="cell" size="2" constant="true"/></listOfCompartments>
+    ...   <listOfSpecies>
+    ...     <species id="X" compartment="cell" initialAmount="100" constant="false"
+    ...              hasOnlySubstanceUnits="true" boundaryCondition="false"/>
+    ...   </listOfSpecies>
+    ...   <listOfReactions>
+    ...     <reaction id="death" reversible="false" fast="false">
+    ...       <listOfReactants>
+    ...         <speciesReference species="X" stoichiometry="1" constant="true"/>
+    ...       </listOfReactants>
+    ...       <kineticLaw>
+    ...         <math xmlns="http://www.w3.org/1998/Math/MathML">
+    ...           <apply><times/><cn>0.5</cn><ci>X</ci></apply>
+    ...         </math>
+    ...       </kineticLaw>
+    ...     </reaction>
+    ...   </listOfReactions>
+    ... </model>
+    ... </sbml>'''
+    >>> print(ergode.read_sbml(text).propensities())
+    death  X -> 0  0.5 * X
     """
-    text = path if isinstance(path, str) and path.lstrip()[:1] == "<" else None
-    if text is not None:
-        return read_document(text, "SBML text")
+    if isinstance(path, str) and path.lstrip().startswith("<"):
+        return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     try:
-        return read_document(file.read_text("utf-8-sig"), str(file))
+        text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(f"{file}: cannot be read as text: {error}") from None
+    return read_document(text, str(file), split_reversible=split_reversible)
 
 
-def read_document(text: str, source: str) -> ReactionNetwork:
-    """The network of an SBML document; error messages begin with `source`."""
-    return _Reader(text, source).network()
+def read_document(
+    text: str,
+    source: str,
+    *,
+    split_reversible: bool = True,
+    lines: bool = True,
+    implied: str | None = None,
+) -> ReactionNetwork:
+    """The network of an SBML document.
 
-
-def _libsbml(source: str) -> Any:
-    try:
-        import libsbml
-    except ImportError:
-        raise ReadError(
-            f"{source}: reading SBML needs python-libsbml (pip install python-libsbml)"
-        ) from None
-    return libsbml
+    Parameters
+    ----------
+    text : str
+    source : str
+        What error messages begin with.
+    split_reversible : bool
+    lines : bool
+        Whether they name lines, too.
+    implied : str, optional
+        A compartment that its author did not write: left out, if of size one and in no formula.
+    """
+    return _Reader(text, source, lines).network(implied, split_reversible)
 
 
 class _Reader:
     """One document on its way to be a network."""
 
-    def __init__(self, text: str, source: str) -> None:
-        self.source = source
-        self.libsbml = _libsbml(source)
-        self.document = self.libsbml.readSBMLFromString(text)
-        self._check_document()
-        self.model = self.document.getModel()
-        self._refuse_what_cannot_be()
+    def __init__(self, text: str, source: str, lines: bool) -> None:
+        self.document = Document(text, source, lines)
+        self.model = self.document.model
         self.math = MathReader(
-            self.libsbml,
+            self.document.libsbml,
             {one.getId(): one.getMath() for one in self.model.getListOfFunctionDefinitions()},
         )
         self.used: set[str] = set()  # every name in a formula
@@ -125,113 +158,6 @@ class _Reader:
         }
         self.laws = {one.getId(): self._law(one) for one in self.model.getListOfReactions()}
 
-    # ---- what is wrong, and where
-
-    def _refusal(self, element: Any, why: str) -> ReadError:
-        line = element.getLine()
-        place = f"line {line}: " if line else ""
-        return ReadError(f"{self.source}: {place}{_called(element)}: {why}")
-
-    @contextmanager
-    def _within(self, element: Any) -> Iterator[None]:
-        """Errors of the model, said of an element."""
-        try:
-            yield
-        except ModelError as error:
-            raise self._refusal(element, str(error)) from None
-
-    def _check_document(self) -> None:
-        document, libsbml = self.document, self.libsbml
-        self._raise_first_error()
-        if document.getModel() is None:
-            raise ReadError(f"{self.source}: there is no model in it")
-        needed = [
-            document.getPlugin(i).getPackageName()
-            for i in range(document.getNumPlugins())
-            if document.getPackageRequired(document.getPlugin(i).getPackageName())
-        ]
-        needed += [
-            document.getUnknownPackagePrefix(i)
-            for i in range(document.getNumUnknownPackages())
-            if document.getUnknownPackageRequired(i)
-        ]
-        if needed:
-            raise ReadError(
-                f"{self.source}: the document needs the SBML package '{needed[0]}', which ergode "
-                "does not support"
-            )
-        if document.getLevel() < 3 and not document.setLevelAndVersion(3, 1, False):
-            self._raise_first_error()
-            raise ReadError(f"{self.source}: cannot be converted to SBML Level 3")
-        for category in (
-            libsbml.LIBSBML_CAT_UNITS_CONSISTENCY,
-            libsbml.LIBSBML_CAT_MODELING_PRACTICE,
-            libsbml.LIBSBML_CAT_SBO_CONSISTENCY,
-        ):
-            document.setConsistencyChecks(category, False)
-        document.checkConsistency()
-        self._raise_first_error()
-
-    def _raise_first_error(self) -> None:
-        for i in range(self.document.getNumErrors()):
-            error = self.document.getError(i)
-            if error.getSeverity() >= self.libsbml.LIBSBML_SEV_ERROR:
-                message = " ".join(error.getMessage().split())
-                raise ReadError(f"{self.source}: line {error.getLine()}: {message}")
-
-    def _refuse_what_cannot_be(self) -> None:
-        model = self.model
-        for one in (model, *model.getListOfSpecies()):
-            if one.isSetConversionFactor():
-                raise self._refusal(one, "its conversion factor is not supported")
-        for one in model.getListOfConstraints():
-            raise self._refusal(one, "constraints are not supported")
-        for one in model.getListOfRules():
-            if one.isAlgebraic():
-                raise self._refusal(one, "algebraic rules are not supported")
-            if one.isRate():
-                raise self._refusal(
-                    one,
-                    "rate rules are not supported; what changes in time is changed by reactions",
-                )
-        for one in model.getListOfReactions():
-            if one.isSetFast() and one.getFast():
-                raise self._refusal(one, "fast reactions are not supported")
-        for one in (
-            *model.getListOfCompartments(), *model.getListOfSpecies(), *model.getListOfParameters(),
-        ):  # fmt: skip
-            if one.getId() in RESERVED or one.getId() == TIME:
-                raise self._refusal(one, "its id is a word of ergode's formulas; give it another")
-        self._check_units()
-
-    def _check_units(self) -> None:
-        """Amounts are in one unit, which counts things."""
-        model = self.model
-        first: tuple[Any, Any] | None = None
-        for one in model.getListOfSpecies():
-            name = one.getSubstanceUnits() or model.getSubstanceUnits()
-            definition = model.getUnitDefinition(name)
-            unit: Any = name
-            kinds = [(name, 1.0)]
-            if definition is not None:
-                unit = [
-                    (
-                        self.libsbml.UnitKind_toString(part.getKind()),
-                        part.getExponentAsDouble(), part.getScale(), part.getMultiplier(),
-                    )
-                    for part in definition.getListOfUnits()
-                ]  # fmt: skip
-                kinds = [part[:2] for part in unit]
-            if name and any(kind not in _UNITS or power != 1 for kind, power in kinds):
-                raise self._refusal(
-                    one, f"its amount is in '{name}'; expected {', '.join(_UNITS)}, or none"
-                )
-            first = first or (one, unit)
-            if unit != first[1]:
-                raise self._refusal(
-                    one, f"its amount is in another unit than that of {_called(first[0])}"
-                )
-
     # ---- formulas
 
     def _formula(
@@ -239,8 +165,8 @@ class _Reader:
     ) -> Expression:
         """The formula that an element holds; errors are said of its owner."""
         if not holder.isSetMath():
-            raise self._refusal(owner, "it has no formula")
-        with self._within(owner):
+            raise self.document.refusal(owner, "it has no formula")
+        with self.document.within(owner):
             expression = self.math.expression(holder.getMath(), renamed)
         self.used |= expression.names
         return expression
@@ -273,10 +199,10 @@ class _Reader:
         """What an element begins with: its initial assignment, or the number it has."""
         name = element.getId()
         if name in self.start:
-            with self._within(element):
+            with self.document.within(element):
                 return self._at_start(self.start[name])
         if number is None:
-            raise self._refusal(element, "it has no value; give it one")
+            raise self.document.refusal(element, "it has no value; give it one")
         return number
 
     # ---- elements
@@ -284,13 +210,17 @@ class _Reader:
     def _compartment(self, element: Any) -> Compartment:
         name = element.getId()
         if name in self.rules:
-            raise self._refusal(element, "its size changes by a rule, which is not supported")
+            raise self.document.refusal(
+                element, "its size changes by a rule, which is not supported"
+            )
         size = element.getSize() if element.isSetSize() else None
         if size is None and name not in self.start:
             if name in self.used:
-                raise self._refusal(element, "it has no size, and a formula uses it; give it one")
+                raise self.document.refusal(
+                    element, "it has no size, and a formula uses it; give it one"
+                )
             size = 1.0
-        with self._within(element):
+        with self.document.within(element):
             return Compartment(name, self._value(element, size))
 
     def _initial(self, element: Any) -> float | Expression:
@@ -299,9 +229,9 @@ class _Reader:
         sized = place.isSetSize() or place.getId() in self.start
         amount = _is_amount(element, place)
         if not sized and (not amount or element.isSetInitialConcentration()):
-            raise self._refusal(
+            raise self.document.refusal(
                 element,
-                f"its concentration needs the size of {_called(place)}, which has none",
+                f"its concentration needs the size of {called(place)}, which has none",
             )
         number: float | None = None
         if element.isSetInitialAmount():
@@ -316,19 +246,18 @@ class _Reader:
     def _species(self, element: Any, implied: set[str]) -> Species:
         place = self.model.getCompartment(element.getCompartment())
         quantity: Quantity = "amount" if _is_amount(element, place) else "concentration"
-        notes = _notes(element)
-        boundary = element.getBoundaryCondition() and notes.get("boundary") != "false"
-        with self._within(element):
+        notes = notes_of(element)
+        with self.document.within(element):
             return Species(
-                notes.get("name", element.getId()),
+                element.getId(),
                 self._initial(element),
                 None if place.getId() in implied else place.getId(),
                 quantity,
-                boundary,
+                element.getBoundaryCondition() and notes.get("boundary") != "false",
                 element.getConstant(),
                 int(notes["mass_number"]) if "mass_number" in notes else None,
                 int(notes["charge_number"]) if "charge_number" in notes else None,
-                element.getName() or None,
+                label=element.getName() or None,
             )
 
     def _side(self, reaction: Any, references: Any) -> dict[str, float]:
@@ -337,17 +266,19 @@ class _Reader:
             name, count = one.getSpecies(), one.getStoichiometry()
             label = one.getId()
             if label and label in self.rules:
-                raise self._refusal(reaction, f"its stoichiometry '{label}' changes by a rule")
+                raise self.document.refusal(
+                    reaction, f"its stoichiometry '{label}' changes by a rule"
+                )
             if label and label in self.start:
                 if self.start[label].names:
-                    raise self._refusal(
+                    raise self.document.refusal(
                         reaction, f"its stoichiometry '{label}' is a formula; expected a number"
                     )
                 count = float(self.start[label].evaluate({}))
             elif not one.isSetStoichiometry():
-                raise self._refusal(reaction, f"its stoichiometry of '{name}' has no value")
+                raise self.document.refusal(reaction, f"its stoichiometry of '{name}' has no value")
             if not 0 <= count < float("inf"):
-                raise self._refusal(
+                raise self.document.refusal(
                     reaction, f"its stoichiometry of '{name}' is {count:g}; expected 0 or more"
                 )
             if label:
@@ -360,50 +291,63 @@ class _Reader:
     def _law(self, reaction: Any) -> Expression:
         law = reaction.getKineticLaw()
         if law is None:
-            raise self._refusal(reaction, "it has no kinetic law")
+            raise self.document.refusal(reaction, "it has no kinetic law")
         renamed = {}
         for one in law.getListOfLocalParameters():
             name = f"{reaction.getId()}_{one.getId()}"
             while self.model.getElementBySId(name) is not None or name in self.locals:
                 name += "_"
             if not one.isSetValue():
-                raise self._refusal(one, f"it has no value in {_called(reaction)}")
+                raise self.document.refusal(one, f"it has no value in {called(reaction)}")
             renamed[one.getId()] = name
             self.locals[name] = one.getValue()
         return self._formula(reaction, law, renamed)
 
-    def _reaction(self, element: Any, species: Mapping[str, Species], fixed: set[str]) -> Reaction:
-        notes = _notes(element)
-        name = notes.get("name", element.getId())
-        reactants, products = (
-            {species[one].name: count for one, count in side.items()}
-            for side in self.sides[element.getId()]
-        )
-        named = {member.name: member for member in species.values()}
-        law = self._settled(self.laws[element.getId()])
-        with self._within(element):
-            if notes.get("law") in ("rate_constant", "stochastic_rate_constant", "rate"):
+    def _reactions(
+        self, element: Any, species: Mapping[str, Species], fixed: set[str], split: bool
+    ) -> list[Reaction]:
+        """The reaction of an element, or the two that it is when it goes both ways."""
+        name = element.getId()
+        left, right = self.sides[name]
+        law = self._settled(self.laws[name])
+        notes = notes_of(element)
+        named = notes.get("name", name)
+        with self.document.within(element):
+            word = notes.get("law")
+            if word in ("rate_constant", "stochastic_rate_constant"):
                 # Which of several equal ways it was written in, if it still is equal.
-                noted: dict[str, Any] = {notes["law"]: notes.get("constant", law)}
-                candidate = Reaction(reactants, products, name=name, **noted)
-                if law_of(candidate, named) == law:
-                    return candidate
-            found: dict[str, Any] = recognise(law, reactants, products, named, fixed)
-            return Reaction(reactants, products, name=name, **found)
+                noted: dict[str, Any] = {word: notes.get("constant", "")}
+                if law_of(Reaction(left, right, **noted), species) == law:
+                    return [Reaction(left, right, name=named, **noted)]
+            if word == "rate":
+                whole: Any = law if law.names else law.evaluate({})
+                return [Reaction(left, right, name=named, rate=whole)]
+            ways = both_ways(law, fixed) if split and element.getReversible() else None
+            if ways is None:
+                given = [(named, left, right, law)]
+            else:
+                given = [
+                    (f"{named}_forward", left, right, ways[0]),
+                    (f"{named}_reverse", right, left, ways[1]),
+                ]
+            return [
+                Reaction(taken, made, name=own, **recognise(rate, taken, made, species, fixed))
+                for own, taken, made, rate in given
+            ]
 
     def _event(self, element: Any) -> Event:
         if not element.isSetTrigger():
-            raise self._refusal(element, "it has no trigger")
+            raise self.document.refusal(element, "it has no trigger")
         trigger = element.getTrigger()
         assignments = {}
         for one in element.getListOfEventAssignments():
             name = one.getVariable()
             if self.model.getSpecies(name) is None and self.model.getParameter(name) is None:
-                raise self._refusal(
+                raise self.document.refusal(
                     element, f"it assigns to '{name}', which is neither species nor parameter"
                 )
             assignments[name] = self._number(element, one)
-        with self._within(element):
+        with self.document.within(element):
             return Event(
                 self._settled(self._formula(element, trigger)),
                 assignments,
@@ -412,14 +356,14 @@ class _Reader:
                 persistent=not trigger.isSetPersistent() or trigger.getPersistent(),
                 initially_true=not trigger.isSetInitialValue() or trigger.getInitialValue(),
                 values_from_trigger=element.getUseValuesFromTriggerTime(),
-                name=_notes(element).get("name", element.getId() or None),
+                name=notes_of(element).get("name", element.getId() or None),
             )
 
     def _number(self, owner: Any, holder: Any) -> float | Expression:
         expression = self._settled(self._formula(owner, holder))
         return expression if expression.names else float(expression.evaluate({}))
 
-    def network(self) -> ReactionNetwork:
+    def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
         events = [self._event(one) for one in model.getListOfEvents()]
@@ -427,7 +371,9 @@ class _Reader:
         implied = {
             place.name
             for place, element in zip(compartments, model.getListOfCompartments(), strict=True)
-            if _notes(element).get("implied") and place.size == 1 and place.name not in self.used
+            if (place.name == default or notes_of(element).get("implied"))
+            and place.size == 1
+            and place.name not in self.used
         }
         compartments = [place for place in compartments if place.name not in implied]
         species = {
@@ -442,39 +388,40 @@ class _Reader:
         }
         parameters |= self.locals
         fixed = {*parameters, *(place.name for place in compartments)}
-        reactions = [self._reaction(one, species, fixed) for one in model.getListOfReactions()]
+        reactions = [
+            reaction
+            for one in model.getListOfReactions()
+            for reaction in self._reactions(one, species, fixed, split)
+        ]
         rules: dict[str, Any] = {name: self._settled(rule) for name, rule in self.rules.items()}
+        noted = {
+            one.getId(): notes_of(one).get("name", one.getId()) for one in model.getListOfSpecies()
+        }
         try:
             return ReactionNetwork(
-                species.values(), reactions, parameters, compartments, rules, events,
+                [replace(one, name=noted[one.name]) for one in species.values()],
+                [_renamed(one, noted) for one in reactions],
+                parameters,
+                compartments,
+                rules,
+                events,
                 model.getName() or model.getId() or None,
-            )  # fmt: skip
+            )
         except ModelError as error:
-            raise ReadError(f"{self.source}: {error}") from None
+            raise ReadError(f"{self.document.source}: {error}") from None
 
 
-def _called(element: Any) -> str:
-    """What an element is, and its id."""
-    words = "".join(f" {c.lower()}" if c.isupper() else c for c in element.getElementName())
-    name = element.getIdAttribute() or getattr(element, "getVariable", str)()
-    return f"{words} '{name}'" if name else words
+def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
+    """A reaction under the names of its species instead of their ids."""
+    rate: dict[str, Any] = {reaction.law.argument: reaction.value}
+    return Reaction(
+        {names[one]: count for one, count in reaction.reactants.items()},
+        {names[one]: count for one, count in reaction.products.items()},
+        name=reaction.name,
+        **rate,
+    )
 
 
 def _is_amount(element: Any, place: Any) -> bool:
     points = place.isSetSpatialDimensions() and place.getSpatialDimensionsAsDouble() == 0
     return bool(element.getHasOnlySubstanceUnits() or points)
-
-
-def _notes(element: Any) -> dict[str, str]:
-    """What `write_sbml` noted at an element."""
-    annotation = element.getAnnotation()
-    children = (
-        [] if annotation is None else map(annotation.getChild, range(annotation.getNumChildren()))
-    )
-    for child in children:
-        if child.getURI() == ANNOTATION:
-            attributes = child.getAttributes()
-            return {
-                attributes.getName(k): attributes.getValue(k) for k in range(attributes.getLength())
-            }
-    return {}

@@ -24,6 +24,21 @@
     dataset = "seir.nc"
     figure = "seir.png"
 
+    [[interventions]]                    # as many as there are; all optional
+    kind = "isolation"                   # or vaccination, contact-tracing, layer-closure
+    compartment = "I"
+    delay = 2
+    start = { count = "cases", level = 5 }   # or a time
+
+    [[importations]]
+    compartment = "I"
+    rate = 0.1
+
+    [layer_factors.school]               # a calendar of a layer
+    changes = [0, 5]
+    factors = [1, 0]
+    period = 7
+
 The keys of a table are the arguments of what it stands for: ``[model]`` of the method of
 `CompartmentModel` that `kind` names, ``[contacts]`` of `ergode.read_contacts` or of the generator,
 ``[simulate]`` of `ergode.epidemics.simulate`, and a distribution of its class. A key that is not

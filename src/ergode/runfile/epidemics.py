@@ -12,6 +12,9 @@ import numpy as np
 from ergode import epidemics, plots
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
+from ergode.models.temporal import TemporalContacts
+from ergode.readers.meetings import read_meetings
+from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
 from ergode.runfile.tables import Table
@@ -19,7 +22,7 @@ from ergode.runfile.tables import Table
 if TYPE_CHECKING:
     import xarray
 
-TABLES = ("model", "contacts", "simulate")
+TABLES = ("model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
 
 
@@ -36,7 +39,7 @@ class EpidemicRun:
     """
 
     model: CompartmentModel
-    contacts: ContactNetwork
+    contacts: ContactNetwork | TemporalContacts
     options: Mapping[str, Any]
 
     @property
@@ -49,7 +52,7 @@ class EpidemicRun:
         return {
             "model": f"{', '.join(self.model.compartments)}; infectious: "
             + (", ".join(self.model.infectious) or "none"),
-            "contacts": repr(self.contacts).removeprefix("ContactNetwork(").removesuffix(")"),
+            "contacts": repr(self.contacts).partition("(")[2].removesuffix(")"),
         }
 
     def execute(self, progress: bool) -> xarray.Dataset:
@@ -86,14 +89,20 @@ class EpidemicRun:
 def read(top: Table) -> EpidemicRun:
     """The request of a run file."""
     model = compartment_model(top.table("model"))
-    contacts = contact_network(top.table("contacts"))
-    return EpidemicRun(model, contacts, _options(top.table("simulate")))
+    described = top.table("contacts")
+    contacts: ContactNetwork | TemporalContacts
+    if "meetings" in described:
+        contacts = described.call(read_meetings, described.path("meetings"), also=["meetings"])
+    else:
+        contacts = contact_network(described)
+    options = _options(top.table("simulate")) | scenarios.scenario_options(top)
+    return EpidemicRun(model, contacts, options)
 
 
 def _options(table: Table) -> dict[str, Any]:
     table.only(
         ["initial", "times", "replicates", "seed", "method", "device", "output", "quantiles",
-         "precision"]
+         "precision", "strata", "step", "tolerance", "transition", "pressure"]
     )  # fmt: skip
     options: dict[str, Any] = {
         "initial": _initial(table.table("initial")),
@@ -102,7 +111,10 @@ def _options(table: Table) -> dict[str, Any]:
     for key in ("replicates", "seed"):
         if key in table:
             options[key] = table.integer(key)
-    for key in ("method", "device", "precision"):
+    for key in ("step", "tolerance"):
+        if key in table:
+            options[key] = table.number(key)
+    for key in ("method", "device", "precision", "strata", "transition", "pressure"):
         if key in table:
             options[key] = table.text(key)
     if "output" in table:

@@ -1,7 +1,12 @@
-"""Ensembles of ordinary and delay differential equations, many trajectories at once."""
+"""Ensembles of ordinary, delay and stochastic differential equations."""
 
+from ergode.trajectories.bifurcation import basins, bifurcation_diagram, poincare_section
 from ergode.trajectories.events import Event
 from ergode.trajectories.integrate import integrate
+from ergode.trajectories.lyapunov import lyapunov_spectrum
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove
 
-__all__ = ["Event", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "integrate"]
+__all__ = [
+    "Event", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "basins",
+    "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section",
+]  # fmt: skip

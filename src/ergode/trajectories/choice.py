@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from ergode.core.errors import PlanError
 from ergode.models.vector_field import VectorField
+from ergode.trajectories.derivatives import additive
 from ergode.trajectories.methods import METHODS
 
-# The cubic through the past limits the order of every method with delays.
-_HISTORY_ORDER = 4
+# The quintic through the past limits the order of a method with delays.
+_HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
 
 
@@ -22,7 +23,7 @@ class Choice:
     method : str
     reason : str
         Why this one, for the attributes of the result.
-    order : int
+    order : float
         Of the error after a fixed time.
     streams : bool
         Whether all trajectories take the same number of steps, side by side (`fixed_step`), or
@@ -33,7 +34,7 @@ class Choice:
 
     method: str
     reason: str
-    order: int
+    order: float
     streams: bool
     otherwise: str | None = None
 
@@ -62,9 +63,27 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
     reason, otherwise = "asked for", None
     if method == "auto":
         method, reason = _automatic(field, step)
-        if step is None and len(field.variables) <= _STIFF_VARIABLES:
+        if step is None and field.diffusion is None and len(field.variables) <= _STIFF_VARIABLES:
             otherwise = "rodas5p"
     chosen = METHODS[method]
+    if (field.diffusion is not None) != (chosen.scheme > 0):
+        known = ", ".join(repr(name) for name, one in METHODS.items() if one.scheme > 0)
+        raise PlanError(
+            f"method '{method}' is for equations with noise, and the field has no diffusion"
+            if chosen.scheme
+            else f"the field has a diffusion; expected one of the methods {known}"
+        )
+    if chosen.scheme and (step is None or watched):
+        raise PlanError(
+            f"method '{method}' has steps of one size: give a step"
+            if step is None
+            else "events and observables are not followed through noise"
+        )
+    if chosen.scheme == 3 and (field.delays or not additive(field)):
+        raise PlanError(
+            "method 'sra1' is for noise that depends on time and parameters alone, and equations "
+            "without delays; choose 'milstein'"
+        )
     order = min(chosen.order, _HISTORY_ORDER) if field.delays else chosen.order
     streams = bool(field.delays) or not (
         watched or chosen.stiff or (step is None and chosen.adapts)
@@ -84,6 +103,10 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
 
 
 def _automatic(field: VectorField, step: float | None) -> tuple[str, str]:
+    if field.diffusion is not None:
+        if additive(field) and not field.delays:
+            return "sra1", "noise that does not depend on the state"
+        return "milstein", "noise that depends on the state"
     if field.delays:
         return "rk4", "delays are read at the order of the classical method"
     if step is not None:

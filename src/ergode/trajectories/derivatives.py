@@ -7,6 +7,7 @@ them - has no such form: then stiff methods use differences.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import math
 import re
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.machine import Formula
-from ergode.core.source import formula_text, function_from_text
+from ergode.core.source import formula_text, function_from_text, syntax
 from ergode.models.vector_field import VectorField
 
 # What a formula may use, by the name that SymPy has for it.
@@ -184,3 +185,14 @@ def bindings_of_derivatives(field: VectorField) -> dict[str, Any]:
 def exact_derivatives(field: VectorField) -> bool:
     """Whether derivatives of the field are known exactly."""
     return _exact(formula_text(field.function), field) is not None
+
+
+def additive(field: VectorField) -> bool:
+    """Whether the diffusion of a field depends on neither state nor past."""
+    assert isinstance(field.diffusion, FunctionType)
+    names = [argument.arg for argument in syntax(field.diffusion).args.args]
+    hidden = set(names[1:-1])
+    return not any(
+        isinstance(node, ast.Name) and node.id in hidden
+        for node in ast.walk(syntax(field.diffusion))
+    )

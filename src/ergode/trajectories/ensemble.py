@@ -14,19 +14,27 @@ from ergode.core.machine import Formula
 from ergode.core.source import Precision, formula_text
 from ergode.models.vector_field import VectorField
 from ergode.trajectories import fixed_step
-from ergode.trajectories.history import hermite_weights
+from ergode.trajectories.history import hermite_slope_weights, hermite_weights
 from ergode.trajectories.plan import Steps
-from ergode.trajectories.tableaus import Tableau
+from ergode.trajectories.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
 
 
 def bindings_of(
-    field: VectorField, tableau: Tableau, history: Callable[..., Any] | None, precision: Precision
+    field: VectorField,
+    tableau: Tableau,
+    history: Callable[..., Any] | None,
+    precision: Precision,
+    jumps: bool = False,
+    scheme: int = 0,
+    finer: int = 1,
 ) -> dict[str, Any]:
     """What a kernel is specialised to."""
     index = {name: i for i, name in enumerate(field.variables)}
     ringed = list(dict.fromkeys(variable for variable, _ in field.delays))
+    # A cubic is as good as a method of order four, a quintic better than any here.
+    points = (-1.0, 0.0, 1.0) if tableau.order > 4 else (0.0, 1.0)
     bindings = {
         "rhs": Formula(field.function),
         "VARIABLES": len(field.variables),
@@ -36,12 +44,21 @@ def bindings_of(
         "A": tableau.a,
         "B": tableau.b,
         "C": tableau.c,
-        "STAGE_WEIGHTS": tuple(hermite_weights(c) for c in tableau.c),
+        "DENSE": hermite_dense(tableau.b) if tableau.extra_c else tableau.dense,
+        "POINTS": len(points),
+        "STAGE_WEIGHTS": tuple(hermite_weights(c, points) for c in tableau.c),
+        "BACK_VALUE": hermite_weights(-1.0, (0.0, 1.0, 2.0)),
+        "BACK_SLOPE": hermite_slope_weights(-1.0, (0.0, 1.0, 2.0)),
+        "JUMPS": jumps,
         "EPSILON": float(np.finfo(precision).eps),
         "HAS_HISTORY": history is not None,
     }
     if history is not None:
         bindings["history"] = Formula(history)
+    bindings["SCHEME"] = scheme
+    if scheme:
+        assert field.diffusion is not None
+        bindings.update(diffusion=Formula(field.diffusion), SUMMED=finer > 1)
     return bindings
 
 
@@ -79,6 +96,14 @@ class Ensemble:
         Where to run.
     precision : {"float32", "float64"}
         Type of the state.
+    jumps : bool
+        Whether a history does not end where its trajectory begins.
+    scheme : int
+        Of `noise`.
+    finer : int
+        Increments of noise in a step.
+    seed : int
+        Of the noise.
     """
 
     def __init__(
@@ -90,11 +115,17 @@ class Ensemble:
         times: np.ndarray,
         device: Device,
         precision: Precision = "float64",
+        jumps: bool = False,
+        scheme: int = 0,
+        finer: int = 1,
+        seed: int = 0,
     ) -> None:
+        self._source = np.uint64(seed), np.int64(finer)
         self.device = device
         self.precision = precision
-        self.bindings = bindings_of(field, tableau, history, precision)
+        self.bindings = bindings_of(field, tableau, history, precision, jumps, scheme, finer)
         body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
+        self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`
         self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
@@ -145,7 +176,11 @@ class Ensemble:
         rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
         counts = put(steps.count[chunk])
-        return self._origin, self._times, put(steps.lags), initial, parameters, sizes, counts
+        lags, breaks = put(steps.lags), put(steps.breaks)
+        noise = self._source, np.int64(chunk.start)
+        return (
+            self._origin, self._times, lags, breaks, initial, parameters, sizes, counts, *noise
+        )  # fmt: skip
 
     def _work(
         self,
@@ -167,8 +202,8 @@ class Ensemble:
         """A function that starts the CUDA kernel, and the arrays it fills: states and status."""
         from ergode.core import cuda
 
-        lags, count = self.device.get(arguments[2]), arguments[-1].size
-        slots = (int(lags.max()) + 2, max(1, self._ring_width // 2), 2, count)
+        lags, count = self.device.get(arguments[2]), arguments[-3].size
+        slots = (self._slot_count(int(lags.max())), max(1, self._ring_width // 2), 2, count)
         ring = self.device.empty(slots, self.precision)
         shape = (self._times.size, self._variable_count, count)
         states = self.device.empty(shape, self.precision)
@@ -178,17 +213,20 @@ class Ensemble:
             with kernels.readable_errors():
                 cuda.launch(
                     self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-                    (*arguments, ring, states, outcomes),
+                    (*arguments[:-2], ring, *arguments[-2:], states, outcomes),
                 )  # fmt: skip
 
         return launch, states, outcomes
+
+    def _slot_count(self, longest: int) -> int:
+        return longest + self.bindings["POINTS"] + 2 * len(self.bindings["PLACES"])
 
     def _chunk_size(self, count: int, longest: int) -> int:
         """Trajectories to run together: all on a CPU, whose threads keep few rings at a time."""
         if not self.device.is_cuda:
             return count
         word = np.dtype(self.precision).itemsize
-        slots = (longest + 2) * max(2, self._ring_width)
+        slots = self._slot_count(longest) * max(2, self._ring_width)
         rows = self._times.size * self._variable_count + self._variable_count
         each = word * (slots + rows + self.bindings["PARAMETERS"] + 1) + 9
         room = self.device.available_bytes()

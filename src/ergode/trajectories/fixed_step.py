@@ -18,14 +18,22 @@ from ergode.core.status import Status
 from ergode.trajectories.equations import PARAMETERS, PLACES, VARIABLES, is_finite, slope
 from ergode.trajectories.history import (
     DELAYED,
-    ahead,
-    behind,
+    JUMPS,
+    POINTS,
+    breaks_at,
     delayed_at_stages,
     past_slopes,
     past_values,
+    period_of,
+    predicted,
+    slot_before,
+    slot_count,
+    slot_of,
 )
+from ergode.trajectories.noise import SCHEME, with_noise
+from ergode.trajectories.steps import between
 
-# Bound for each kernel: a field and a method.
+# Bound for each kernel: a method.
 A, B, C = ((),), (1.0,), (0.0,)
 EPSILON = 2.0**-52
 
@@ -73,22 +81,23 @@ def locate(time, h, step_count):
     return step, (real(1.0) if fraction > 1.0 - near else fraction)
 
 
-def between(x, h, y0, f0, y1, f1):
-    """One variable at the fraction `x` of a step: the cubic through both ends."""
-    rest = 1.0 - x
-    inner = x * rest * (rest * (h * f0) - x * (h * f1) + (rest - x) * (y0 - y1))
-    value = rest * y0 + x * y1 + inner
-    # Exact at both ends, even if the step leads to infinity.
-    value = y0 if x == 0.0 else value
-    return y1 if x == 1.0 else value
+def ended(t, h, y, k, yd, p, source, trajectory, step):
+    """Variables at the end of a step, with its noise."""
+    end = step_end(h, y, k)
+    if SCHEME > 0:
+        return with_noise(t, h, y, yd, end, k[0], p, source, trajectory, step)
+    return end
 
 
-def period_of(lags):
-    """Slots that the ring goes round in; one more holds the end of the history."""
-    period = lags[0]
-    for d in range(1, len(PLACES)):
-        period = max(period, lags[d])
-    return period + 1
+def within(x, h, y, k, end, f):
+    """The state at the fraction `x` of a step; exact at its ends, even if that is infinity."""
+    if SCHEME > 0:
+        return tuple((1.0 - x) * y[i] + x * end[i] for i in range(VARIABLES))
+    scaled = tuple(tuple(h * k[j][i] for i in range(VARIABLES)) for j in range(len(C)))
+    inner = between(x, y, scaled + (tuple(h * f[i] for i in range(VARIABLES)),))  # noqa: RUF005
+    return tuple(
+        (y[i] if x == 0.0 else (end[i] if x == 1.0 else inner[i])) for i in range(VARIABLES)
+    )
 
 
 # ---- CPU: a block of trajectories a thread at a time, in lanes
@@ -98,17 +107,19 @@ LANES = 64
 
 def integrate_cpu(
     start, stop,
-    origin, times, lags, initial, parameters, steps, step_counts,
-    out, status,
+    origin, times, lags, breaks, initial, parameters, steps, step_counts,
+    source, offset, out, status,
 ):  # fmt: skip
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
-    Model: `lags` [delay] (steps), `initial` [variable, trajectory], `parameters`
-    [parameter, trajectory], `steps` and `step_counts` [trajectory]; `times` since `origin`.
+    Model: `lags` [delay] (steps), `breaks` [step] (whether the solution breaks), `initial`
+    [variable, trajectory], `parameters` [parameter, trajectory], `steps` and `step_counts`
+    [trajectory]; `times` since `origin`; `source` of the noise and `offset` of its
+    trajectories.
     Out: `out` [time, variable, trajectory], `status` [trajectory].
     """
     period = period_of(lags)
-    ring = np.empty((period + 1, max(1, len(DELAYED)), 2, LANES), real)
+    ring = np.empty((slot_count(period), max(1, len(DELAYED)), 2, LANES), real)
     state = np.empty((VARIABLES, LANES), real)
     p = np.empty((PARAMETERS, LANES), real)
     h = np.empty(LANES, real)
@@ -140,8 +151,14 @@ def integrate_cpu(
         last = counts.max()
         soonest = wanted.min()
         for step in range(last):
+            for d in unroll(range(len(PLACES) if POINTS == 3 else 0)):
+                if breaks_at(step - lags[d], breaks):
+                    _predict(d, step, now, period, lags, ring)
             while soonest == step:
-                _look_ahead(step, now, period, origin, lags, state, p, h, ring, fraction, saved)
+                _look_ahead(
+                    step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved,
+                    source, offset + first,
+                )  # fmt: skip
                 for lane in range(LANES):
                     if wanted[lane] == step:
                         if first + lane < count:
@@ -156,8 +173,14 @@ def integrate_cpu(
                                 times[cursor[lane]], h[lane], counts[lane]
                             )
                 soonest = wanted.min()
-            _advance(step, now, period, origin, lags, state, p, h, ring)
+            _advance(
+                step, now, period, origin, lags, breaks, state, p, h, ring, source, offset + first
+            )
             now = now + 1 if now + 1 < period else 0
+            if JUMPS:
+                for d in unroll(range(len(PLACES))):
+                    if step + 1 == lags[d]:
+                        _note_before(d, step + 1, now, period, origin, lags, state, p, h, ring)
 
 
 def _fill_past(slot, period, origin, state, h, ring):
@@ -172,24 +195,72 @@ def _fill_past(slot, period, origin, state, h, ring):
             ring[v, 1, lane] = slopes[DELAYED[v]]
 
 
-def _cells(step, now, period, lags, ring):
-    """Both ends of the older step that each delay reads: views of the ring."""
+def _stencils(step, now, period, lags, breaks, ring):
+    """The points that each delay reads: views of the ring."""
     return tuple(
-        (ring[behind(now, lags[d], period)], ring[ahead(now, lags[d], period, step)])
+        tuple(
+            ring[_stencil_slot(j, d, step - lags[d], step, now, period, lags, breaks)]
+            for j in range(POINTS)
+        )
         for d in range(len(PLACES))
     )
 
 
-def _advance(step, now, period, origin, lags, state, p, h, ring):
+def _stencil_slot(j, d, cell, step, now, period, lags, breaks):
+    """Slot of the j-th point that a delay reads; its step begins at the point `cell`."""
+    if j == POINTS - 1:
+        return slot_before(cell + 1, step, now, period, lags)
+    if POINTS == 2 or j == 1:
+        return slot_of(cell, step, now, period)
+    if breaks_at(cell, breaks):
+        return period + 1 + len(PLACES) + d
+    return slot_of(cell - 1, step, now, period)
+
+
+def _predict(d, step, now, period, lags, ring):
+    """Put a point where the quintic of a delay would reach back across a break."""
+    cell = step - lags[d]
+    v = PLACES[d]
+    first, second = (
+        ring[slot_of(cell, step, now, period)],
+        ring[slot_of(cell + 1, step, now, period)],
+    )
+    third = ring[slot_before(cell + 2, step, now, period, lags)]
+    goal = ring[period + 1 + len(PLACES) + d]
+    for lane in range(LANES):
+        goal[v, 0, lane], goal[v, 1, lane] = predicted(
+            first[v, 0, lane], first[v, 1, lane], second[v, 0, lane], second[v, 1, lane],
+            third[v, 0, lane], third[v, 1, lane],
+        )  # fmt: skip
+
+
+def _note_before(d, step, now, period, origin, lags, state, p, h, ring):
+    """Keep the point where a delay reaches the end of the history, as it is seen from before."""
+    goal = ring[period + 1 + d]
+    ends = tuple(
+        ring[slot_before(step - lags[m], step, now, period, lags)] for m in range(len(PLACES))
+    )
+    for lane in range(LANES):
+        y = tuple(state[i, lane] for i in range(VARIABLES))
+        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        past = tuple(ends[m][PLACES[m], 0, lane] for m in range(len(PLACES)))
+        f = slope(fma(real(step), h[lane], origin), y, past, q)
+        for v in unroll(range(len(DELAYED))):
+            goal[v, 0, lane] = y[DELAYED[v]]
+            goal[v, 1, lane] = h[lane] * f[DELAYED[v]]
+
+
+def _advance(step, now, period, origin, lags, breaks, state, p, h, ring, source, first):
     """One step of every lane."""
-    cells = _cells(step, now, period, lags, ring)
+    stencils = _stencils(step, now, period, lags, breaks, ring)
     here = ring[now]
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
         q = tuple(p[i, lane] for i in range(PARAMETERS))
-        past = delayed_at_stages(_ends(cells, lane))
-        k = slopes_of_stages(fma(real(step), h[lane], origin), h[lane], y, past, q)
-        end = step_end(h[lane], y, k)
+        past = delayed_at_stages(_points(stencils, lane))
+        t = fma(real(step), h[lane], origin)
+        k = slopes_of_stages(t, h[lane], y, past, q)
+        end = ended(t, h[lane], y, k, past[0], q, source, first + lane, step)
         for v in unroll(range(len(DELAYED))):
             here[v, 0, lane] = y[DELAYED[v]]
             here[v, 1, lane] = h[lane] * k[0][DELAYED[v]]
@@ -197,36 +268,34 @@ def _advance(step, now, period, origin, lags, state, p, h, ring):
             state[i, lane] = end[i]
 
 
-def _look_ahead(step, now, period, origin, lags, state, p, h, ring, fraction, saved):
+def _look_ahead(
+    step, now, period, origin, lags, breaks, state, p, h, ring, fraction, saved, source, first
+):  # fmt: skip
     """Every lane at a fraction of its next step, which is not taken."""
-    cells = _cells(step, now, period, lags, ring)
+    stencils = _stencils(step, now, period, lags, breaks, ring)
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
         q = tuple(p[i, lane] for i in range(PARAMETERS))
-        ends = _ends(cells, lane)
-        k = slopes_of_stages(
-            fma(real(step), h[lane], origin), h[lane], y, delayed_at_stages(ends), q
-        )
-        end = step_end(h[lane], y, k)
+        points = _points(stencils, lane)
+        t = fma(real(step), h[lane], origin)
+        past = delayed_at_stages(points)
+        k = slopes_of_stages(t, h[lane], y, past, q)
+        end = ended(t, h[lane], y, k, past[0], q, source, first + lane, step)
         f = slope(
             fma(real(step + 1), h[lane], origin),
             end,
-            tuple(ends[d][1] for d in range(len(PLACES))),
+            tuple(points[d][2 * POINTS - 2] for d in range(len(PLACES))),
             q,
         )
+        value = within(fraction[lane], h[lane], y, k, end, f)
         for i in unroll(range(VARIABLES)):
-            saved[i, lane] = between(fraction[lane], h[lane], y[i], k[0][i], end[i], f[i])
+            saved[i, lane] = value[i]
 
 
-def _ends(cells, lane):
-    """Values and slopes of one lane at both ends of its older steps."""
+def _points(stencils, lane):
+    """Values and slopes in turn, of one lane, at the points that each delay reads."""
     return tuple(
-        (
-            cells[d][0][PLACES[d], 0, lane],
-            cells[d][1][PLACES[d], 0, lane],
-            cells[d][0][PLACES[d], 1, lane],
-            cells[d][1][PLACES[d], 1, lane],
-        )
+        tuple(stencils[d][j // 2][PLACES[d], j % 2, lane] for j in range(2 * POINTS))
         for d in range(len(PLACES))
     )
 
@@ -242,8 +311,8 @@ def _save(values, out, status):
 
 
 def integrate_cuda(
-    origin, times, lags, initial, parameters, steps, step_counts, ring,
-    out, status,
+    origin, times, lags, breaks, initial, parameters, steps, step_counts, ring,
+    source, offset, out, status,
 ):  # fmt: skip
     """Integrate every trajectory, one a thread.
 
@@ -272,23 +341,32 @@ def integrate_cuda(
     cursor = 0
     wanted, fraction = locate(times[0], h, step_count)
     now = np.int32(0)
-    for step in range(step_count):
+    for step in range(np.int32(step_count)):
         far = tuple(
-            _point(ring, ahead(now, lag[d], period, step), PLACES[d], me)
+            _point(ring, slot_before(step + 1 - lag[d], step, now, period, lag), PLACES[d], me)
             for d in range(len(PLACES))
         )
-        past = delayed_at_stages(
-            tuple((near[d][0], far[d][0], near[d][1], far[d][1]) for d in range(len(PLACES)))
-        )
-        k = slopes_of_stages(fma(real(step), h, origin), h, y, past, p)
-        end = step_end(h, y, k)
+        if POINTS == 2:
+            points = tuple(near[d] + far[d] for d in range(len(PLACES)))
+        else:
+            points = tuple(
+                _back(d, step, now, period, lag, breaks, near[d], far[d], ring, me)
+                + near[d]
+                + far[d]
+                for d in range(len(PLACES))
+            )
+        t = fma(real(step), h, origin)
+        past = delayed_at_stages(points)
+        k = slopes_of_stages(t, h, y, past, p)
+        end = ended(t, h, y, k, past[0], p, source, offset + me, step)
         while wanted == step:
-            delayed = tuple(far[d][0] for d in range(len(PLACES)))
-            f = slope(fma(real(step + 1), h, origin), end, delayed, p)
+            f = slope(
+                fma(real(step + 1), h, origin), end, tuple(far[d][0] for d in range(len(PLACES))), p
+            )
+            value = within(fraction, h, y, k, end, f)
             for i in unroll(range(VARIABLES)):
-                value = between(fraction, h, y[i], k[0][i], end[i], f[i])
-                out[cursor, i, me] = value
-                outcome = outcome if is_finite(value) else _NOT_FINITE
+                out[cursor, i, me] = value[i]
+                outcome = outcome if is_finite(value[i]) else _NOT_FINITE
             cursor += 1
             wanted = step_count
             if cursor < times.size:
@@ -296,14 +374,42 @@ def integrate_cuda(
         for v in unroll(range(len(DELAYED))):
             ring[now, v, 0, me] = y[DELAYED[v]]
             ring[now, v, 1, me] = h * k[0][DELAYED[v]]
+        if JUMPS:
+            for d in unroll(range(len(PLACES))):
+                if step + 1 == lag[d]:
+                    f = slope(
+                        fma(real(step + 1), h, origin), end,
+                        tuple(far[m][0] for m in range(len(PLACES))), p,
+                    )  # fmt: skip
+                    for v in unroll(range(len(DELAYED))):
+                        ring[period + 1 + d, v, 0, me] = end[DELAYED[v]]
+                        ring[period + 1 + d, v, 1, me] = h * f[DELAYED[v]]
         y = end
-        # The far end of this cell is the near end of the next, but for the end of the history.
+        # The far end of this cell is the near end of the next, but where the solution breaks.
         near = tuple(
-            _point(ring, 0, PLACES[d], me) if step + 1 == lag[d] else far[d]
+            _next_near(step + 1 - lag[d], step, now, period, lag, far[d], ring, PLACES[d], me)
             for d in range(len(PLACES))
         )
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
     status[me] = outcome
+
+
+def _next_near(point, step, now, period, lag, far, ring, place, me):
+    """A point as it is seen from after it."""
+    broken = point == 0
+    if JUMPS:
+        for d in unroll(range(len(PLACES))):
+            broken = broken or point == lag[d]
+    return _point(ring, slot_of(point, step, now, period), place, me) if broken else far
+
+
+def _back(d, step, now, period, lag, breaks, near, far, ring, me):
+    """The point before a cell, or what the quintic of the other side makes of it."""
+    cell = step - lag[d]
+    if breaks_at(cell, breaks):
+        third = _point(ring, slot_before(cell + 2, step, now, period, lag), PLACES[d], me)
+        return predicted(near[0], near[1], far[0], far[1], third[0], third[1])
+    return _point(ring, slot_of(cell - 1, step, now, period), PLACES[d], me)
 
 
 def _point(ring, slot, place, me):

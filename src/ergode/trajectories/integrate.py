@@ -17,7 +17,7 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
 from ergode.core.status import Status
-from ergode.models.sweep import lay_out
+from ergode.models.sweep import lay_out, replicated
 from ergode.models.vector_field import VectorField, check_function
 from ergode.trajectories.choice import Choice, choose
 from ergode.trajectories.ensemble import Ensemble
@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     import xarray
 
 Method = Literal[
-    "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rosenbrock23", "rodas5p", "kvaerno5"
+    "auto",
+    "euler",
+    "rk4",
+    "tsit5",
+    "dopri5",
+    "dop853",
+    "rosenbrock23",
+    "rodas5p",
+    "kvaerno5",
+    "euler-maruyama",
+    "milstein",
+    "sra1",
 ]
 
 # Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
@@ -88,6 +99,9 @@ def integrate(
     observe_from: float | None = None,
     largest_step: float | None = None,
     most_steps: int = 1_000_000,
+    replicates: int | None = None,
+    seed: int = 0,
+    noise_per_step: int = 1,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     progress: bool = False,
@@ -109,15 +123,18 @@ def integrate(
         and becomes a dim of its own.
     history : function, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
-        field. If not given, the past is constant.
+        field; it may end elsewhere than where trajectories begin. If not given, the past is
+        constant.
     method : str
         Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
-        ``"euler"``, of order 5, 5, 8, 4 and 1; with delays of order 4 at most. For stiff equations
-        of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``, ``"kvaerno5"``, of order 2, 5
-        and 5; their Jacobian is derived from the function by SymPy, or taken as differences
-        where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rodas5p"`` for
-        trajectories that would take it more than 100,000 steps; with `step` or with delays it is
-        ``"rk4"``. ``attrs["method_reason"]`` says why.
+        ``"euler"``, of order 5, 5, 8, 4 and 1; the past is read at order 6 by the first three,
+        else 4. For stiff equations of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``,
+        ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
+        or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
+        and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
+        or with delays it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
+        ``"milstein"``, and, for noise that does not depend on the state, ``"sra1"``, of strong
+        order 1/2, 1 and 3/2. ``attrs["method_reason"]`` says why one was chosen.
     step : float, optional
         Largest size of a step, the same for all. A trajectory takes the largest step up to this of
         which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
@@ -142,6 +159,13 @@ def integrate(
     most_steps : int
         Steps, those tried in vain too, after which a trajectory gets the status
         ``TOO_MANY_STEPS``.
+    replicates : int, optional
+        Run everything so many times, along a last swept dim ``replicate``: for noise.
+    seed : int
+        Of the noise: a trajectory's is a function of the seed and its place in the sweep.
+    noise_per_step : int
+        Increments of noise that are summed in a step, at most 64: with half the step and half of
+        this the noise follows the same path.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     precision : {"float32", "float64"}
@@ -213,9 +237,12 @@ def integrate(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
     )
+    if replicates is not None:
+        layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
+    jumps = False
     if history is not None:
-        _check_history(field, history, float(grid[0]), rows)
+        jumps = _check_history(field, history, float(grid[0]), rows)
     place = devices.resolve(device)
     control = Control(
         float(rtol),
@@ -235,7 +262,9 @@ def integrate(
         assert tableau is not None
         ensemble = Ensemble(
             field, tableau, history, times=grid, device=place,
-            precision=precision,
+            precision=precision, jumps=jumps, scheme=METHODS[chosen.method].scheme,
+            finer=integer("noise_per_step", noise_per_step, 1, 64),
+            seed=integer("seed", seed, 0, 2**64 - 1),
         )  # fmt: skip
         run = Refinement(field, ensemble, rows, layout.count, grid, progress)
         out, status = run.with_step(step) if step else run.within(rtol, atol, chosen.order)
@@ -262,6 +291,7 @@ def integrate(
         trajectories=layout.count,
         model_digest=field.digest,
         **work,
+        **({} if replicates is None else {"replicates": replicates, "seed": seed}),
         interrupted=int(bool((status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - started,
     )
@@ -334,7 +364,8 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
 
 def _check_history(
     field: VectorField, history: Any, begin: float, rows: Mapping[str, np.ndarray]
-) -> None:
+) -> bool:
+    """Refuse a history that cannot be; whether it jumps to where trajectories begin."""
     if not field.delays:
         raise ModelError("history is given, but the vector field has no delays")
     check_function(history, {"t": None}, field.variables, "history")
@@ -346,15 +377,10 @@ def _check_history(
         raise ModelError(
             f"history({begin:g}) has {len(values)} values for {len(field.variables)} variables"
         )
-    for name, value in zip(field.variables, values, strict=True):
-        row = rows[name]
-        apart = np.abs(row - value) > _JUMP * np.maximum(1.0, np.abs(row))
-        if apart.any():
-            first = int(np.argmax(apart))
-            raise PlanError(
-                f"initial '{name}' is {row[first]:g} and history({begin:g}) is {value:g}: a jump "
-                "at the first time cannot be followed; let both be the same"
-            )
+    return any(
+        bool((np.abs(rows[name] - value) > _JUMP * np.maximum(1.0, np.abs(rows[name]))).any())
+        for name, value in zip(field.variables, values, strict=True)
+    )
 
 
 def _check_positive(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ergode.trajectories import explicit, implicit, rosenbrock
 from ergode.trajectories.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
-from ergode.trajectories.tableaus import TABLEAUS, Tableau
+from ergode.trajectories.tableaus import EULER, TABLEAUS, Tableau
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Method:
     Attributes
     ----------
     name : str
-    order : int
-        The error after a fixed time falls as step to this power.
+    order : float
+        The error after a fixed time falls as step to this power; of a path, for noise.
     adapts : bool
         Whether it estimates its own error, so that a tolerance decides on its steps.
     stiff : bool
@@ -28,14 +28,17 @@ class Method:
         What a kernel of `adaptive` is specialised to.
     tableau : Tableau or None
         Of an explicit method.
+    scheme : int
+        What it does with noise (see `noise`); 0 for methods without.
     """
 
     name: str
-    order: int
+    order: float
     adapts: bool
     stiff: bool
     bindings: Mapping[str, Any] = field(repr=False)
     tableau: Tableau | None = field(default=None, repr=False)
+    scheme: int = 0
 
 
 def _explicit(name: str, tableau: Tableau) -> Method:
@@ -94,4 +97,7 @@ METHODS = {
     "rosenbrock23": _rosenbrock("rosenbrock23", ROSENBROCK23),
     "rodas5p": _rosenbrock("rodas5p", RODAS5P),
     "kvaerno5": _KVAERNO5,
+    "euler-maruyama": Method("euler-maruyama", 0.5, False, False, {}, EULER, 1),
+    "milstein": Method("milstein", 1.0, False, False, {}, EULER, 2),
+    "sra1": Method("sra1", 1.5, False, False, {}, EULER, 3),
 }

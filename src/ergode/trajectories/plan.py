@@ -14,8 +14,8 @@ from ergode.core.errors import ModelError, PlanError
 _ROUNDING = 1e-12
 _LARGEST_DENOMINATOR = 10_000
 _MOST_STEPS = 2**31 - 1
-# The cubic at the end of a step must be complete before the step begins.
-_LEAST_LAG = 2
+# A break of the derivative of this order, and of higher ones, does not matter to any method.
+_SMOOTH = 6
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,24 @@ class Steps:
         How many it takes.
     lags : ndarray of int64, shape [delay_count]
         Each delay in steps, the same for all trajectories.
+    breaks : ndarray of uint8, shape [step_count]
+        Whether the solution breaks where a step begins, for the steps up to the last break that
+        matters.
     """
 
     size: np.ndarray
     count: np.ndarray
     lags: np.ndarray
+    breaks: np.ndarray
 
 
 def plan_steps(
-    span: float, step: float, count: int, delays: Sequence[str], taus: Sequence[np.ndarray]
+    span: float,
+    step: float,
+    count: int,
+    delays: Sequence[str],
+    taus: Sequence[np.ndarray],
+    least_lag: int = 2,
 ) -> Steps:
     """Choose steps no larger than `step` that divide the span, or every delay.
 
@@ -54,6 +63,9 @@ def plan_steps(
         Names of the parameters that are delays.
     taus : sequence of ndarray, shape [trajectory_count]
         Their values.
+    least_lag : int
+        Steps that the shortest delay has at least; and with more than two, breaks are that far
+        apart that no two are on neighbouring steps.
 
     Raises
     ------
@@ -66,7 +78,10 @@ def plan_steps(
         whole = _whole_steps(span, step)
         each = span / whole if span > 0 else step
         no_lags = np.ones(1, np.int64)  # not used, but an array has a type
-        return Steps(np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags)
+        no_breaks = np.zeros(1, np.uint8)
+        return Steps(
+            np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags, no_breaks
+        )
     for name, tau in zip(delays, taus, strict=True):
         bad = np.flatnonzero(~(tau > 0))
         if bad.size:
@@ -82,12 +97,24 @@ def plan_steps(
     unit = math.lcm(*(ratio.denominator for ratio in ratios))
     largest = float(taus[longest].max())
     multiple = -(-_whole_steps(largest, step) // unit)
-    multiple = max(multiple, math.ceil(_LEAST_LAG / (unit * min(ratios))))
+    multiple = max(multiple, math.ceil(least_lag / (unit * min(ratios))))
+    if least_lag > 2:
+        multiple = max(multiple, 2)
     lags = [int(unit * multiple * ratio) for ratio in ratios]
     size = taus[longest] / (unit * multiple)
     _whole_steps(span, float(size.min()))
     steps = np.maximum(np.ceil(span / size * (1.0 - _ROUNDING)), 1).astype(np.int64)
-    return Steps(size, steps, np.array(lags, np.int64))
+    return Steps(size, steps, np.array(lags, np.int64), breaks_of(lags, int(steps.max())))
+
+
+def breaks_of(lags: Sequence[int], last: int) -> np.ndarray:
+    """Where the solution breaks, for `Steps`: sums of lags, a derivative higher for each."""
+    sums = {0}
+    for _ in range(_SMOOTH):
+        sums |= {one + lag for one in sums for lag in lags if one + lag <= last}
+    breaks = np.zeros(max(sums) + 1, np.uint8)
+    breaks[list(sums)] = 1
+    return breaks
 
 
 def _whole_steps(span: float, step: float) -> int:

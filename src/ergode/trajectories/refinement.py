@@ -39,7 +39,7 @@ class Refinement:
         """States [time, variable, trajectory] and status of every trajectory."""
         return self._integrate(step, np.arange(self._count))
 
-    def within(self, rtol: float, atol: float, order: int) -> tuple[np.ndarray, np.ndarray]:
+    def within(self, rtol: float, atol: float, order: float) -> tuple[np.ndarray, np.ndarray]:
         """The same, with the step halved for each until its estimated error is allowed."""
         span = float(self._grid[-1] - self._grid[0])
         step = span / 32 if span > 0 else 1.0
@@ -74,7 +74,10 @@ class Refinement:
         rows = {name: row if whole else row[which] for name, row in self._rows.items()}
         delays = [delay for _, delay in field.delays]
         span = float(self._grid[-1] - self._grid[0])
-        steps: Steps = plan_steps(span, step, which.size, delays, [rows[d] for d in delays])
+        steps: Steps = plan_steps(
+            span, step, which.size, delays, [rows[d] for d in delays],
+            max(2, self._ensemble.least_lag),
+        )  # fmt: skip
         out = np.full(shape, np.nan, precision)
         status = np.full(which.size, Status.NOT_RUN, np.uint8)
         self.step = float(steps.size.max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,6 +158,12 @@ class Runner:
         body = adaptive.integrate_cuda if device.is_cuda else adaptive.integrate_cpu
         bindings = bindings_of(field, method, control, precision)
         self.kernel = kernel_of(body, device.is_cuda, precision, bindings)
+
+    def at(self, times: np.ndarray) -> Runner:
+        """The same for other times."""
+        other = copy.copy(self)
+        other._times = self.device.put(times.astype(self.precision))
+        return other
 
     def arguments(self, initial: np.ndarray, parameters: np.ndarray) -> tuple[Any, ...]:
         """What a kernel is told of trajectories, on the device."""

@@ -1,0 +1,251 @@
+"""The exact memoryless epidemic, one jump after another: method ``"gillespie"``, on the CPU.
+
+Every node has a rate at which it does something next: move on by itself, or be infected along any
+of the arcs that lead to it.  The time to the next jump of all is exponential, and a node is chosen
+in proportion to its rate.  Rates are kept in a binary tree of sums, in float64, so that a jump
+costs some logarithms of the number of nodes for each neighbour.
+
+It shares nothing with the other methods but the tables of the model, and is here to check them.
+
+References
+----------
+D. T. Gillespie, J. Comput. Phys. 22, 403 (1976): the direct method.  C. K. Wong and M. C. Easton,
+SIAM J. Comput. 9, 111 (1980): weighted sampling by a tree of sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.machine import borrowing
+from ergode.core.random import JUMP, draw_words, exponential, uniform
+from ergode.core.source import Precision
+from ergode.epidemics import progression, seeding, transmission
+from ergode.epidemics.counting import CountingEnsemble
+from ergode.epidemics.ensemble import arc_weights, check_stages
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import Initial, initial_compartment, seed_node
+from ergode.epidemics.tally import grid_index
+from ergode.models.compartments import CompartmentModel
+
+WEIGHTED = True
+
+
+def gillespie_cpu(
+    start, stop, offsets, targets, weights, stages, seeding, susceptible, infected, rate, base,
+    seed, first_replicate, times, per_step, counts, work,
+):  # fmt: skip
+    """Run replicates `start` to `stop`, on one thread.
+
+    Model: `susceptible`, `infected` [infection], `rate` [infection, compartment] of infections;
+    `stages` of progressions.  Out: `counts` [row, time, compartment + cases], `work` [row, 2].
+    """
+    node_count = offsets.size - 1
+    leaf = 1
+    while leaf < node_count:
+        leaf *= 2
+    tree = np.empty(2 * leaf, np.float64)
+    pressure = np.empty((susceptible.size, node_count), np.float64)
+    compartment = np.empty(node_count, np.int64)
+    for row in range(start, stop):
+        _run_one(
+            offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, seed,
+            first_replicate + row, times, per_step, row, counts, work, tree, pressure, compartment,
+        )  # fmt: skip
+
+
+@borrowing
+def _run_one(
+    offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, seed, replicate,
+    times, per_step, row, counts, work, tree, pressure, compartment,
+):  # fmt: skip
+    """One replicate, from its seeds to the last time."""
+    node_count = compartment.size
+    for at in range(counts.shape[1]):
+        for column in range(counts.shape[2]):
+            counts[row, at, column] = 0
+    counts[row, 0, base] = node_count
+    for i in range(tree.size):
+        tree[i] = 0.0
+    for node in range(node_count):
+        compartment[node] = base
+        for k in range(susceptible.size):
+            pressure[k, node] = 0.0
+    for node in range(node_count):
+        if stages.kind[base] >= 0:
+            _set_rate(tree, node, np.float64(stages.a[base]))
+    last_column = counts.shape[2] - 1
+    infections = np.int64(0)
+    for index in range(seeding.named_count + seeding.drawn_count):
+        node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
+        into = np.int64(initial_compartment(seeding, node, node_count, seed, replicate))
+        _move(
+            node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
+            compartment,
+        )  # fmt: skip
+        counts[row, 0, base] -= 1
+        counts[row, 0, into] += 1
+        counts[row, 0, last_column] += 1
+        infections += 1
+    horizon = times[times.size - 1]
+    time = np.float64(0.0)  # whatever the precision: jumps are many, and short
+    jumps = np.int64(0)
+    while tree[1] > 0.0:
+        w0, w1, w2, w3 = draw_words(seed, replicate, jumps >> 32, JUMP, np.uint32(jumps))
+        time += np.float64(exponential(w0, w1)) / tree[1]
+        if time > horizon:
+            break
+        v = np.float64(uniform(w2, w3)) * tree[1]
+        i = np.int64(1)
+        while i < tree.size >> 1:
+            i *= 2
+            if v > tree[i]:
+                v -= tree[i]
+                i += 1
+        node = i - (tree.size >> 1)
+        if tree[i] <= 0.0:  # rounding led to an empty place: draw again
+            jumps += 1
+            continue
+        # What of all the node may do; `v` is uniform on the sum of its rates.
+        old = compartment[node]
+        into = np.int64(-1)
+        for k in range(susceptible.size):
+            if susceptible[k] == old and into < 0:
+                if v <= pressure[k, node]:
+                    into = np.int64(infected[k])
+                v -= pressure[k, node]
+        is_case = into >= 0
+        if into < 0:
+            if stages.kind[old] < 0:
+                jumps += 1
+                continue
+            w0, w1, w2, w3 = draw_words(
+                seed, replicate, (jumps >> 32) | 1 << 40, JUMP, np.uint32(jumps)
+            )
+            u = uniform(w0, w1)
+            branch = np.int64(stages.branch_start[old])
+            last = np.int64(stages.branch_start[old + 1]) - 1
+            while branch < last and u > stages.branch_cdf[branch]:
+                branch += 1
+            into = np.int64(stages.branch_to[branch])
+        at = grid_index(times, per_step, time)
+        if at < times.size:
+            counts[row, at, old] -= 1
+            counts[row, at, into] += 1
+            if is_case:
+                counts[row, at, last_column] += 1
+        infections += np.int64(is_case)
+        _move(
+            node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
+            compartment,
+        )  # fmt: skip
+        jumps += 1
+    for column in range(counts.shape[2]):
+        total = 0
+        for at in range(counts.shape[1]):
+            total += counts[row, at, column]
+            counts[row, at, column] = total
+    work[row, 0] = jumps
+    work[row, 1] = infections
+
+
+def _move(
+    node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure, compartment
+):
+    """Move a node, and change the rates of those around it."""
+    old = compartment[node]
+    compartment[node] = into
+    _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure))
+    for arc in range(offsets[node], offsets[node + 1]):
+        other = np.int64(targets[arc])
+        changed = False
+        for k in range(susceptible.size):
+            change = np.float64(rate[k, into]) - np.float64(rate[k, old])
+            if change != 0.0:
+                if WEIGHTED:
+                    change *= np.float64(weights[arc])
+                # Rounding must leave no pressure where there is none.
+                sum_now = pressure[k, other] + change
+                pressure[k, other] = sum_now if sum_now > 1e-12 else 0.0
+                changed = changed or susceptible[k] == compartment[other]
+        if changed:
+            _set_rate(
+                tree, other, _rate_of(other, compartment[other], stages, susceptible, pressure)
+            )
+
+
+def _rate_of(node, kind, stages, susceptible, pressure):
+    """Sum of the rates of all that a node may do."""
+    total = np.float64(stages.a[kind]) if stages.kind[kind] >= 0 else np.float64(0.0)
+    for k in range(susceptible.size):
+        if susceptible[k] == kind:
+            total += pressure[k, node]
+    return total
+
+
+def _set_rate(tree, node, rate):
+    """Set the rate of a node and the sums above it."""
+    i = (tree.size >> 1) + node
+    tree[i] = rate
+    i >>= 1
+    while i > 0:
+        tree[i] = tree[2 * i] + tree[2 * i + 1]
+        i >>= 1
+
+
+class JumpEnsemble(CountingEnsemble):
+    """Replicates of a memoryless model on a static network, jump by jump."""
+
+    work_names = ("jumps", "infections")
+
+    def __init__(
+        self,
+        model: CompartmentModel,
+        scenario: Scenario,
+        initial: Initial,
+        *,
+        times: np.ndarray,
+        seed: int,
+        device: Device,
+        precision: Precision = "float64",
+    ) -> None:
+        super().__init__(model, scenario, times, seed, device, precision)
+        contacts = scenario.contacts
+        stages = progression.stages_of(model, precision)
+        check_stages(model, stages, precision)
+        infections = transmission.infections_of(model, precision)
+        weights = arc_weights(model, contacts)
+        self._kernel = kernels.cpu_kernel(
+            gillespie_cpu, precision=precision, bindings={"WEIGHTED": weights is not None}
+        )
+        arcs = np.zeros(1) if weights is None else weights
+        self._model = (
+            *map(device.put, (contacts.offsets, contacts.targets, arcs.astype(precision))),
+            progression.put(stages, device),
+            seeding.put(seeding.seeding_of(model, initial, contacts.node_count), device),
+            *map(device.put, (infections.susceptible, infections.infected, infections.rate)),
+            self.base, self.seed,
+        )  # fmt: skip
+        self._grid = (device.put(self.times), self.per_step)
+
+    def prepare(self) -> None:
+        """Compile the kernel, or load it from the cache, without running anything."""
+        self._kernel.compiled("cpu")(0, 0, *self._model, 0, *self._grid, *self._outputs(0))
+
+    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+        """Run `count` replicates; see `CountingEnsemble`."""
+        counts, work = self._outputs(count)
+        self.device.run(
+            self._kernel, count, *self._model, first_replicate, *self._grid, counts, work
+        )
+        return (counts,), work.sum(axis=0)
+
+    def _outputs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        return (
+            np.empty((count, self.times.size, self.column_count), np.int32),
+            np.zeros((count, 2), np.int64),
+        )

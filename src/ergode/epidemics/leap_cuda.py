@@ -1,0 +1,702 @@
+"""A leap on a CUDA device: all steps of all replicates of a chunk in one persistent grid.
+
+A team of blocks goes through the steps of a replicate and meets after each; where there are more
+replicates than blocks a team is one block, and need not wait for others.  A warp takes 128 nodes at
+a time, a tile; a lane has the four that are 32 apart.  Their compartments are the bytes of one
+word, and their draws are one block of random numbers.
+
+To gather, a lane reads the row of each of its nodes that ask, four arcs at a time, and looks up one
+bit for each: whether its source is infectious.  The bits are in shared memory where they fit (on an
+H200 up to 1.6 million nodes), which is worth a factor of two.  Rows of hubs are cut into segments,
+which the warps share beforehand, lane by lane.  (Measured against it, on random networks and on
+scale-free ones: a warp that reads the rows of 32 nodes together and counts ballots.  It was never
+faster, so there is no choice by the spread of degrees.)
+
+To push, the lanes of a warp share the arcs out of each node that changed.  What is pushed in one
+step is read in the next, from the other of two arrays, so that one meeting a step is enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.machine import bits, cuda, fma, from_bits, real, to_bits, unroll
+from ergode.core.random import LEAP_EVENT, draw_words
+from ergode.epidemics.leap import (
+    ADAPTIVE,
+    AGED,
+    CHANGES,
+    INFECTIOUS,
+    NOBODY,
+    PULLS,
+    SAMPLED,
+    STEPS,
+    WEIGHTED,
+    arrival_tick,
+    block_of,
+    chosen_share,
+    contribution,
+    either,
+    ending_rate,
+    from_block,
+    infection_chance,
+    is_infection,
+    leaving_chance,
+    next_ticks,
+)
+from ergode.epidemics.progression import next_compartment_of_stay
+from ergode.epidemics.seeding import seed_compartment, seed_node
+
+# What a kernel is for; rebound.
+# ruff: noqa: SIM102
+GATHERS = True  # at least in some steps
+PUSHES = True
+LOCAL_BITS = False  # who is infectious fits in shared memory
+CUTS_HUBS = False  # there are rows to cut into segments
+GATHERED = 4096  # words of shared memory: four a thread
+# The model's structure (see `leap.Rules`), for which a kernel is compiled.
+SOURCE_MASK: tuple[int, ...] = (2,)
+SOURCE_INFECTION: tuple[int, ...] = (0,)
+SUSCEPTIBLE: tuple[int, ...] = (0,)
+INFECTED: tuple[int, ...] = (1,)
+SUSCEPTIBLE_MASK = 1
+LEAVING_MASK = 2
+KEEPING_MASK = 3
+
+TILE = 128
+HUB = 64  # arcs into a hub are more than this
+SEGMENT = 512  # arcs
+GATE_STRIDE = 32
+GATHER_FROM = 12  # times the changes of a step: if more than the nodes, gathering pays
+_EVERY_LANE = np.uint32(0xFFFFFFFF)
+
+
+class Store(NamedTuple):
+    """The nodes of all replicates, each padded to whole tiles; a row is a replicate."""
+
+    state: Any  # compartments, four to a word: uint32 [row x tile x 32]
+    since: Any  # int32 [row x place], or [1] where no ages are kept
+    bits: Any  # who is in a source: uint32 [row x parity x source x place / 32]
+    pressure: Any  # int32 [row x infection x place], or [1] if nothing is pushed
+    delta: Any  # what was pushed in the step before: int32 [row x parity x infection x place]
+
+
+class Hubs(NamedTuple):
+    """Rows that are cut into segments."""
+
+    node: Any  # ascending, int32 [hub_count]
+    segment_hub: Any  # int32 [segment_count]
+    segment_begin: Any  # first arc, int64 [segment_count]
+    segment_end: Any
+    pressure: Any  # int32 [row x hub_count]
+
+
+class Signals(NamedTuple):
+    """What the blocks of a team tell each other."""
+
+    gate: Any  # arrivals, int32 [row x GATE_STRIDE]
+    largest: Any  # largest hazard, bits [row x 3]
+    changes: Any  # changes of infectivity, int32 [row x 3]
+
+
+def leap_cuda(
+    incoming, outgoing, hubs, rules, stages, chances, schedule, seeding, seed, first_replicate,
+    team, store, signals, moves, work,
+):  # fmt: skip
+    """Run every replicate.
+
+    Model: `incoming` to `seeding`. `team` is the number of blocks that share a replicate.
+    Out: `moves` [replicate, time, column], all zero before; `work` [WORK_SIZE].
+    """
+    me = np.int32(cuda.threadIdx.x)
+    lane = np.int32(me & 31)
+    warp = np.int32(me >> 5)
+    block_moves = cuda.shared.array(32, np.int32)
+    block_changes = cuda.shared.array(1, np.int32)
+    block_largest = cuda.shared.array(1, bits)
+    gathered = cuda.shared.array(GATHERED, np.int32)
+    local_bits = cuda.shared.array(0, np.uint32)
+    if me < 32:
+        block_moves[me] = 0
+    if me == 0:
+        block_changes[0] = 0
+        block_largest[0] = bits(0)
+    cuda.cg.this_grid().sync()  # a grid that syncs is launched only if all of it is resident
+
+    node_count = np.int32(incoming.offsets.size - 1)
+    tile_count = np.int32((node_count + TILE - 1) // TILE)
+    places = np.int32(tile_count * TILE)
+    plane = np.uint32(tile_count * 4)  # words of one source's bits
+    group = np.int32(cuda.blockIdx.x // team)
+    member = np.int32(cuda.blockIdx.x - group * team)
+    crew = np.int32(member * cuda.blockDim.x + me)  # this thread's number in its team
+    crew_size = np.int32(team * cuda.blockDim.x)
+    first_tile = np.int32(crew >> 5)
+    tile_step = np.int32(crew_size >> 5)
+
+    for row in range(group, moves.shape[0], np.int64(cuda.gridDim.x) // team):
+        replicate = first_replicate + row
+        # Parts of one size for every row; of an array that is not used, an empty one.
+        size = np.int64(places) // 4
+        state = store.state[row * size : (row + 1) * size]
+        size = np.int64(places) if AGED else 0
+        since = store.since[row * size : (row + 1) * size]
+        size = 2 * len(SOURCE_MASK) * np.int64(plane) if GATHERS else 0
+        planes = store.bits[row * size : (row + 1) * size]
+        size = len(SUSCEPTIBLE) * np.int64(places) if PUSHES else 0
+        pressures = store.pressure[row * size : (row + 1) * size]
+        deltas = store.delta[2 * row * size : 2 * (row + 1) * size]
+        _begin(
+            row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
+            schedule, seeding, seed, state, since, planes, pressures, deltas, moves, team, signals,
+        )  # fmt: skip
+        start = np.int64(0)
+        step = np.uint32(0)
+        grid_at = np.int64(0)
+        gathering = not PUSHES
+        infectious = np.int64(0)
+        changed = np.int64(0)
+        gathered_steps = np.int64(0)
+        while True:
+            if start == schedule.grid_tick[grid_at]:
+                _note(row, grid_at, me, block_moves, moves)
+                grid_at += 1
+                if grid_at == schedule.grid_tick.size:
+                    break
+            now = np.int64(step % np.uint32(3)) + 3 * row  # slot of this step's signals
+            before = np.int64((step + np.uint32(2)) % np.uint32(3)) + 3 * row
+            largest = real(0.0)
+            gathers_next = not PUSHES
+            if ADAPTIVE:
+                largest = from_bits(signals.largest[before])
+            if GATHERS and PUSHES:
+                gathers_next = GATHER_FROM * np.int64(signals.changes[before]) > node_count
+            ticks = next_ticks(schedule, start, schedule.grid_tick[grid_at], largest)
+            if ADAPTIVE:
+                if step == np.uint32(0):
+                    ticks = np.int64(0)
+            if crew == 0:
+                after = np.int64((step + np.uint32(1)) % np.uint32(3)) + 3 * row
+                signals.largest[after] = bits(0)
+                signals.changes[after] = 0
+            end = start + ticks
+            exposure = rules.unit * (real(ticks) * schedule.tick)
+            odd = np.uint32(step & np.uint32(1))
+            bits_here = np.uint32(odd * np.uint32(len(SOURCE_MASK)) * plane)
+            bits_there = np.uint32(np.uint32(1 - odd) * np.uint32(len(SOURCE_MASK)) * plane)
+            delta_here = np.uint32(odd * np.uint32(len(SUSCEPTIBLE)) * np.uint32(places))
+            delta_there = np.uint32(
+                np.uint32(1 - odd) * np.uint32(len(SUSCEPTIBLE)) * np.uint32(places)
+            )
+            if GATHERS:
+                if gathering:
+                    gathered_steps += 1
+                    if LOCAL_BITS:
+                        _copy_bits(
+                            me, np.int32(cuda.blockDim.x), bits_here,
+                            np.int32(len(SOURCE_MASK) * plane), planes, local_bits,
+                        )  # fmt: skip
+                        cuda.syncthreads()
+                    if CUTS_HUBS:
+                        _gather_hubs(
+                            row, bits_here, plane, first_tile, tile_step, lane, incoming, hubs,
+                            rules, state, planes, local_bits,
+                        )  # fmt: skip
+                        _meet(signals.gate, row, team)
+            step_largest = real(0.0)
+            step_changes = np.int32(0)
+            for tile in range(first_tile, tile_count, tile_step):
+                at = np.uint32(tile * 32 + lane)
+                word = state[at]
+                new_word = word
+                first_node = np.int32(tile * TILE + lane)
+                mine = np.uint32(warp * TILE + lane)
+                place = tuple(np.uint32(np.uint32(word >> np.uint32(8 * j)) & 31) for j in range(4))
+                if GATHERS:
+                    if gathering:
+                        _gather_tile(
+                            row, bits_here, plane, first_node, mine, word, node_count, incoming,
+                            hubs, rules, planes, local_bits, gathered,
+                        )  # fmt: skip
+                pressure = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
+                if PUSHES:
+                    if not gathering:
+                        for infection in unroll(range(len(SUSCEPTIBLE))):
+                            slot = np.uint32(infection * places + first_node)
+                            # All reads before any write, so that they overlap.
+                            held = tuple(
+                                _read_if(KEEPING_MASK, place[j], pressures, slot + 32 * j)
+                                for j in range(4)
+                            )
+                            pushed = tuple(
+                                _read_if(KEEPING_MASK, place[j], deltas, delta_here + slot + 32 * j)
+                                for j in range(4)
+                            )
+                            for j in unroll(range(4)):
+                                if pushed[j] != 0:
+                                    deltas[np.uint32(delta_here + slot + 32 * j)] = np.int32(0)
+                                    pressures[np.uint32(slot + 32 * j)] = np.int32(
+                                        held[j] + pushed[j]
+                                    )
+                            pressure = tuple(
+                                np.int32(
+                                    pressure[j]
+                                    + (
+                                        held[j] + pushed[j]
+                                        if place[j] == np.uint32(SUSCEPTIBLE[infection])
+                                        else 0
+                                    )
+                                )
+                                for j in range(4)
+                            )
+                if GATHERS:
+                    if gathering:
+                        pressure = tuple(
+                            gathered[np.uint32(mine + np.uint32(32 * j))] for j in range(4)
+                        )
+                        if PUSHES:  # of a model with one infection
+                            if not gathers_next:
+                                for j in unroll(range(4)):
+                                    pressures[np.uint32(first_node + 32 * j)] = pressure[j]
+                            pressure = tuple(
+                                pressure[j] if _is_in(SUSCEPTIBLE_MASK, place[j]) else np.int32(0)
+                                for j in range(4)
+                            )
+                if SAMPLED:
+                    leaving = tuple(
+                        _leaves_by(place[j], since, first_node + 32 * j, end) for j in range(4)
+                    )
+                else:
+                    leaving = tuple(
+                        _leaving(
+                            place[j], since, first_node + 32 * j, start, ticks, stages, chances,
+                            schedule,
+                        )
+                        for j in range(4)
+                    )  # fmt: skip
+                if ADAPTIVE:
+                    for j in unroll(range(4)):
+                        own_rate = real(0.0)
+                        if _is_in(LEAVING_MASK, place[j]):
+                            age = np.int64(0)
+                            if AGED:
+                                age = start - np.int64(since[np.uint32(first_node + 32 * j)])
+                            own_rate = ending_rate(stages, rules, schedule, np.int64(place[j]), age)
+                        step_largest = max(
+                            step_largest, fma(rules.unit, real(pressure[j]), own_rate)
+                        )
+                hits = np.uint32(0)
+                any_pressure = pressure[0] | pressure[1] | pressure[2] | pressure[3]
+                any_leaving = max(max(leaving[0], leaving[1]), max(leaving[2], leaving[3]))
+                if any_pressure != 0 or any_leaving > 0.0:
+                    hits = _draw_hits(
+                        seed, replicate, first_node, step, pressure, leaving, exposure, chances
+                    )
+                turned = np.uint32(0)  # nodes whose infectivity may have changed
+                while hits != np.uint32(0):
+                    j = np.int32(cuda.ffs(hits) - 1)
+                    hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
+                    node = np.int32(first_node + 32 * j)
+                    from_ = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+                    to, cases = _destination(
+                        bits_here, plane, places, node, np.int64(from_), _nth(pressure, j),
+                        exposure, _nth(leaving, j), step, incoming, rules, stages, seed, replicate,
+                        planes, pressures,
+                    )  # fmt: skip
+                    new_word = np.uint32(
+                        new_word ^ np.uint32(np.uint32(from_ ^ np.uint32(to)) << np.uint32(8 * j))
+                    )
+                    if AGED:
+                        since[np.uint32(node)] = arrival_tick(
+                            stages, schedule, to, end, seed, replicate, np.int64(node),
+                            np.int64(step) + 1,
+                        )  # fmt: skip
+                    cuda.atomic.sub(block_moves, np.int64(from_), np.int32(1))
+                    cuda.atomic.add(block_moves, to, np.int32(1))
+                    if cases > 0:
+                        cuda.atomic.add(block_moves, np.int64(moves.shape[2] - 1), np.int32(1))
+                    for source in unroll(range(len(SOURCE_MASK))):
+                        change = _is_in(SOURCE_MASK[source], from_) != _is_in(
+                            SOURCE_MASK[source], np.uint32(to)
+                        )
+                        step_changes = np.int32(step_changes + np.int32(change))
+                        if change:
+                            turned = np.uint32(turned | np.uint32(np.uint32(1) << np.uint32(j)))
+                if new_word != word:
+                    state[at] = new_word
+                if PUSHES:
+                    if not gathers_next:
+                        _push_all(
+                            lane, first_node, turned, word, new_word, outgoing, rules, places,
+                            delta_there, deltas,
+                        )  # fmt: skip
+                for source in unroll(range(len(SOURCE_MASK))):
+                    ballots = tuple(
+                        np.uint32(
+                            cuda.ballot_sync(
+                                _EVERY_LANE,
+                                _is_in(SOURCE_MASK[source], np.uint32(new_word >> np.uint32(8 * j))
+                                       & np.uint32(31)),
+                            )
+                        )
+                        for j in range(4)
+                    )  # fmt: skip
+                    if lane < 4:
+                        own = _nth(ballots, lane)
+                        infectious += np.int64(cuda.popc(own))
+                        if GATHERS:
+                            planes[
+                                np.uint32(bits_there + source * plane + np.uint32(tile * 4 + lane))
+                            ] = own
+            changed += np.int64(step_changes)
+            if ADAPTIVE:
+                if step_largest > 0.0:
+                    cuda.atomic.max(block_largest, 0, to_bits(step_largest))
+                cuda.syncthreads()
+                if me == 0:
+                    cuda.atomic.max(signals.largest, now, block_largest[0])
+                    block_largest[0] = bits(0)
+            if GATHERS and PUSHES:
+                if step_changes > 0:
+                    cuda.atomic.add(block_changes, 0, step_changes)
+                cuda.syncthreads()
+                if me == 0:
+                    if block_changes[0] > 0:
+                        cuda.atomic.add(signals.changes, now, block_changes[0])
+                        block_changes[0] = 0
+            _meet(signals.gate, row, team)
+            gathering = gathers_next
+            start = end
+            step = np.uint32(step + np.uint32(1))
+        if crew == 0:
+            cuda.atomic.add(work, STEPS, np.int64(step))
+            cuda.atomic.add(work, PULLS, gathered_steps)
+        if infectious > 0:
+            cuda.atomic.add(work, INFECTIOUS, infectious)
+        if changed > 0:
+            cuda.atomic.add(work, CHANGES, changed)
+
+
+def _is_in(mask, place):
+    """Whether a compartment is one of a set."""
+    return (np.uint32(np.uint32(mask) >> np.uint32(place)) & np.uint32(1)) != np.uint32(0)
+
+
+def _nth(four, j):
+    """Element of a tuple of four, by selection."""
+    low = four[1] if j & 1 else four[0]
+    high = four[3] if j & 1 else four[2]
+    return high if j & 2 else low
+
+
+def _read_if(mask, place, array, at):
+    return array[np.uint32(at)] if _is_in(mask, place) else np.int32(0)
+
+
+def _meet(gate, row, team):
+    """Wait for all threads of a team; what they wrote before can be read after."""
+    cuda.syncthreads()
+    if team > 1:
+        if cuda.threadIdx.x == 0:
+            at = row * GATE_STRIDE
+            cuda.threadfence()
+            ticket = np.int64(cuda.atomic.add(gate, at, np.int32(1)))
+            full = (ticket // team + 1) * team
+            while cuda.atomic.add(gate, at, np.int32(0)) < full:
+                cuda.nanosleep(np.uint32(100))
+            cuda.threadfence()
+        cuda.syncthreads()
+
+
+def _begin(
+    row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
+    schedule, seeding, seed, state, since, planes, pressures, deltas, moves, team, signals,
+):  # fmt: skip
+    """Everyone in their first compartment; then the seeds."""
+    places = np.int64(tile_count) * TILE
+    entry = np.uint32(SUSCEPTIBLE[0])
+    for k in range(crew, tile_count * 32, crew_size):
+        word = np.uint32(0)
+        for j in range(4):
+            node = (k >> 5) * TILE + (k & 31) + 32 * j
+            byte = entry if node < node_count else np.uint32(NOBODY)
+            word = np.uint32(word | np.uint32(byte << np.uint32(8 * j)))
+        state[np.uint32(k)] = word
+    if AGED:
+        for k in range(crew, places, crew_size):
+            since[np.uint32(k)] = np.int32(0)
+    if GATHERS:
+        for k in range(crew, 2 * len(SOURCE_MASK) * tile_count * 4, crew_size):
+            planes[np.uint32(k)] = np.uint32(0)
+    if PUSHES:
+        for k in range(crew, len(SUSCEPTIBLE) * places, crew_size):
+            pressures[np.uint32(k)] = np.int32(0)
+        for k in range(crew, 2 * len(SUSCEPTIBLE) * places, crew_size):
+            deltas[np.uint32(k)] = np.int32(0)
+    _meet(signals.gate, row, team)
+    for index in range(crew, np.int64(seeding.named_count + seeding.drawn_count), crew_size):
+        node = np.int64(seed_node(seeding, index, np.int64(node_count), seed, replicate))
+        place = np.int64(seed_compartment(seeding, index))
+        cuda.atomic.xor(
+            state,
+            (node >> 7) * 32 + (node & 31),
+            np.uint32(np.uint32(entry ^ np.uint32(place)) << np.uint32(8 * ((node >> 5) & 3))),
+        )
+        if AGED:
+            since[np.uint32(node)] = arrival_tick(
+                stages, schedule, place, np.int64(0), seed, replicate, node, 0
+            )
+        cuda.atomic.sub(moves, (row, 0, np.int64(entry)), np.int32(1))
+        cuda.atomic.add(moves, (row, 0, place), np.int32(1))
+        cuda.atomic.add(moves, (row, 0, np.int64(moves.shape[2] - 1)), np.int32(1))
+        for source in unroll(range(len(SOURCE_MASK))):
+            if _is_in(SOURCE_MASK[source], place):
+                if GATHERS:
+                    cuda.atomic.or_(
+                        planes,
+                        source * np.int64(tile_count) * 4 + (node >> 5),
+                        np.uint32(np.uint32(1) << np.uint32(node & 31)),
+                    )
+                if PUSHES:
+                    for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
+                        cuda.atomic.add(
+                            deltas,
+                            SOURCE_INFECTION[source] * places + np.int64(outgoing.ends[arc]),
+                            contribution(rules.rate[source], outgoing.weights, arc),
+                        )
+    _meet(signals.gate, row, team)
+
+
+def _note(row, grid_at, me, block_moves, moves):
+    """Add a block's moves since the last time of the grid to those before this one."""
+    cuda.syncthreads()
+    if me < moves.shape[2]:
+        count = block_moves[me]
+        if count != 0:
+            cuda.atomic.add(moves, (row, grid_at, np.int64(me)), count)
+            block_moves[me] = 0
+    cuda.syncthreads()
+
+
+# ---- moves
+
+
+def _leaving(place, since, node, start, ticks, stages, chances, schedule):
+    """Chance that a node leaves its compartment by itself."""
+    if not _is_in(LEAVING_MASK, place):
+        return real(0.0)
+    age = np.int64(0)
+    if AGED:
+        age = start - np.int64(since[np.uint32(node)])
+    return leaving_chance(stages, chances, schedule, np.int64(place), age, ticks)
+
+
+def _leaves_by(place, since, node, end):
+    """The same where it is known when."""
+    if not _is_in(LEAVING_MASK, place):
+        return real(0.0)
+    return real(1.0) if np.int64(since[np.uint32(node)]) <= end else real(0.0)
+
+
+def _draw_hits(seed, replicate, first_node, step, pressure, leaving, exposure, chances):
+    """Which of a lane's four nodes move."""
+    hits = np.uint32(0)
+    w0, w1, w2, w3 = draw_words(seed, replicate, block_of(np.int64(first_node)), LEAP_EVENT, step)
+    for j in unroll(range(4)):
+        if block_of(32 * j) != block_of(32 * j - 32) and j > 0:
+            w0, w1, w2, w3 = draw_words(
+                seed, replicate, block_of(np.int64(first_node) + 32 * j), LEAP_EVENT, step
+            )
+        chance = either(infection_chance(pressure[j], exposure, chances), leaving[j])
+        if from_block(w0, w1, w2, w3, j) <= chance:
+            hits = np.uint32(hits | np.uint32(1 << j))
+    return hits
+
+
+def _destination(
+    bits_here, plane, places, node, place, pressure, exposure, leaving, step, incoming, rules,
+    stages, seed, replicate, planes, pressures,
+):  # fmt: skip
+    """Where a node that moves goes, and whether it was infected."""
+    if not is_infection(pressure, exposure, leaving, seed, replicate, np.int64(node), step):
+        return np.int64(
+            next_compartment_of_stay(
+                stages, place, np.int64(step) + 1, seed, replicate, np.int64(node)
+            )
+        ), np.int64(0)
+    if len(SUSCEPTIBLE) == 1:
+        return np.int64(INFECTED[0]), np.int64(1)
+    chosen = chosen_share(pressure, seed, replicate, np.int64(node), step)
+    found = np.int64(-1)
+    for infection in unroll(range(len(SUSCEPTIBLE))):
+        if place == SUSCEPTIBLE[infection] and found < 0:
+            if PUSHES:
+                chosen -= np.int64(pressures[np.uint32(infection * places + node)])
+            else:
+                chosen -= np.int64(
+                    _gather_one(bits_here, plane, infection, node, incoming, rules, planes)
+                )
+            if chosen < 0:
+                found = np.int64(INFECTED[infection])
+    return found, np.int64(1)
+
+
+def _push_all(
+    lane, first_node, turned, word, new_word, outgoing, rules, places, delta_there, deltas
+):
+    """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
+    left = np.uint32(cuda.ballot_sync(_EVERY_LANE, turned != np.uint32(0)))
+    while left != np.uint32(0):
+        owner = np.int32(cuda.ffs(left) - 1)
+        left = np.uint32(left & np.uint32(left - np.uint32(1)))
+        nodes = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(turned), owner))
+        old = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(word), owner))
+        new = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(new_word), owner))
+        while nodes != np.uint32(0):
+            j = np.int32(cuda.ffs(nodes) - 1)
+            nodes = np.uint32(nodes & np.uint32(nodes - np.uint32(1)))
+            node = np.uint32(first_node + owner - lane + 32 * j)
+            before = np.uint32(np.uint32(old >> np.uint32(8 * j)) & np.uint32(31))
+            after = np.uint32(np.uint32(new >> np.uint32(8 * j)) & np.uint32(31))
+            begin = np.int64(outgoing.offsets[node]) + lane
+            end = np.int64(outgoing.offsets[np.uint32(node + np.uint32(1))])
+            for source in unroll(range(len(SOURCE_MASK))):
+                sign = np.int32(_is_in(SOURCE_MASK[source], after)) - np.int32(
+                    _is_in(SOURCE_MASK[source], before)
+                )
+                if sign != 0:
+                    into = np.int64(delta_there) + SOURCE_INFECTION[source] * np.int64(places)
+                    for arc in range(begin, end, 32):
+                        e = np.uint64(arc)
+                        amount = contribution(rules.rate[source], outgoing.weights, e)
+                        cuda.atomic.add(
+                            deltas, into + np.int64(outgoing.ends[e]), np.int32(sign * amount)
+                        )
+
+
+# ---- gathering
+
+
+def _bit(bits_here, at, node, planes, local_bits):
+    """Whether a node is in the source whose bits begin at `at`."""
+    k = np.uint32(np.uint32(at) + np.uint32(np.uint32(node) >> np.uint32(5)))
+    word = local_bits[k] if LOCAL_BITS else planes[np.uint32(bits_here + k)]
+    return np.uint32(word >> np.uint32(np.uint32(node) & np.uint32(31))) & np.uint32(1)
+
+
+def _copy_bits(me, stride, bits_here, size, planes, local_bits):
+    """Bring the bits into shared memory, eight words a thread at a time."""
+    last = np.int32(size - 1)
+    for k in range(me, size, 8 * stride):
+        read = tuple(
+            planes[np.uint32(bits_here + np.uint32(min(np.int32(k + j * stride), last)))]
+            for j in range(8)
+        )
+        for j in unroll(range(8)):
+            local_bits[np.uint32(min(np.int32(k + j * stride), last))] = read[j]
+
+
+def _gather_one(bits_here, plane, infection, node, incoming, rules, planes):
+    """Pressure on a node by one infection, summed by one thread."""
+    total = np.int32(0)
+    for source in unroll(range(len(SOURCE_MASK))):
+        if SOURCE_INFECTION[source] == infection:
+            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                other = np.uint32(incoming.ends[arc])
+                k = np.uint32(bits_here + source * plane + np.uint32(other >> np.uint32(5)))
+                if np.uint32(planes[k] >> np.uint32(other & np.uint32(31))) & np.uint32(1):
+                    total += contribution(rules.rate[source], incoming.weights, arc)
+    return total
+
+
+def _asks(source, place):
+    """Whether a node in a compartment asks for the pressure from a source."""
+    if len(SUSCEPTIBLE) == 1:
+        return _is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, place)
+    return place == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
+
+
+def _gather_tile(
+    row, bits_here, plane, first_node, mine, word, node_count, incoming, hubs, rules, planes,
+    local_bits, gathered,
+):  # fmt: skip
+    """Pressures on a lane's nodes, into `gathered`; zero on those that do not ask."""
+    for j in range(4):
+        node = np.int32(first_node + 32 * j)
+        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+        begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
+        end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
+        total = np.int32(0)
+        is_hub = False
+        if CUTS_HUBS:
+            is_hub = end - begin > HUB
+            if is_hub:
+                at = np.uint64(row * hubs.node.size + _hub_of(hubs.node, node))
+                total = hubs.pressure[at]
+                hubs.pressure[at] = np.int32(0)
+        for source in unroll(range(len(SOURCE_MASK))):
+            if _asks(source, place) and not is_hub:
+                total = np.int32(
+                    total
+                    + _gather_row(
+                        bits_here, np.uint32(source * plane), begin, end, rules.rate[source],
+                        incoming, planes, local_bits,
+                    )
+                )  # fmt: skip
+        gathered[np.uint32(mine + np.uint32(32 * j))] = total
+
+
+def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
+    """Pressure along one row, read by one thread, four arcs at a time so that reads overlap."""
+    total = np.int32(0)
+    count = np.int32(end - begin)
+    ends = incoming.ends[begin:]
+    weights = incoming.weights[begin:] if WEIGHTED else incoming.weights
+    for k in range(0, count, 4):
+        others = tuple(ends[np.uint32(min(np.int32(k + j), count - 1))] for j in range(4))
+        hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(4))
+        for j in unroll(range(4)):
+            if WEIGHTED:
+                if hit[j] != np.uint32(0) and k + j < count:
+                    total = np.int32(total + contribution(rate, weights, np.uint32(k + j)))
+            else:
+                total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
+    return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
+
+
+def _hub_of(nodes, node):
+    """Position of a hub in the ascending list of hubs."""
+    low, high = np.int64(0), np.int64(nodes.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _gather_hubs(
+    row, bits_here, plane, first, step, lane, incoming, hubs, rules, state, planes, local_bits
+):
+    """Pressures on hubs: every warp of a team sums segments of their rows."""
+    for segment in range(first, hubs.segment_hub.size, step):
+        hub = np.int64(hubs.segment_hub[segment])
+        node = np.int64(hubs.node[hub])
+        word = state[np.uint32((node >> 7) * 32 + (node & 31))]
+        place = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
+        total = np.int32(0)
+        for source in unroll(range(len(SOURCE_MASK))):
+            if _asks(source, place):
+                at = np.uint32(source * plane)
+                for arc in range(hubs.segment_begin[segment] + lane, hubs.segment_end[segment], 32):
+                    e = np.uint64(arc)
+                    if _bit(bits_here, at, incoming.ends[e], planes, local_bits):
+                        total += contribution(rules.rate[source], incoming.weights, e)
+        total = np.int32(total)
+        for shift in (16, 8, 4, 2, 1):
+            total += cuda.shfl_xor_sync(_EVERY_LANE, total, shift)
+        if lane == 0 and total != 0:
+            cuda.atomic.add(hubs.pressure, row * hubs.node.size + hub, np.int32(total))

@@ -1,0 +1,125 @@
+"""What an epidemic runs on beside its model: contacts in time, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.core.source import Precision
+from ergode.epidemics.contact_process import Meetings
+from ergode.models.contacts import ContactNetwork
+from ergode.models.interventions import Calendar, Importation, Intervention
+from ergode.models.temporal import TemporalContacts
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Contacts, calendars, interventions, importations and strata, as `simulate` takes them."""
+
+    contacts: ContactNetwork
+    meetings: TemporalContacts | None = None
+    planned: Sequence[Intervention] | None = None  # None where there is nothing to compare with
+    importations: Sequence[Importation] = ()
+    layer_factors: Mapping[str, Calendar] = field(default_factory=dict)
+    strata: tuple[Any, ...] = ("all",)  # the values of the attribute that divides the nodes
+    stratum: np.ndarray | None = None  # of each node, int32 [node_count]
+
+    @property
+    def interventions(self) -> Sequence[Intervention]:
+        """What is done about the epidemic, if anything."""
+        return self.planned or ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether rates change with nothing but the stages of nodes."""
+        return not (self.meetings or self.interventions or self.importations or self.layer_factors)
+
+    def describe(self) -> str:
+        """What makes it not plain, for people."""
+        parts = [
+            ("temporal contacts", self.meetings), ("interventions", self.interventions),
+            ("importations", self.importations), ("layer factors", self.layer_factors),
+        ]  # fmt: skip
+        return ", ".join(name for name, value in parts if value)
+
+    @property
+    def longest_exposure(self) -> float:
+        """The longest contact time of a pair."""
+        held = self.meetings
+        if held is None or not held.amount.size:
+            return 0.0
+        return float(np.add.reduceat(held.amount, held.first[:-1]).max())
+
+    def meetings_table(self, begin: float, precision: Precision) -> Meetings:
+        """Meetings on a clock that is zero at `begin`; one unused row where contacts are static."""
+        held = self.meetings
+        if held is None:
+            nothing = np.zeros(1, precision)
+            return Meetings(np.zeros(1, np.int64), nothing, nothing, nothing, nothing)
+        total = np.cumsum(held.amount) - held.amount
+        per_arc = np.diff(held.first)
+        before = total - np.repeat(total[held.first[:-1]] if per_arc.size else total, per_arc)
+        reals = (held.begin - begin, held.end - begin, held.amount, before)
+        return Meetings(held.first, *(array.astype(precision) for array in reals))
+
+
+def scenario_of(
+    contacts: ContactNetwork | TemporalContacts,
+    interventions: Sequence[Intervention] | None = None,
+    importations: Sequence[Importation] = (),
+    layer_factors: Mapping[str, Calendar] | None = None,
+    strata: str | None = None,
+) -> Scenario:
+    """Check what a user gave and put it together.
+
+    Raises
+    ------
+    ModelError
+        Something is not of its kind, or there is no such attribute.
+    """
+    meetings = contacts if isinstance(contacts, TemporalContacts) else None
+    network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
+    if not isinstance(network, ContactNetwork):
+        raise ModelError(
+            f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
+            "ergode.ContactNetwork.from_edges(source, target), or TemporalContacts"
+        )
+    if isinstance(interventions, Intervention):
+        interventions = (interventions,)
+    if isinstance(importations, Importation):
+        importations = (importations,)
+    for k, measure in enumerate(interventions or ()):
+        if not isinstance(measure, Intervention) or type(measure) is Intervention:
+            raise ModelError(
+                f"interventions[{k}] is {measure!r}; expected a LayerClosure, Vaccination, "
+                "Isolation or ContactTracing"
+            )
+    for k, one in enumerate(importations):
+        if not isinstance(one, Importation):
+            raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
+    values: tuple[Any, ...] = ("all",)
+    stratum = None
+    if strata is not None:
+        if strata not in network.attributes:
+            known = ", ".join(network.attributes) or "none"
+            raise ModelError(f"strata is '{strata}', but the network's attributes are {known}")
+        found, position = np.unique(network.attributes[strata], return_inverse=True)
+        if found.size > 1000:
+            raise ModelError(
+                f"strata '{strata}' has {found.size:,} different values; group them into 1,000 or "
+                "fewer"
+            )
+        values, stratum = tuple(found.tolist()), position.astype(np.int32)
+    return Scenario(
+        network,
+        meetings,
+        None if interventions is None else tuple(interventions),
+        tuple(importations),
+        layer_factors or {},
+        values,
+        stratum,
+    )

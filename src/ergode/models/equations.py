@@ -1,0 +1,196 @@
+"""Vector fields from equations that are written down: text, or expressions of SymPy."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ergode.core.errors import ModelError
+from ergode.core.source import function_from_text
+from ergode.models.vector_field import VectorField
+
+_FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "tanh", "sqrt", "floor",
+)  # fmt: skip
+_OWN = ("abs", "min", "max")
+_CONSTANTS = {"pi": math.pi}
+
+
+def field_from_equations(
+    equations: Mapping[str, Any],
+    parameters: Sequence[str] | None = None,
+    diffusion: Mapping[str, Any] | None = None,
+) -> VectorField:
+    """A vector field from the equation of every variable.
+
+    Parameters
+    ----------
+    equations : mapping of str to str or sympy.Expr
+        For each variable what its derivative is, in Python's arithmetic: with the names of
+        variables and parameters, the time ``t``, ``pi``, and exp, log, sin, cos, tan, sqrt, tanh,
+        abs, min, max and the like. A delayed value is ``x(t - tau)``, with a parameter tau.
+    parameters : sequence of str, optional
+        Names of the parameters; all that is not something else, in alphabetical order, if not
+        given.
+    diffusion : mapping of str to str or sympy.Expr, optional
+        The noise of every variable, zero if not given (see `VectorField`).
+
+    Returns
+    -------
+    VectorField
+
+    Raises
+    ------
+    ModelError
+        An equation is not arithmetic, or uses what there is not; the message names the variable.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> field = ergode.field_from_equations(
+    ...     {"x": "growth * x * (1 - x(t - tau) / capacity)"}
+    ... )
+    >>> field.parameters
+    ('capacity', 'growth', 'tau')
+    >>> field.delays
+    (('x', 'tau'),)
+    """
+    if not isinstance(equations, Mapping) or not equations:
+        raise ModelError(f"equations is {equations!r}; expected an equation for each variable")
+    variables = list(equations)
+    noise = dict(diffusion or {})
+    for name in noise:
+        if name not in variables:
+            raise ModelError(f"diffusion has '{name}', which has no equation")
+    trees = {name: _parsed(name, text) for name, text in equations.items()}
+    noises = {name: _parsed(name, noise.get(name, "0.0")) for name in variables}
+    delays: list[tuple[str, str]] = []
+    names: set[str] = set()
+    for name, tree in [*trees.items(), *noises.items()]:
+        _gather(name, tree, variables, delays, names)
+    known = sorted(names) if parameters is None else list(parameters)
+    for name in sorted(names):
+        if name not in known:
+            raise ModelError(
+                f"the equations use '{name}', which is neither a variable nor among the "
+                f"parameters: {', '.join(known) or 'none'}"
+            )
+    arguments = "t, y, yd, p" if delays else "t, y, p"
+
+    def function(called: str, of: Mapping[str, ast.expr]) -> Any:
+        place = _Place(variables, delays, known)
+        values = "".join(f"{ast.unparse(place.visit(tree))}, " for tree in of.values())
+        return function_from_text(
+            f"def {called}({arguments}):\n    return ({values})\n", {"math": math}
+        )
+
+    return VectorField(
+        function("field", trees),
+        variables,
+        known,
+        delays,
+        diffusion=function("noise", noises) if noise else None,
+    )
+
+
+def _parsed(name: str, text: Any) -> ast.expr:
+    try:
+        return ast.parse(str(text).strip(), mode="eval").body
+    except SyntaxError:
+        raise ModelError(
+            f"the equation of '{name}' is {str(text)!r}; expected arithmetic"
+        ) from None
+
+
+def _gather(
+    name: str, tree: ast.expr, variables: Sequence[str], delays: list[tuple[str, str]],
+    names: set[str],
+) -> None:  # fmt: skip
+    """Collect delays and names of parameters, and refuse what is not arithmetic."""
+    allowed = (
+        ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.operator, ast.unaryop,
+        ast.expr_context, ast.IfExp, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop,
+    )  # fmt: skip
+    functions = set()
+    for part in ast.walk(tree):
+        if not isinstance(part, allowed) or (
+            isinstance(part, ast.Constant) and not isinstance(part.value, int | float)
+        ):
+            raise ModelError(
+                f"the equation of '{name}' has {ast.unparse(part)!r}; expected arithmetic"
+            )
+        if isinstance(part, ast.Call):
+            functions.add(part.func)
+            called = part.func.id if isinstance(part.func, ast.Name) else ast.unparse(part.func)
+            if called in variables:
+                pair = called, _delay_of(name, part)
+                if pair not in delays:
+                    delays.append(pair)
+            elif called not in (*_FUNCTIONS, *_OWN):
+                raise ModelError(
+                    f"the equation of '{name}' calls '{called}'; expected one of "
+                    f"{', '.join((*_FUNCTIONS, *_OWN))}, or a variable at t minus a delay"
+                )
+    for part in ast.walk(tree):
+        known = (*variables, "t", *_CONSTANTS)
+        if isinstance(part, ast.Name) and part not in functions and part.id not in known:
+            names.add(part.id)
+
+
+def _delay_of(name: str, call: ast.Call) -> str:
+    value = call.args[0] if len(call.args) == 1 else None
+    if (
+        isinstance(value, ast.BinOp)
+        and isinstance(value.op, ast.Sub)
+        and isinstance(value.left, ast.Name)
+        and value.left.id == "t"
+        and isinstance(value.right, ast.Name)
+    ):
+        return value.right.id
+    if (  # as SymPy writes it
+        isinstance(value, ast.BinOp)
+        and isinstance(value.op, ast.Add)
+        and isinstance(value.left, ast.UnaryOp)
+        and isinstance(value.left.operand, ast.Name)
+        and ast.unparse(value.right) == "t"
+    ):
+        return value.left.operand.id
+    raise ModelError(
+        f"the equation of '{name}' has '{ast.unparse(call)}'; expected a delayed value such as "
+        f"'{ast.unparse(call.func)}(t - tau)', with a parameter tau"
+    )
+
+
+class _Place(ast.NodeTransformer):
+    """Puts indices in place of names."""
+
+    def __init__(
+        self, variables: Sequence[str], delays: Sequence[tuple[str, str]], parameters: Sequence[str]
+    ) -> None:
+        self.variables, self.delays, self.parameters = variables, delays, parameters
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.variables:
+            return _item("y", self.variables.index(node.id))
+        if node.id in self.parameters:
+            return _item("p", self.parameters.index(node.id))
+        if node.id in _CONSTANTS:
+            return ast.Constant(_CONSTANTS[node.id])
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        assert isinstance(node.func, ast.Name)
+        if node.func.id in self.variables:
+            return _item("yd", self.delays.index((node.func.id, _delay_of("", node))))
+        name = node.func.id
+        function: ast.expr = ast.Name(name, ast.Load())
+        if name in _FUNCTIONS:
+            function = ast.Attribute(ast.Name("math", ast.Load()), name, ast.Load())
+        return ast.Call(function, [self.visit(argument) for argument in node.args], [])
+
+
+def _item(name: str, index: int) -> ast.expr:
+    return ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())

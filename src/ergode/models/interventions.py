@@ -1,0 +1,359 @@
+"""What is done about an epidemic, what comes in from outside, and what changes with the calendar.
+
+An intervention starts at a time, or when a `Trigger` says.  It lowers the rate of some
+transmissions; nothing it does depends on what is not yet known at that time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+
+CASES = "cases"
+
+
+def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
+    """`value` as a float in [least, most]."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
+    if not least <= number <= most:
+        limits = f"between {least:g} and {most:g}" if math.isfinite(most) else f"{least:g} or more"
+        raise ModelError(f"{owner}: {name} is {value!r}; expected a number, {limits}")
+    return number
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """The first time that a count of nodes reaches a level.
+
+    Parameters
+    ----------
+    count : str or sequence of str
+        A compartment, or several whose nodes are counted together; or ``"cases"``: all who were
+        ever infected, seeds and importations among them.
+    level : int
+        How many.
+    delay : float
+        Time from then to the start of what is triggered [time].
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Trigger("cases", 5).counted
+    ('cases',)
+    """
+
+    count: str | Sequence[str]
+    level: int
+    delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
+            raise ModelError(f"Trigger: level is {self.level!r}; expected a whole number")
+        if self.level < 1:
+            raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
+        object.__setattr__(self, "delay", _number("Trigger", "delay", self.delay))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What is counted, as a tuple."""
+        return (self.count,) if isinstance(self.count, str) else tuple(self.count)
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """What all interventions have.
+
+    Attributes
+    ----------
+    start : float or Trigger, optional
+        When it begins [time, on the axis of ``times``]; with the simulation if not given.
+    """
+
+    start: float | Trigger | None = field(default=None, kw_only=True)
+
+    def _check(self, **bounds: tuple[float, float]) -> None:
+        owner = type(self).__name__
+        if self.start is not None and not isinstance(self.start, Trigger):
+            start = _number(owner, "start", self.start, -math.inf)
+            if not math.isfinite(start):
+                raise ModelError(f"{owner}: start is {start}; expected a finite time or a Trigger")
+            object.__setattr__(self, "start", start)
+        for name, (least, most) in bounds.items():
+            value = _number(owner, name, getattr(self, name), least, most)
+            object.__setattr__(self, name, value)
+
+
+_SHARE = (0.0, 1.0)
+_SPAN = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class LayerClosure(Intervention):
+    """Fewer contacts in a layer for a while: a closed school, work from home.
+
+    Parameters
+    ----------
+    layer : str, optional
+        Which layer; all contacts if not given.
+    reduction : float
+        By what fraction transmission is reduced there, 0 to 1.
+    duration : float
+        For how long [time].
+    start : float or Trigger, optional
+        When it begins.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> closure = ergode.LayerClosure("school", duration=14, start=ergode.Trigger("I", 20))
+    >>> closure.reduction
+    1.0
+    """
+
+    layer: str | None = None
+    reduction: float = 1.0
+    duration: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._check(reduction=_SHARE, duration=_SPAN)
+
+
+@dataclass(frozen=True)
+class Vaccination(Intervention):
+    """Protection of a fraction of nodes, chosen at random.
+
+    Parameters
+    ----------
+    fraction : float
+        Fraction of the eligible who are vaccinated, 0 to 1.
+    efficacy : float
+        A leaky vaccine multiplies the rate at which each vaccinated node is infected by one less
+        this; an all-or-nothing vaccine protects this fraction of them wholly and the rest not.
+    leaky : bool
+        Which of the two.
+    infectivity_reduction : float
+        By what fraction those protected infect others less, should they be infected.
+    rollout : float
+        Over how long the vaccinated get theirs, each at a uniformly random time [time].
+    delay : float
+        From vaccination to protection [time].
+    duration : float
+        For how long protection lasts [time].
+    among : str, optional
+        Name of a node attribute: those with a nonzero value are eligible.
+    start : float or Trigger, optional
+        When the first are vaccinated.
+    """
+
+    fraction: float = 1.0
+    efficacy: float = 1.0
+    leaky: bool = True
+    infectivity_reduction: float = 0.0
+    rollout: float = 0.0
+    delay: float = 0.0
+    duration: float = math.inf
+    among: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check(
+            fraction=_SHARE, efficacy=_SHARE, infectivity_reduction=_SHARE, rollout=_SPAN,
+            delay=_SPAN, duration=_SPAN,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Isolation(Intervention):
+    """Some of those who enter a compartment keep away from others until they leave it.
+
+    Parameters
+    ----------
+    compartment : str
+        Which compartment.
+    fraction : float
+        Fraction of those who enter it, 0 to 1.
+    delay : float
+        From entering it to isolation [time].
+    reduction : float
+        By what fraction they then transmit less, 0 to 1.
+    duration : float
+        For how long after the start of the measure it is in force [time].
+    among : str, optional
+        Name of a node attribute: only those with a nonzero value.
+    start : float or Trigger, optional
+        From when on it is in force.
+    """
+
+    compartment: str
+    fraction: float = 1.0
+    delay: float = 0.0
+    reduction: float = 1.0
+    duration: float = math.inf
+    among: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check(fraction=_SHARE, delay=_SPAN, reduction=_SHARE, duration=_SPAN)
+
+
+@dataclass(frozen=True)
+class ContactTracing(Intervention):
+    """Cases are detected, and they and those whom they met are quarantined.
+
+    A node that enters `compartment` is detected with a probability, after a delay.  It is then
+    quarantined, and each of its contacts (each arc of the network, or those on which the two met
+    within `lookback`) is traced with a probability and quarantined after another delay.  In
+    quarantine, a node transmits less and is infected less.
+
+    Parameters
+    ----------
+    compartment : str
+        Entering it is what is detected: onset of symptoms, say.
+    detection : float
+        Probability that a case is detected.
+    detection_delay : float
+        From entering the compartment to detection [time].
+    tracing : float
+        Probability that a contact of a detected case is traced.
+    tracing_delay : float
+        From detection of the case to quarantine of the contact [time].
+    quarantine : float
+        How long a quarantine lasts [time].
+    reduction : float
+        By what fraction a quarantined node's transmission, either way, is reduced.
+    lookback : float
+        In a temporal network: contacts older than this are not traced [time].
+    duration : float
+        For how long after its start the measure is in force [time].
+    start : float or Trigger, optional
+        From when on it is in force.
+    """
+
+    compartment: str
+    detection: float = 1.0
+    detection_delay: float = 0.0
+    tracing: float = 1.0
+    tracing_delay: float = 0.0
+    quarantine: float = math.inf
+    reduction: float = 1.0
+    lookback: float = math.inf
+    duration: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._check(
+            detection=_SHARE, detection_delay=_SPAN, tracing=_SHARE, tracing_delay=_SPAN,
+            quarantine=_SPAN, reduction=_SHARE, lookback=_SPAN, duration=_SPAN,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Importation:
+    """Infections from outside, into random susceptible nodes.
+
+    Parameters
+    ----------
+    compartment : str
+        Where an imported case begins.
+    rate : float, optional
+        Expected importations a unit of time, as a Poisson process [1 / time].
+    times : array_like, optional
+        Instead of a rate: when they happen.
+    start, stop : float
+        From when to when, with a rate [time].
+
+    Notes
+    -----
+    Each importation falls on one node of the network at random; where that node is not
+    susceptible, nothing happens.
+    """
+
+    compartment: str
+    rate: float | None = None
+    times: ArrayLike | None = None
+    start: float = -math.inf
+    stop: float = math.inf
+
+    def __post_init__(self) -> None:
+        if (self.rate is None) == (self.times is None):
+            raise ModelError("Importation: expected either a rate or times")
+        if self.rate is not None:
+            rate = _number("Importation", "rate", self.rate)
+            if not math.isfinite(rate):
+                raise ModelError(f"Importation: rate is {rate!r}; expected a finite number")
+            object.__setattr__(self, "rate", rate)
+        else:
+            moments = np.sort(np.atleast_1d(np.asarray(self.times, float)))
+            if moments.ndim != 1 or not np.isfinite(moments).all():
+                raise ModelError("Importation: times must be a list of finite numbers")
+            object.__setattr__(self, "times", tuple(moments.tolist()))
+
+    @property
+    def moments(self) -> tuple[float, ...]:
+        """When it happens, where times were given."""
+        return () if self.times is None else tuple(np.asarray(self.times, float).tolist())
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """A factor that is constant from one change to the next, and perhaps repeats.
+
+    Parameters
+    ----------
+    changes : array_like
+        When it changes, ascending [time, on the axis of ``times``].
+    factors : array_like
+        Its value from each change on, zero or more; the first also holds before the first change.
+    period : float, optional
+        It repeats: changes are then between 0 and this, and time is taken modulo it.
+
+    Examples
+    --------
+    Weekdays and weekends, in days, if time 0 is the start of a Monday:
+
+    >>> import ergode
+    >>> ergode.Calendar([0, 5], [1.0, 0.2], period=7).at([2.5, 6.0, 7.0]).tolist()
+    [1.0, 0.2, 1.0]
+    """
+
+    changes: Sequence[float]
+    factors: Sequence[float]
+    period: float | None = None
+
+    def __post_init__(self) -> None:
+        changes = np.atleast_1d(np.asarray(self.changes, float))
+        factors = np.atleast_1d(np.asarray(self.factors, float))
+        if changes.ndim != 1 or changes.shape != factors.shape or not changes.size:
+            raise ModelError(
+                f"Calendar: {changes.size} changes and {factors.size} factors; expected as many"
+            )
+        if not np.isfinite(changes).all() or (np.diff(changes) <= 0).any():
+            raise ModelError("Calendar: changes must be finite and ascend")
+        if not (np.isfinite(factors) & (factors >= 0)).all():
+            raise ModelError("Calendar: factors must be finite, zero or more")
+        if self.period is not None:
+            period = _number("Calendar", "period", self.period)
+            if not (math.isfinite(period) and period > 0):
+                raise ModelError(f"Calendar: period is {period!r}; expected a time above zero")
+            if changes[0] < 0 or changes[-1] >= period:
+                raise ModelError("Calendar: changes must lie between 0 and the period")
+            if changes[0] > 0:  # what held at the end of the last period
+                changes, factors = np.append(0.0, changes), np.append(factors[-1], factors)
+            object.__setattr__(self, "period", period)
+        object.__setattr__(self, "changes", tuple(changes.tolist()))
+        object.__setattr__(self, "factors", tuple(factors.tolist()))
+
+    def at(self, times: ArrayLike) -> np.ndarray:
+        """The factor at some times."""
+        moments = np.asarray(times, float)
+        if self.period is not None:
+            moments = np.mod(moments, self.period)
+        found = np.searchsorted(self.changes, moments, side="right") - 1
+        return np.asarray(self.factors)[np.maximum(found, 0)]

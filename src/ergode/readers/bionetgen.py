@@ -1,0 +1,293 @@
+"""Reaction networks that BioNetGen has generated from rules: its ``.net`` files.
+
+References
+----------
+L. A. Harris et al., BioNetGen 2.2: advances in rule-based modeling, Bioinformatics 32, 3366 (2016).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ergode.core.errors import ModelError, ReadError
+from ergode.models.expressions import Expression, number_or_expression
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.models.species import Species
+
+_BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
+# The rules of which the network was generated: it says nothing that the network does not.
+_RULES = (
+    "model", "molecule types", "observables", "reaction rules", "compartments",
+    "population maps", "population types", "energy patterns",
+)  # fmt: skip
+_SETTINGS = re.compile(r"(setOption|version|setModelName)\s*\(|substanceUnits\(\"Number\"\)")
+_OTHER_LAWS = ("Sat", "MM", "Hill", "Arrhenius", "FunctionProduct")
+_OPERATORS = (
+    (re.compile(r"&&"), " and "), (re.compile(r"\|\|"), " or "), (re.compile(r"[~!]="), " <> "),
+    (re.compile("!"), " not "), (re.compile("<>"), "!="), (re.compile(r"\btime\s*\(\s*\)"), "time"),
+    (re.compile(r"\b_pi\b"), "pi"), (re.compile(r"\b_e\b"), "exp(1)"),
+)  # fmt: skip
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_CALLS: dict[str, Callable[[list[str]], str]] = {
+    "if": lambda a: f"piecewise({a[1]}, {a[0]}, {a[2]})",
+    "log2": lambda a: f"(ln({a[0]}) / ln(2))",
+    "rint": lambda a: f"floor({a[0]} + 0.5)",
+    "sum": lambda a: f"({' + '.join(a)})",
+    "avg": lambda a: f"(({' + '.join(a)}) / {len(a)})",
+    "asinh": lambda a: f"ln({a[0]} + sqrt({a[0]}^2 + 1))",
+    "acosh": lambda a: f"ln({a[0]} + sqrt({a[0]}^2 - 1))",
+    "atanh": lambda a: f"(ln((1 + {a[0]}) / (1 - {a[0]})) / 2)",
+}
+
+
+class _Line(NamedTuple):
+    number: int
+    words: list[str]
+
+
+def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
+    """Read a reaction network from a ``.net`` file of BioNetGen.
+
+    Species are called S1, S2, ... as in BioNetGen's own export, with their pattern as
+    `label`; groups (observables) and functions become rules. A rate constant k, with its factor
+    of one half for two molecules alike, means the propensity k n (n - 1), as in BioNetGen's own
+    simulator.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    ReactionNetwork
+
+    Raises
+    ------
+    ReadError
+        The file is not there, cannot be understood, or has built-in rate laws (``MM``, ``Sat``,
+        ``Hill``; write them as functions); the message names the line.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "pairs.net")
+    >>> _ = path.write_text(\"\"\"
+    ... begin parameters
+    ...     1 k 0.01  # Constant
+    ... end parameters
+    ... begin species
+    ...     1 A(b) 100
+    ...     2 A(b!1).A(b!1) 0
+    ... end species
+    ... begin reactions
+    ...     1 1,1 2 0.5*k #_R1
+    ... end reactions
+    ... begin groups
+    ...     1 Total 1,2*2
+    ... end groups\"\"\")
+    >>> network = ergode.read_bionetgen(path)
+    >>> print(network.propensities())
+    R1  2 S1 -> S2  (0.5*k) * S1 * (S1 - 1)
+    >>> network.rules["Total"].text
+    'S1 + 2 * S2'
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ReadError(f"{file}: there is no such file")
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{file}: cannot be read as text: {error}") from None
+    return _Reader(file, text).network()
+
+
+class _Reader:
+    def __init__(self, file: Path, text: str) -> None:
+        self.file = file
+        self.blocks: dict[str, list[_Line]] = {name: [] for name in _BLOCKS}
+        self._split(text)
+        names = {
+            line.words[0].partition("(")[0] for lines in self.blocks.values() for line in lines
+        }
+        self.prefix = "S"
+        while any(re.fullmatch(rf"{self.prefix}\d+", name) for name in names):
+            self.prefix += "_"
+        self.count = len(self.blocks["species"])
+        self.rules: dict[str, Expression | str] = {}
+        self.functions = {line.words[0].partition("(")[0] for line in self.blocks["functions"]}
+
+    def error(self, number: int, why: str) -> ReadError:
+        return ReadError(f"{self.file}: line {number}: {why}")
+
+    @contextmanager
+    def at(self, line: _Line) -> Iterator[None]:
+        """Errors of the model, said of a line."""
+        try:
+            yield
+        except ReadError:
+            raise
+        except ModelError as error:
+            raise self.error(line.number, str(error)) from None
+
+    def _split(self, text: str) -> None:
+        """Lines of every block, without comments and, where there is one, without their index."""
+        block: str | None = None
+        started = ""
+        for number, whole in enumerate(text.splitlines(), 1):
+            line = started + whole.partition("#")[0].strip()
+            if line.endswith("\\"):
+                started = line[:-1] + " "
+                continue
+            started = ""
+            word, _, rest = line.partition(" ")
+            rest = " ".join(rest.split())
+            if not line:
+                continue
+            if word == "begin":
+                if rest not in (*_BLOCKS, *_RULES):
+                    raise self.error(number, f"the block '{rest}' is unknown")
+                block = rest if rest != "model" else None
+            elif word == "end":
+                if rest not in (block, "model"):
+                    raise self.error(number, f"'{line}' ends the block '{block}'")
+                block = None
+            elif block in self.blocks:
+                words = line.split()
+                if len(words) > 1 and words[0].isdigit():
+                    del words[0]
+                self.blocks[block].append(_Line(number, words))
+            elif block is None and not _SETTINGS.match(line):
+                raise self.error(number, f"'{line[:60]}' stands outside of all blocks")
+        if block is not None:
+            raise ReadError(f"{self.file}: the block '{block}' does not end")
+        if not self.blocks["species"]:
+            raise ReadError(f"{self.file}: there are no species in it")
+
+    # ---- formulas
+
+    def formula(self, line: _Line, text: str) -> Expression:
+        """A formula in BioNetGen's words."""
+        for pattern, here in _OPERATORS:
+            text = pattern.sub(here, text)
+        for name in self.functions:
+            text = re.sub(rf"\b{re.escape(name)}\s*\(\s*\)", name, text)
+        with self.at(line):
+            return Expression(self._called(text, line).strip())
+
+    def _called(self, text: str, line: _Line) -> str:
+        """A formula with those calls written out that formulas here do not have."""
+        match = next((m for m in _CALL.finditer(text) if m[1] in _CALLS), None)
+        if match is None:
+            return text
+        depth, arguments, start = 1, [], match.end()
+        for i in range(match.end(), len(text)):
+            depth += (text[i] == "(") - (text[i] == ")")
+            if depth == 0 or (depth == 1 and text[i] == ","):
+                arguments.append(f"({text[start:i]})")
+                start = i + 1
+            if depth == 0:
+                break
+        else:
+            raise self.error(line.number, f"'{text}' has a bracket that does not close")
+        try:
+            written = _CALLS[match[1]](arguments)
+        except IndexError:
+            raise self.error(line.number, f"'{match[1]}' has too few arguments") from None
+        return self._called(text[: match.start()] + written + text[start:], line)
+
+    def species_of(self, line: _Line, text: str) -> str:
+        """The name of the species with an index."""
+        if not text.isdigit() or not 0 < int(text) <= self.count:
+            raise self.error(line.number, f"'{text}' is no species; expected 1 to {self.count}")
+        return f"{self.prefix}{int(text)}"
+
+    # ---- blocks
+
+    def parameter(self, line: _Line) -> tuple[str, float | Expression]:
+        name, *rest = line.words
+        if not rest:
+            raise self.error(line.number, f"parameter '{name}' has no value")
+        return name, self.number(line, " ".join(rest))
+
+    def number(self, line: _Line, text: str) -> float | Expression:
+        expression = self.formula(line, text)
+        with self.at(line):
+            return number_or_expression(expression.text, f"'{text}'")
+
+    def one_species(self, i: int, line: _Line) -> Species:
+        if len(line.words) < 2:
+            raise self.error(line.number, f"species '{line.words[0]}' has no amount")
+        pattern, *amount = line.words
+        fixed = pattern.startswith("$")
+        with self.at(line):
+            return Species(
+                f"{self.prefix}{i}", self.number(line, " ".join(amount)),
+                boundary=fixed, constant=fixed, label=pattern.removeprefix("$"),
+            )  # fmt: skip
+
+    def group(self, line: _Line) -> tuple[str, str]:
+        name, *rest = line.words
+        terms = []
+        for entry in filter(None, "".join(rest).split(",")):
+            factor, _, index = entry.rpartition("*")
+            member = self.species_of(line, index)
+            terms.append(member if factor in ("", "1") else f"{factor} * {member}")
+        while len(terms) > 100:  # a sum of thousands in halves
+            terms = [f"({' + '.join(terms[i : i + 2])})" for i in range(0, len(terms), 2)]
+        return name, " + ".join(terms) or "0"
+
+    def function(self, line: _Line) -> tuple[str, Expression]:
+        text = " ".join(line.words)
+        match = re.fullmatch(r"(\w+)\s*(?:\((.*?)\))?\s*=?\s*(.+)", text)
+        if match is None or not match[3]:
+            raise self.error(line.number, f"'{text}' is not a function")
+        if match[2]:
+            raise self.error(line.number, f"function '{match[1]}' has arguments; expected none")
+        return match[1], self.formula(line, match[3])
+
+    def reaction(self, k: int, line: _Line, changing: set[str]) -> Reaction:
+        if len(line.words) < 3:
+            raise self.error(line.number, "expected reactants, products and a rate")
+        left, right, *rest = line.words
+        if rest[0] in _OTHER_LAWS:
+            raise self.error(
+                line.number,
+                f"the built-in rate law '{rest[0]}' is not supported; write it as a function",
+            )
+        sides = [
+            [self.species_of(line, index) for index in side.split(",") if index != "0"]
+            for side in (left, right)
+        ]
+        rate = self.formula(line, " ".join(rest))
+        with self.at(line):
+            if not rate.names & changing:
+                return Reaction(*sides, rate_constant=rate.text, name=f"R{k}")
+            taken = [sides[0][:i].count(name) for i, name in enumerate(sides[0])]
+            factors = [
+                name if j == 0 else f"({name} - {j})"
+                for name, j in zip(sides[0], taken, strict=True)
+            ]
+            whole = " * ".join([f"({rate.text})", *factors])
+            return Reaction(*sides, rate=whole, name=f"R{k}")
+
+    def network(self) -> ReactionNetwork:
+        """The network that the file describes."""
+        blocks = self.blocks
+        species = [self.one_species(i, line) for i, line in enumerate(blocks["species"], 1)]
+        parameters: dict[str, Any] = dict(self.parameter(line) for line in blocks["parameters"])
+        rules: dict[str, Any] = dict(self.group(line) for line in blocks["groups"])
+        rules |= dict(self.function(line) for line in blocks["functions"])
+        changing = {*rules, "time"}
+        reactions = [
+            self.reaction(k, line, changing) for k, line in enumerate(blocks["reactions"], 1)
+        ]
+        try:
+            return ReactionNetwork(species, reactions, parameters, (), rules, (), self.file.stem)
+        except ModelError as error:
+            raise ReadError(f"{self.file}: {error}") from None

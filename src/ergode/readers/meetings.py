@@ -1,0 +1,103 @@
+"""Files of timed contacts, one row for each time at which two people were near each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ergode.core.errors import ModelError, ReadError
+from ergode.models.temporal import TemporalContacts
+from ergode.readers.edges import numbered, read_table
+
+
+def read_meetings(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str | None] = ("time", "source", "target"),
+    delimiter: str | None = None,
+    directed: bool = False,
+    resolution: float | None = None,
+    unit: float = 1.0,
+    instantaneous: bool = False,
+) -> TemporalContacts:
+    """Read contacts that come and go, as the loggers of such data write them.
+
+    A row ``time source target`` says that two people were in contact from this time on for as long
+    as a row lasts. Rows of a pair that follow one another without a gap are one meeting.
+
+    Parameters
+    ----------
+    path : str or path
+        Text, perhaps compressed (``.gz``), or ``.parquet``; see `ergode.read_contacts`.
+    columns : sequence of str or None
+        What the columns of text without a header are: ``"time"``, ``"source"``, ``"target"``, or
+        None for what to ignore.
+    delimiter : str, optional
+        What separates columns; a comma, a semicolon, a tab or blanks if not given.
+    directed : bool
+        Whether only the source can infect the target.
+    resolution : float, optional
+        How long one row lasts [unit of the time column]; the smallest difference between two times
+        if not given.
+    unit : float
+        How many units of the time column are one unit of time: 3600 makes hours of seconds. The
+        first time becomes zero.
+    instantaneous : bool
+        Whether a row is a contact at one moment, which stands for `resolution`, instead of one that
+        lasts so long.
+
+    Returns
+    -------
+    TemporalContacts
+
+    Raises
+    ------
+    ReadError
+        The file is not there, or cannot be understood; the message names the line.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "school.tsv")
+    >>> _ = path.write_text("0\\t7\\t9\\n20\\t7\\t9\\n60\\t9\\t12\\n")
+    >>> ergode.read_meetings(path, unit=60)
+    TemporalContacts(3 nodes, 2 pairs, 2 meetings, times 0 to 1.33333)
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ReadError(f"{file}: there is no such file")
+    if not (np.isfinite(unit) and unit > 0):
+        raise ModelError(f"unit is {unit!r}; expected a number above zero")
+    table = read_table(file, columns, delimiter)
+    if "time" not in table.columns:
+        raise ModelError(f"{file} has no time column; name it in columns=(...)")
+    times = table.columns["time"]
+    if not np.isfinite(times).all():
+        row = int(np.argmin(np.isfinite(times)))
+        raise ReadError(f"{file}: {table.place(row)}: time {times[row]} is not finite")
+    source, target, names = numbered(file, table, None)
+    if resolution is None:
+        steps = np.diff(np.unique(times))
+        if not steps.size:
+            raise ModelError(f"all times in {file} are equal; pass resolution=")
+        resolution = float(steps.min())
+    if not (np.isfinite(resolution) and resolution > 0):
+        raise ModelError(f"resolution is {resolution!r}; expected a time above zero")
+    begin = (times - times.min()) / unit
+    lasts = resolution / unit
+    count = None if names is None else names.size
+    if instantaneous:
+        held = TemporalContacts.from_meetings(
+            source, target, begin, contact_time=lasts, node_count=count, directed=directed
+        )
+    else:
+        held = TemporalContacts.from_meetings(
+            source, target, begin, begin + lasts, node_count=count, directed=directed
+        )
+    if names is None or np.array_equal(names, np.arange(names.size)):
+        return held
+    network = held.network._with(node_names=names)
+    return TemporalContacts(network, held.first, held.begin, held.end, held.amount)

@@ -1,0 +1,205 @@
+"""An SBML document that can be read: valid, of Level 3, without what a network cannot carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ergode.core.errors import ModelError, ReadError
+from ergode.models.expressions import RESERVED, TIME
+
+ANNOTATION = "urn:ergode:reaction-network"
+"""Namespace of what `write_sbml` notes beside what SBML can say."""
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
+_PACKAGES = ("l3v2extendedmath",)
+_UNITS = ("item", "dimensionless", "mole")
+
+
+class Document:
+    """A document, checked; its errors say where.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        What error messages begin with.
+    lines : bool
+        Whether they name lines, too.
+
+    Raises
+    ------
+    ReadError
+        It is not valid, or has something that no network can carry.
+    """
+
+    def __init__(self, text: str, source: str, lines: bool) -> None:
+        self.source = source
+        self.lines = lines
+        self.libsbml = _libsbml(source)
+        if not text.lstrip().startswith("<?xml"):
+            text = _DECLARATION + text  # libsbml would add a line of its own, and count it
+        self.document = self.libsbml.readSBMLFromString(text)
+        self._check_document()
+        self.model = self.document.getModel()
+        self._refuse_what_cannot_be()
+
+    def refusal(self, element: Any, why: str) -> ReadError:
+        """The error for an element."""
+        return ReadError(f"{self.source}: {self._line(element)}{called(element)}: {why}")
+
+    def _line(self, element: Any) -> str:
+        return f"line {element.getLine()}: " if self.lines and element.getLine() else ""
+
+    @contextmanager
+    def within(self, element: Any) -> Iterator[None]:
+        """Errors of the model, said of an element."""
+        try:
+            yield
+        except ModelError as error:
+            raise self.refusal(element, str(error)) from None
+
+    def _check_document(self) -> None:
+        document, libsbml = self.document, self.libsbml
+        self._check_packages()
+        self._raise_first_error()
+        if document.getModel() is None:
+            raise ReadError(f"{self.source}: there is no model in it")
+        self._check_old_units()
+        if document.getLevel() < 3 and not document.setLevelAndVersion(3, 1, False):
+            self._raise_first_error()
+            raise ReadError(f"{self.source}: cannot be converted to SBML Level 3")
+        for category in (
+            libsbml.LIBSBML_CAT_UNITS_CONSISTENCY,
+            libsbml.LIBSBML_CAT_MODELING_PRACTICE,
+            libsbml.LIBSBML_CAT_SBO_CONSISTENCY,
+        ):
+            document.setConsistencyChecks(category, False)
+        document.checkConsistency()
+        self._raise_first_error()
+
+    def _check_old_units(self) -> None:
+        """Old levels let a law, an event or a species have units of its own."""
+        model = self.document.getModel()
+        laws = [one.getKineticLaw() for one in model.getListOfReactions()]
+        for one in (*filter(None, laws), *model.getListOfEvents(), *model.getListOfSpecies()):
+            for what in ("TimeUnits", "SubstanceUnits", "SpatialSizeUnits"):
+                old = what != "SubstanceUnits" or one.getElementName() == "kineticLaw"
+                if old and getattr(one, f"isSet{what}", bool)():
+                    raise self.refusal(one, "units of its own are not supported")
+
+    def _check_packages(self) -> None:
+        """Packages may not change what the core means; of those unknown to it libsbml says so."""
+        document = self.document
+        if document.getLevel() < 3:
+            return
+        if document.getPlugin("comp") is not None:
+            # A model of models is written out as one.
+            flatten = self.libsbml.ConversionProperties()
+            flatten.addOption("flatten comp", True)
+            flatten.addOption("performValidation", False)
+            if document.convert(flatten):
+                self._raise_first_error()
+                raise ReadError(f"{self.source}: its submodels cannot be made one model")
+        known = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
+        needed = [
+            name for name in known if name not in _PACKAGES and document.getPackageRequired(name)
+        ]
+        if needed:
+            raise ReadError(
+                f"{self.source}: the document needs the SBML package '{needed[0]}', which ergode "
+                "does not support"
+            )
+
+    def _raise_first_error(self) -> None:
+        for i in range(self.document.getNumErrors()):
+            error = self.document.getError(i)
+            if error.getSeverity() >= self.libsbml.LIBSBML_SEV_ERROR:
+                message = " ".join(error.getMessage().split())
+                raise ReadError(f"{self.source}: {self._line(error)}{message}")
+
+    def _refuse_what_cannot_be(self) -> None:
+        model = self.model
+        for one in (model, *model.getListOfSpecies()):
+            if one.isSetConversionFactor():
+                raise self.refusal(one, "its conversion factor is not supported")
+        for one in model.getListOfConstraints():
+            raise self.refusal(one, "constraints are not supported")
+        for one in model.getListOfRules():
+            if one.isAlgebraic():
+                raise self.refusal(one, "algebraic rules are not supported")
+            if one.isRate():
+                raise self.refusal(
+                    one,
+                    "rate rules are not supported; what changes in time is changed by reactions",
+                )
+        for one in model.getListOfReactions():
+            if one.isSetFast() and one.getFast():
+                raise self.refusal(one, "fast reactions are not supported")
+        for one in (
+            *model.getListOfCompartments(), *model.getListOfSpecies(), *model.getListOfParameters(),
+        ):  # fmt: skip
+            if one.getId() in RESERVED or one.getId() == TIME:
+                raise self.refusal(one, "its id is a word of ergode's formulas; give it another")
+        self._check_units()
+
+    def _check_units(self) -> None:
+        """Amounts are in one unit, which counts things."""
+        model = self.model
+        first: tuple[Any, Any] | None = None
+        for one in model.getListOfSpecies():
+            name = one.getSubstanceUnits() or model.getSubstanceUnits()
+            definition = model.getUnitDefinition(name)
+            unit: Any = name
+            kinds = [(name, 1.0)]
+            if definition is not None:
+                unit = [
+                    (
+                        self.libsbml.UnitKind_toString(part.getKind()),
+                        part.getExponentAsDouble(), part.getScale(), part.getMultiplier(),
+                    )
+                    for part in definition.getListOfUnits()
+                ]  # fmt: skip
+                kinds = [part[:2] for part in unit]
+            if name and any(kind not in _UNITS or power != 1 for kind, power in kinds):
+                raise self.refusal(
+                    one, f"its amount is in '{name}'; expected {', '.join(_UNITS)}, or none"
+                )
+            first = first or (one, unit)
+            if unit != first[1]:
+                raise self.refusal(
+                    one, f"its amount is in another unit than that of {called(first[0])}"
+                )
+
+
+def called(element: Any) -> str:
+    """What an element is, and its id."""
+    words = "".join(f" {c.lower()}" if c.isupper() else c for c in element.getElementName())
+    name = element.getIdAttribute() or getattr(element, "getVariable", str)()
+    return f"{words} '{name}'" if name else words
+
+
+def notes_of(element: Any) -> dict[str, str]:
+    """What `write_sbml` noted at an element."""
+    annotation = element.getAnnotation()
+    children = (
+        [] if annotation is None else map(annotation.getChild, range(annotation.getNumChildren()))
+    )
+    for child in children:
+        if child.getURI() == ANNOTATION:
+            attributes = child.getAttributes()
+            return {
+                attributes.getName(k): attributes.getValue(k) for k in range(attributes.getLength())
+            }
+    return {}
+
+
+def _libsbml(source: str) -> Any:
+    try:
+        import libsbml
+    except ImportError:
+        raise ReadError(
+            f"{source}: reading SBML needs python-libsbml (pip install python-libsbml)"
+        ) from None
+    return libsbml

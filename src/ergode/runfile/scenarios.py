@@ -1,0 +1,65 @@
+"""Tables of a run file that say what changes an epidemic from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ergode.models import interventions
+from ergode.models.interventions import Calendar, Importation, Intervention, Trigger
+from ergode.runfile.tables import Table
+
+_MEASURES = {
+    "layer-closure": interventions.LayerClosure,
+    "vaccination": interventions.Vaccination,
+    "isolation": interventions.Isolation,
+    "contact-tracing": interventions.ContactTracing,
+}
+TABLES = ("interventions", "importations", "layer_factors")
+
+
+def scenario_options(top: Table) -> dict[str, Any]:
+    """Arguments of `ergode.epidemics.simulate` that these tables stand for."""
+    options: dict[str, Any] = {}
+    if "interventions" in top:
+        options["interventions"] = [_measure(one) for one in top.tables("interventions")]
+    if "importations" in top:
+        options["importations"] = [_importation(one) for one in top.tables("importations")]
+    if "layer_factors" in top:
+        factors = top.table("layer_factors")
+        options["layer_factors"] = {name: _calendar(factors.table(name)) for name in factors.values}
+    return options
+
+
+def _measure(table: Table) -> Intervention:
+    make = _MEASURES[table.choice("kind", _MEASURES)]
+    measure = table.call(make, also=["kind"], special={"Trigger": _start})
+    assert isinstance(measure, Intervention)
+    return measure
+
+
+def _start(table: Table, key: str) -> float | Trigger:
+    """A time, or a table that describes a trigger."""
+    if not isinstance(table.values[key], dict):
+        return table.number(key)
+    described = table.table(key)
+    described.only(["count", "level", "delay"])
+    count: Any = described.values.get("count")
+    if not isinstance(count, list):
+        count = described.text("count")
+    with described.explaining():
+        return Trigger(count, described.integer("level"), described.number("delay", 0.0))
+
+
+def _importation(table: Table) -> Importation:
+    table.only(["compartment", "rate", "times", "start", "stop"])
+    numbers = {key: table.number(key) for key in ("rate", "start", "stop") if key in table}
+    times = table.numbers("times") if "times" in table else None
+    with table.explaining():
+        return Importation(table.text("compartment"), times=times, **numbers)
+
+
+def _calendar(table: Table) -> Calendar:
+    table.only(["changes", "factors", "period"])
+    period = table.number("period") if "period" in table else None
+    with table.explaining():
+        return Calendar(table.numbers("changes"), table.numbers("factors"), period)

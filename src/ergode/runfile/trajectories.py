@@ -1,0 +1,112 @@
+"""What a run file asks of the engine ``trajectories``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode import plots, trajectories
+from ergode.models.equations import field_from_equations
+from ergode.models.sweep import grid
+from ergode.models.vector_field import VectorField
+from ergode.runfile.tables import Table
+
+if TYPE_CHECKING:
+    import xarray
+
+TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
+OPTIONS = "integrate"
+_TEXTS = ("method", "device", "precision")
+_NUMBERS = ("step", "rtol", "atol", "largest_step")
+_INTEGERS = ("replicates", "seed", "most_steps")
+
+
+@dataclass(frozen=True)
+class TrajectoryRun:
+    """A checked request for one ensemble of trajectories.
+
+    Attributes
+    ----------
+    field
+        What to integrate.
+    options : dict
+        Keyword arguments of `ergode.trajectories.integrate`.
+    """
+
+    field: VectorField
+    options: Mapping[str, Any]
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether there will be something to draw."""
+        return True
+
+    def describe(self) -> dict[str, str]:
+        """What is about to be run, for people."""
+        return {
+            "variables": ", ".join(self.field.variables),
+            "parameters": ", ".join(self.field.parameters) or "none",
+        }
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Integrate."""
+        return trajectories.integrate(self.field, progress=progress, **self.options)
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """What was run, in a few words."""
+        return f"{dataset.attrs['trajectories']:,} trajectories"
+
+    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+        """Write the figure of a result."""
+        ax = plots.trajectories(dataset)
+        if title:
+            ax.set_title(title)
+        figure: Any = ax.figure
+        figure.savefig(path)
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that say what came out."""
+        last = dataset["state"].isel(time=-1)
+        found: dict[str, Any] = {}
+        for name in self.field.variables:
+            values = last.sel(variable=name).values
+            low, median, high = np.nanquantile(values, (0.0, 0.5, 1.0))
+            found[f"final {name}"] = {
+                "median": float(median), "low": float(low), "high": float(high),
+            }  # fmt: skip
+        return found
+
+
+def read(top: Table) -> TrajectoryRun:
+    """The request of a run file."""
+    equations = top.table("equations")
+    noise = top.table("diffusion", {})
+    with equations.explaining():
+        field = field_from_equations(
+            {name: equations.text(name) for name in equations.values},
+            diffusion={name: noise.text(name) for name in noise.values},
+        )
+    table = top.table("integrate")
+    table.only(["times", *_TEXTS, *_NUMBERS, *_INTEGERS])
+    options: dict[str, Any] = {
+        "times": table.times("times"),
+        "initial": grid(**_values(top.table("initial"))),
+        "parameters": grid(**_values(top.table("parameters", {}))),
+    }
+    options |= {key: table.text(key) for key in _TEXTS if key in table}
+    options |= {key: table.number(key) for key in _NUMBERS if key in table}
+    options |= {key: table.integer(key) for key in _INTEGERS if key in table}
+    return TrajectoryRun(field, options)
+
+
+def _values(table: Table) -> dict[str, Any]:
+    """Numbers, lists of them, or tables of start, stop and count."""
+    single = (int, float)
+    return {
+        name: table.number(name) if isinstance(value, single) else table.times(name)
+        for name, value in table.values.items()
+    }

@@ -1,0 +1,269 @@
+"""Realizations of one network by one method on one device, a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device, spans
+from ergode.core.errors import PlanError
+from ergode.core.status import Status
+from ergode.stochastic import realization
+from ergode.stochastic.realization import Out, Plan, Work
+from ergode.stochastic.tables import Net, Tables
+
+_THREADS = 64
+_PENDING = 32
+_LATE = 4096
+# Threads that a multiprocessor is given: enough to hide the latency of memory.
+_THREADS_A_MULTIPROCESSOR = 512
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a chunk.
+
+    Attributes
+    ----------
+    amounts : bool
+        Amounts of every realization at every time.
+    statistics : bool
+        Sums over realizations.
+    log_counts : ndarray of int64, optional
+        Firings of each realization to keep a log of.
+    log_first : bool
+        Such a log is wanted, once it is known how long it is.
+    """
+
+    amounts: bool = False
+    statistics: bool = False
+    log_counts: np.ndarray | None = None
+    log_first: bool = False
+
+
+@lru_cache(maxsize=64)
+def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
+    names = ("prepare", "update", "advance")
+    bindings: dict[str, Any] = {name: getattr(method, name) for name in names}
+    bindings["LEAPS"] = getattr(method, "LEAPS", False)
+    if on_cuda:
+        bindings["add_to"] = realization.add_to_cuda
+        bindings["add_to_count"] = realization.add_to_count_cuda
+        return kernels.cuda_kernel(realization.realize_cuda, bindings=bindings)
+    return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
+
+
+class Ensemble:
+    """Realizations of a network.
+
+    Parameters
+    ----------
+    tables : Tables
+    method : module
+        With ``Own``, ``prepare``, ``update``, ``advance``, ``arrays`` and ``constants``.
+    grid : ndarray, shape [time_count]
+        Times to report.
+    begin : float
+        Time at which realizations begin.
+    seed, replicates, firings_most : int
+        As for `simulate`; `replicates` of every point.
+    device : Device
+    gaussian : bool
+        Whether amounts are not whole: the Langevin equation.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        *,
+        method: Any,
+        grid: np.ndarray,
+        begin: float,
+        seed: int,
+        replicates: int,
+        firings_most: int,
+        device: Device,
+        gaussian: bool = False,
+    ) -> None:
+        self.tables = tables
+        self.method = method
+        self.gaussian = gaussian
+        # Both ways to leap share a kernel, and one of them has amounts that are not whole.
+        self._kind = np.float64 if getattr(method, "LEAPS", False) else np.int64
+        self.grid = grid
+        self.device = device
+        self.replicates = replicates
+        self._plan = Plan(
+            np.uint64(seed), np.int64(replicates), np.int64(0), np.float64(begin),
+            np.int64(firings_most), np.bool_(tables.moving_breaks),
+        )  # fmt: skip
+        self._net: Net | None = None
+
+    def run(
+        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
+    ) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
+        plan = self._plan._replace(first=np.int64(first))
+        workers, grain = self.workers(count)
+        points = -(-(first + count) // self.replicates) - first // self.replicates
+        work, own = self.workspace(workers)
+        slots = 1 if self.device.is_cuda else workers
+        out = self.results(count, slots, points, wanted)
+        net = self.net()
+        kernel = _kernel(self.method, self.device.is_cuda)
+        if self.device.is_cuda:
+            from ergode.core import cuda
+
+            queue = self.device.put(np.zeros(1, np.int64))
+            blocks = -(-workers // _THREADS)
+            arguments = (queue, np.int64(count), net, work, own, plan, out)
+            cuda.launch(kernel.compiled("cuda"), blocks, _THREADS, arguments)
+            cuda.synchronize()
+            report(count)
+        else:
+
+            def finished(start: int, stop: int) -> None:
+                report(stop - start)
+
+            with suppress(KeyboardInterrupt):  # what is done is returned, and says so
+                self.device.run(
+                    kernel, count, grain, net, work, own, plan, out, grain=grain, finished=finished
+                )
+        return self._fetch(out, wanted)
+
+    def net(self) -> Net:
+        """The network's arrays on the device."""
+        if self._net is None:
+            put = self.device.put
+            # A kernel reads no array without elements, but one has a type.
+            self._net = Net(*(put(array) for array in self.tables.net))
+        return self._net
+
+    def workers(self, count: int) -> tuple[int, int]:
+        """How many workers, and realizations of each at least."""
+        if self.device.is_cuda:
+            most = _THREADS_A_MULTIPROCESSOR * self.device.core_count
+            room = int(0.8 * self.device.available_bytes()) // self.worker_bytes()
+            if room < 1:
+                raise PlanError(
+                    f"one realization needs {self.worker_bytes() / 1e9:.2f} GB on "
+                    f"{self.device.name}; that is not there"
+                )
+            return max(1, min(count, most, room)), 1
+        ranges = 8 * self.device.core_count if self.device.core_count > 1 else 8
+        grain = max(1, -(-count // ranges))
+        return -(-count // grain), grain
+
+    def _rows(self) -> dict[str, tuple[int, type]]:
+        tables = self.tables
+        events = tables.event_count > 0
+        pending = _PENDING if events else 0
+        late = _LATE if tables.has_delays else 0
+        return {
+            "x": (tables.variable_count, np.float64),
+            "stack": (tables.depth, np.float64),
+            "armed": (tables.event_count, np.int8),
+            "due": (pending, np.float64),
+            "pending": (pending, np.int32),
+            "values": (pending * tables.most_values, np.float64),
+            "late_times": (late, np.float64),
+            "late_reactions": (late, np.int32),
+            "counters": (2, np.int32),
+        }
+
+    def worker_bytes(self) -> int:
+        """Memory of one worker."""
+        rows = [*self._rows().values(), *self.method.arrays(self.tables).values()]
+        return sum(length * np.dtype(kind).itemsize for length, kind in rows)
+
+    def workspace(self, workers: int) -> tuple[Work, Any]:
+        """Rows of all workers; on CUDA those of neighbours are interleaved."""
+
+        def rows(length: int, kind: type) -> Any:
+            if self.device.is_cuda:
+                return self.device.empty((max(length, 1), workers), kind).T
+            return self.device.empty((workers, length), kind)
+
+        def pending_rows(length: int, kind: type) -> Any:
+            # How many are pending is a length that kernels read.
+            if self.device.is_cuda and length == 0:
+                return self.device.put(np.zeros((0, workers), kind)).T
+            return rows(length, kind)
+
+        work = Work(**{name: pending_rows(*row) for name, row in self._rows().items()})
+        parts = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}
+        constants = self.method.constants(self.tables)
+        if self.gaussian:
+            constants["gaussian"] = np.ones(1, np.int8)
+        parts |= {name: self.device.put(array) for name, array in constants.items()}
+        return work, self.method.Own(**parts)
+
+    def results(self, count: int, slots: int, points: int, wanted: Wanted) -> Out:
+        """Arrays for what is wanted of `count` realizations."""
+        species, times = self.tables.species_count, self.grid.size
+        shape = (slots, points, times if wanted.statistics else 0, species)
+        log_starts = np.zeros(1, np.int64)
+        if wanted.log_counts is not None:
+            log_starts = np.concatenate([[0], np.cumsum(wanted.log_counts)]).astype(np.int64)
+        zeros = self._zeros
+        return Out(
+            grid=self.device.put(self.grid),
+            amounts=zeros((count if wanted.amounts else 0, times, species), self._kind),
+            sums=zeros(shape, np.int64),
+            squares_low=zeros(shape, np.int64),
+            squares_high=zeros(shape, np.int64),
+            counts=zeros(shape[:3], np.int64),
+            status=self._unset(count),
+            firings=zeros((count,), np.int64),
+            ended=zeros((count,), np.float64),
+            log_starts=self.device.put(log_starts),
+            log_times=zeros((int(log_starts[-1]),), np.float64),
+            log_reactions=zeros((int(log_starts[-1]),), np.int32),
+        )
+
+    def _unset(self, count: int) -> Any:
+        if self.device.is_cuda:
+            return self._zeros((count,), np.uint8)
+        return np.full(count, Status.NOT_RUN, np.uint8)
+
+    def row_bytes(self, wanted: Wanted) -> int:
+        """Memory of the results of one realization."""
+        return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
+
+    def _zeros(self, shape: tuple[int, ...], kind: type) -> Any:
+        if not self.device.is_cuda:
+            return np.zeros(shape, kind)
+        array = self.device.empty(shape, kind)
+        if array.size:
+            from ergode.core import cuda
+
+            cuda.fill_zero(array)
+        return array
+
+    def _fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
+        names = ["status", "firings", "ended"]
+        names += ["amounts"] if wanted.amounts else []
+        names += ["sums", "squares_low", "squares_high", "counts"] if wanted.statistics else []
+        names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
+        found = {name: self.device.get(getattr(out, name)) for name in names}
+        if wanted.amounts and not self.gaussian:
+            found["amounts"] = found["amounts"].astype(np.int64, copy=False)
+        for name in ("sums", "squares_low", "squares_high", "counts"):
+            if name in found:
+                found[name] = found[name].sum(axis=0)
+        return found
+
+
+def chunks(total: int, replicates: int, row_bytes: int, room: int) -> list[tuple[int, int]]:
+    """Ranges of realizations whose results fit; whole points where that is possible."""
+    most = max(1, room // max(row_bytes, 1))
+    if most >= replicates:
+        most -= most % replicates
+    return list(spans(total, min(most, total)))

@@ -1,0 +1,309 @@
+"""Rate laws in the form they are simulated in: mass action wherever that is what they are.
+
+A law such as ``k * X * (X - 1) / 2`` is recognised as a coefficient times falling factorials of
+amounts, n (n - 1) ..., which every method knows how to bound, factor and update.  What is left is
+a program (see `programs`).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.models.expressions import TIME, Expression
+from ergode.models.propensities import reactants_of, volume_power
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Law
+from ergode.stochastic.programs import Operation, Step, steps_of
+
+
+@dataclass(frozen=True)
+class MassAction:
+    """A coefficient times falling factorials.
+
+    Attributes
+    ----------
+    coefficient : float or Expression
+        Of parameters and compartments.
+    orders : mapping of int to int
+        Order in each variable, by its index.
+    """
+
+    coefficient: float | Expression
+    orders: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Any other law.
+
+    Attributes
+    ----------
+    expression : Expression
+        Of variables, parameters, compartments and time.
+    orders : mapping of int to int
+        Falling factorials that it is multiplied by.
+    """
+
+    expression: Expression
+    orders: Mapping[int, int] = field(default_factory=dict)
+
+
+class Naming:
+    """What the names in a network's formulas stand for.
+
+    Attributes
+    ----------
+    variables : tuple of str
+        What changes in time: species, then parameters that events assign to.
+    parameters : tuple of str
+        What does not: the other parameters, and compartments.
+    """
+
+    def __init__(self, network: ReactionNetwork) -> None:
+        self.network = network
+        assigned = {name for event in network.events for name in event.assignments}
+        moving = [name for name in network.parameters if name in assigned]
+        self.variables = (*(member.name for member in network.species), *moving)
+        fixed = [name for name in network.parameters if name not in assigned]
+        self.parameters = (*fixed, *(compartment.name for compartment in network.compartments))
+        self.index = {name: i for i, name in enumerate(self.variables)}
+        self._number = {name: i for i, name in enumerate(self.parameters)}
+        self._size = {
+            member.name: member.compartment
+            for member in network.species
+            if member.quantity == "concentration" and member.compartment is not None
+        }
+        self._rules: dict[str, Expression] = {}
+        for name in network.rule_order:
+            self._rules[name] = network.rules[name].substitute(self._rules)
+
+    def inline(self, value: float | Expression) -> Expression:
+        """A formula in which rules are written out."""
+        if not isinstance(value, Expression):
+            return Expression(repr(float(value)))
+        return value.substitute(self._rules)
+
+    def size_of(self, name: str) -> str | None:
+        """Compartment whose size an amount is divided by where formulas use the species."""
+        return self._size.get(name)
+
+    def steps_of_name(self, name: str) -> list[Step]:
+        """Steps that put what a name stands for on the stack."""
+        if name == TIME:
+            return [(Operation.TIME, 0)]
+        if name not in self.index:
+            return [(Operation.PARAMETER, self._number[name])]
+        steps: list[Step] = [(Operation.VARIABLE, self.index[name])]
+        size = self._size.get(name)
+        if size is not None:
+            steps += [(Operation.PARAMETER, self._number[size]), (Operation.DIVIDE, 0)]
+        return steps
+
+    def steps(self, expression: Expression) -> list[Step]:
+        """The program of a formula in which rules are written out."""
+        return steps_of(expression.tree, self.steps_of_name)
+
+    def varies(self, node: ast.AST) -> bool:
+        """Whether a formula, or part of it, changes in time."""
+        return any(
+            isinstance(part, ast.Name) and (part.id == TIME or part.id in self.index)
+            for part in ast.walk(node)
+        )
+
+
+def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:
+    """The law of reaction `k`.
+
+    Raises
+    ------
+    PlanError
+        It cannot be simulated: a rate coefficient of conditions, a broken stoichiometry.
+    """
+    table = network.reactions
+    given = table.formulas.get(k, float(table.values[k]))
+    if not isinstance(given, float | Expression):
+        raise PlanError(
+            f"the rate_constant of reaction '{table.name_of(k)}' is a {type(given).__name__}, a "
+            "function of conditions such as the temperature; a stochastic simulation needs a "
+            "number or a formula"
+        )
+    if table.laws[k] == Law.RATE:
+        expression = naming.inline(given)
+        return _as_mass_action(expression, naming) or Formula(expression)
+    members, counts = reactants_of(network, k)
+    orders: dict[int, int] = {}
+    for member, count in zip(members.tolist(), counts.tolist(), strict=True):
+        orders[member] = orders.get(member, 0) + int(count)
+    coefficient = naming.inline(given)
+    if table.laws[k] == Law.STOCHASTIC:
+        divisor = math.prod(math.factorial(order) for order in orders.values())
+        if divisor > 1:
+            coefficient = Expression(f"({coefficient.text}) / {divisor}")
+    else:
+        size, power = volume_power(network, k)
+        if size is not None and power:
+            coefficient = Expression(f"({coefficient.text}) * {size} ** ({power!r})")
+    if naming.varies(coefficient.tree):  # a parameter that an event assigns to
+        return Formula(coefficient, orders)
+    return MassAction(coefficient, orders)
+
+
+def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None:
+    """The expression as mass action, if that is what it is."""
+    coefficient: ast.expr = ast.Constant(1.0)
+    offsets: dict[str, list[float]] = {}
+    for node, above in _factors(expression.tree):
+        if not naming.varies(node):
+            operator = ast.Mult() if above else ast.Div()
+            coefficient = ast.BinOp(coefficient, operator, node)
+            continue
+        name, offset = _falling(node)
+        if not above or name not in naming.index:
+            return None
+        size = naming.size_of(name)
+        if size is not None:
+            if offset:
+                return None
+            coefficient = ast.BinOp(coefficient, ast.Div(), ast.Name(size, ast.Load()))
+        offsets.setdefault(name, []).append(offset)
+    orders = {}
+    for name, found in offsets.items():
+        if sorted(found) != list(range(len(found))):
+            return None
+        orders[naming.index[name]] = len(found)
+    return MassAction(Expression(ast.unparse(coefficient)), orders)
+
+
+def _factors(node: ast.expr, above: bool = True) -> list[tuple[ast.expr, bool]]:
+    """Factors of a product, each with whether it stands above the line."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return _factors(node.left, above) + _factors(node.right, above)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return _factors(node.left, above) + _factors(node.right, not above)
+    return [(node, above)]
+
+
+def _falling(node: ast.expr) -> tuple[str, float]:
+    """Name and number of a factor ``n - number``; an empty name for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id, 0.0
+    if (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Sub)
+        and isinstance(node.left, ast.Name)
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, float)
+    ):
+        return node.left.id, node.right.value
+    return "", 0.0
+
+
+# ---- time in formulas
+
+
+def breaks_of(expression: Expression, naming: Naming) -> tuple[list[Expression], bool]:
+    """Times at which comparisons with ``time`` in a formula turn, and whether that is all.
+
+    Returns
+    -------
+    list of Expression
+        When ``time`` passes each of these values something turns.
+    bool
+        Whether between those times the formula does not depend on time.
+    """
+    found: list[Expression] = []
+    outside = False
+
+    def visit(node: ast.AST) -> None:
+        nonlocal outside
+        if isinstance(node, ast.Compare) and _uses_time(node):
+            sides = [node.left, *node.comparators]
+            for left, right in zip(sides, sides[1:], strict=False):
+                if not (_uses_time(left) or _uses_time(right)):
+                    continue
+                line = _linear(ast.BinOp(left, ast.Sub(), right))
+                if line is None or line[0] is None:
+                    outside = True
+                    continue
+                root = ast.BinOp(ast.UnaryOp(ast.USub(), line[1]), ast.Div(), line[0])
+                found.append(Expression(ast.unparse(root)))
+        elif isinstance(node, ast.Name) and node.id == TIME:
+            outside = True
+        else:
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+    visit(expression.tree)
+    return found, not outside
+
+
+def _uses_time(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == TIME for part in ast.walk(node))
+
+
+def _linear(node: ast.expr) -> tuple[ast.expr | None, ast.expr] | None:
+    """Slope and rest of an expression that is linear in time; None if it is not."""
+    if not _uses_time(node):
+        return None, node
+    if isinstance(node, ast.Name):
+        return ast.Constant(1.0), ast.Constant(0.0)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _linear(node.operand)
+        if inner is None or inner[0] is None:
+            return None
+        return ast.UnaryOp(ast.USub(), inner[0]), ast.UnaryOp(ast.USub(), inner[1])
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = _linear(node.left), _linear(node.right)
+    if left is None or right is None:
+        return None
+    if isinstance(node.op, ast.Add | ast.Sub):
+        slope: ast.expr | None
+        if left[0] is None or right[0] is None:
+            slope = left[0] or right[0]
+            if left[0] is None and isinstance(node.op, ast.Sub):
+                assert slope is not None
+                slope = ast.UnaryOp(ast.USub(), slope)
+        else:
+            slope = ast.BinOp(left[0], node.op, right[0])
+        return slope, ast.BinOp(left[1], node.op, right[1])
+    if isinstance(node.op, ast.Mult) and (left[0] is None or right[0] is None):
+        constant, line = (left[1], right) if left[0] is None else (right[1], left)
+        assert line[0] is not None
+        return (
+            ast.BinOp(line[0], ast.Mult(), constant),
+            ast.BinOp(line[1], ast.Mult(), constant),
+        )
+    if isinstance(node.op, ast.Div) and right[0] is None and left[0] is not None:
+        return (
+            ast.BinOp(left[0], ast.Div(), right[1]),
+            ast.BinOp(left[1], ast.Div(), right[1]),
+        )
+    return None
+
+
+def check_whole(network: ReactionNetwork) -> None:
+    """Refuse a stoichiometry that is not of whole numbers.
+
+    Raises
+    ------
+    PlanError
+        One is not; the message names the reaction.
+    """
+    table = network.reactions
+    for side in ("reactant", "product"):
+        counts = getattr(table, f"{side}_counts")
+        bad = np.flatnonzero(counts != np.rint(counts))
+        if bad.size:
+            starts: Sequence[int] = getattr(table, f"{side}_starts")
+            k = int(np.searchsorted(starts, bad[0], side="right")) - 1
+            raise PlanError(
+                f"reaction '{table.name_of(k)}' has the stoichiometry {counts[bad[0]]:g}; molecules"
+                " come in whole numbers"
+            )

@@ -1,0 +1,127 @@
+"""Which method simulates a network, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.stochastic import (
+    block_search,
+    composition_rejection,
+    leap,
+    next_reaction,
+    partial_propensity,
+    rejection_bounds,
+    small,
+)
+from ergode.stochastic.ensemble import Ensemble
+from ergode.stochastic.tables import Tables
+
+EXACT: dict[str, ModuleType] = {
+    "direct": block_search,
+    "partial-propensity": partial_propensity,
+    "composition-rejection": composition_rejection,
+    "rejection-bounds": rejection_bounds,
+    "next-reaction": next_reaction,
+}
+APPROXIMATE = ("tau-leap", "langevin")
+
+# Up to so many reactions one search over all of them is quickest.
+_DIRECT_MOST = 64
+# Beyond so many propensities that a firing changes, sums of partial propensities are quicker.
+_COUPLED_FROM = 32
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """A method and how it runs.
+
+    Attributes
+    ----------
+    name : str
+    reason : str
+        Why it was chosen.
+    exact : bool
+    runner : function
+        Makes what runs chunks.
+    """
+
+    name: str
+    reason: str
+    exact: bool
+    runner: Any
+
+
+def plan(
+    method: str, network: ReactionNetwork, tables: Tables, *, firings_most: int, logged: bool
+) -> MethodPlan:
+    """Choose a method.
+
+    Raises
+    ------
+    PlanError
+        The method is unknown, or cannot simulate this network.
+    """
+    if method != "auto" and method not in EXACT and method not in APPROXIMATE:
+        known = ", ".join(repr(name) for name in ("auto", *EXACT, *APPROXIMATE))
+        raise PlanError(f"method {method!r} is unknown; expected {known}")
+    name, reason = choose(tables) if method == "auto" else (method, "asked for")
+    why_not = unfit(name, tables, logged)
+    if why_not:
+        raise PlanError(f"method '{name}' {why_not}")
+    if name in APPROXIMATE:
+        runner = partial(Ensemble, method=leap, gaussian=name == "langevin")
+        return MethodPlan(name, reason, False, runner)
+    straight = small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST
+    if name == "direct" and straight:
+        return MethodPlan(name, reason, True, partial(small.SmallEnsemble, network))
+    return MethodPlan(name, reason, True, partial(Ensemble, method=EXACT[name]))
+
+
+def choose(tables: Tables) -> tuple[str, str]:
+    """The method for a network, and why."""
+    count = tables.reaction_count
+    if tables.time_dependent:
+        return "rejection-bounds", "rates depend on time"
+    if count <= _DIRECT_MOST:
+        return "direct", f"{count} reactions: one search over all"
+    followed = coupling(tables)
+    if followed > _COUPLED_FROM and not unfit("partial-propensity", tables, False):
+        return (
+            "partial-propensity",
+            f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
+        )
+    return (
+        "composition-rejection",
+        f"{count:,} reactions, {followed:,.0f} of which a firing changes",
+    )
+
+
+def coupling(tables: Tables) -> float:
+    """Propensities that a firing changes, on the average over reactions."""
+    net = tables.net
+    affected = np.diff(net.affected_starts)
+    return float(affected[net.changed].sum() / max(1, tables.reaction_count))
+
+
+def unfit(name: str, tables: Tables, logged: bool) -> str:
+    """Why a method cannot simulate a network; empty if it can."""
+    if tables.time_dependent and name != "rejection-bounds":
+        return (
+            "takes rates to be constant between firings, but a rate depends on time; use "
+            "'rejection-bounds'"
+        )
+    if name == "partial-propensity" and (not tables.mass_action or tables.order_most > 2):
+        return "is for mass action of at most two molecules; use 'direct' or another"
+    if name in APPROXIMATE:
+        if logged:
+            return "has no single firings to list; use an exact method"
+        if tables.has_delays:
+            return "does not know delays; use an exact method"
+    return ""

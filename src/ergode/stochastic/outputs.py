@@ -1,0 +1,327 @@
+"""What is kept of realizations: each kind of output, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, results
+from ergode.core.errors import PlanError
+from ergode.core.status import Status
+from ergode.models.expressions import TIME
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.sweep import Layout
+from ergode.stochastic.ensemble import Wanted
+from ergode.stochastic.statistics import Moments, Sums
+from ergode.stochastic.tables import Tables
+
+if TYPE_CHECKING:
+    import xarray
+
+_VALUES_MOST = 1 << 28
+
+
+class Collector:
+    """Takes in chunks of realizations and makes a Dataset of them."""
+
+    wanted: Wanted
+
+    def __init__(
+        self,
+        network: ReactionNetwork,
+        tables: Tables,
+        grid: np.ndarray,
+        layout: Layout,
+        replicates: int,
+    ) -> None:
+        self.network, self.tables, self.grid = network, tables, grid
+        self.layout, self.replicates = layout, replicates
+        self.total = layout.count * replicates
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        """Take in the realizations from `first` on."""
+        raise NotImplementedError
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        """Name of the output, its variables, and coordinates of its own."""
+        raise NotImplementedError
+
+    def dataset(
+        self, found: Mapping[str, np.ndarray], coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        """The result, with what is `found` for every realization."""
+        name, values, own = self.values()
+        dims = set(own.pop("drop", ()))
+        kept = {key: value for key, value in coords.items() if key not in dims}
+        return results.dataset(
+            "stochastic", name, {**values, **found},
+            coords={**kept, **own}, attrs=attrs, swept=self.layout.dims,
+        )  # fmt: skip
+
+    def points_of(self, first: int, count: int) -> np.ndarray:
+        """The point of each realization of a chunk."""
+        return np.arange(first, first + count) // self.replicates
+
+    def rule_values(self, amounts: np.ndarray, first: int) -> np.ndarray:
+        """What rules define, [realization, time, rule], of amounts [realization, time, species]."""
+        network = self.network
+        points = self.points_of(first, len(amounts))
+        known: dict[str, Any] = {TIME: self.grid[None, :]}
+        net, naming = self.tables.net, self.tables.naming
+        for i, name in enumerate(naming.parameters):
+            known[name] = net.parameters[points, i][:, None]
+        for i, member in enumerate(network.species):
+            amount = amounts[:, :, i].astype(np.float64)
+            size = naming.size_of(member.name)
+            known[member.name] = amount if size is None else amount / known[size]
+        moving = set(naming.variables[len(network.species) :])
+        result = np.empty((*amounts.shape[:2], len(network.rules)))
+        for k, (name, rule) in enumerate(network.rules.items()):
+            expression = naming.inline(rule)
+            if expression.names & moving:
+                raise PlanError(
+                    f"rule '{name}' uses the parameter '{min(expression.names & moving)}', to "
+                    "which events assign; such a rule cannot be reported"
+                )
+            result[:, :, k] = expression.evaluate(known)
+        return result
+
+
+class Trajectories(Collector):
+    """Amounts of every realization at every time."""
+
+    wanted = Wanted(amounts=True)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        shape = (self.total, self.grid.size, self.tables.species_count)
+        check_memory(8 * int(np.prod(shape, dtype=object)), "amounts", "output='statistics'")
+        self._amounts: np.ndarray | None = None
+        self._shape = shape
+        rules = len(self.network.rules)
+        self._values = np.full((*shape[:2], rules), np.nan) if rules else None
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        part = chunk["amounts"]
+        rows = slice(first, first + len(part))
+        if self._amounts is None:
+            whole = len(part) == self.total
+            self._amounts = part if whole else np.zeros(self._shape, part.dtype)
+        if len(part) < self.total:
+            self._amounts[rows] = part
+        if self._values is not None:
+            self._values[rows] = self.rule_values(part, first)
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        assert self._amounts is not None
+        shape = (*self.layout.shape, self.replicates, *self._shape[1:])
+        found = {"amount": self._amounts.reshape(shape)}
+        if self._values is None:
+            return "trajectories", found, {}
+        found["value"] = self._values.reshape(*shape[:-1], self._values.shape[-1])
+        return "trajectories and rules", found, {"rule": list(self.network.rules)}
+
+
+class Statistics(Collector):
+    """Means and variances over realizations."""
+
+    def __init__(self, *arguments: Any, whole: bool = True) -> None:
+        super().__init__(*arguments)
+        shape = (self.layout.count, self.grid.size)
+        check_memory(
+            64 * int(np.prod(shape, dtype=object)) * self.tables.species_count,
+            "statistics", "fewer times",
+        )  # fmt: skip
+        self._sums = Sums(*shape, self.tables.species_count)
+        rules = len(self.network.rules)
+        # What rules define is not whole, and is made of amounts.
+        self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)
+        self._moments = Moments(*shape, rules) if rules else None
+        self._broken = None if whole else Moments(*shape, self.tables.species_count)
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        if self._broken is None:
+            self._sums.add(chunk, first // self.replicates)
+        else:
+            self._add(self._broken, chunk["amounts"], chunk, first)
+        if self._moments is not None:
+            self._add(self._moments, self.rule_values(chunk["amounts"], first), chunk, first)
+
+    def _add(
+        self, moments: Moments, values: np.ndarray, chunk: Mapping[str, np.ndarray], first: int
+    ) -> None:
+        valid = chunk["status"] < Status.NOT_RUN
+        points = self.points_of(first, len(values))
+        for point in np.unique(points):
+            here = points == point
+            moments.add(int(point), values[here], valid[here])
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        shape = (*self.layout.shape, self.grid.size)
+        sums = self._sums if self._broken is None else self._broken
+        found = {
+            "mean": sums.mean().reshape(*shape, -1),
+            "variance": sums.variance().reshape(*shape, -1),
+            "count": sums.count.reshape(shape),
+        }
+        if self._moments is None:
+            return "statistics", found, {}
+        found["value_mean"] = self._moments.mean().reshape(*shape, -1)
+        found["value_variance"] = self._moments.variance().reshape(*shape, -1)
+        return "statistics and rules", found, {"rule": list(self.network.rules)}
+
+
+class Histogram(Collector):
+    """How often amounts fall into each bin."""
+
+    wanted = Wanted(amounts=True)
+
+    def __init__(self, *arguments: Any, bins: ArrayLike | None) -> None:
+        super().__init__(*arguments)
+        self._edges = None if bins is None else _edges(bins)
+        width = 1 if self._edges is None else self._edges.size - 1
+        self._counts = self._empty(width)
+
+    def _empty(self, width: int) -> np.ndarray:
+        shape = (self.layout.count, self.grid.size, self.tables.species_count, width)
+        if np.prod(shape, dtype=object) > _VALUES_MOST:
+            raise PlanError(
+                f"a histogram of {width:,} bins for each of {shape[0]} points, {shape[1]} times and"
+                f" {shape[2]} species is too large; give fewer bins"
+            )
+        return np.zeros(shape, np.int64)
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        valid = chunk["status"] < Status.NOT_RUN
+        amounts = chunk["amounts"]
+        points = self.points_of(first, len(amounts))
+        if self._edges is None:
+            most = int(amounts.max(initial=0)) + 1
+            if most > self._counts.shape[3]:
+                larger = self._empty(most)
+                larger[..., : self._counts.shape[3]] = self._counts
+                self._counts = larger
+        width = self._counts.shape[3]
+        for point in np.unique(points):
+            part = amounts[(points == point) & valid]
+            if self._edges is None:
+                where = part.astype(np.int64)
+            else:
+                where = np.searchsorted(self._edges, part, side="right") - 1
+                where[part == self._edges[-1]] = width - 1
+            cells = part.shape[1] * part.shape[2]
+            inside = ((where >= 0) & (where < width)).reshape(len(part), cells)
+            index = where.reshape(len(part), cells) + np.arange(cells) * width
+            counts = np.bincount(index[inside].astype(np.int64), minlength=cells * width)
+            self._counts[point] += counts.reshape(self._counts.shape[1:])
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        counts = self._counts
+        found = {"histogram": counts.reshape(*self.layout.shape, *counts.shape[1:])}
+        low = np.arange(counts.shape[3]) if self._edges is None else self._edges[:-1]
+        return "histogram", found, {"bin": low}
+
+
+class Final(Collector):
+    """Amounts at the last time."""
+
+    wanted = Wanted(amounts=True)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._parts: list[np.ndarray] = []
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        self._parts.append(chunk["amounts"][:, 0])
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        amounts = np.concatenate(self._parts)
+        if len(amounts) < self.total:
+            missing = np.zeros((self.total - len(amounts), amounts.shape[1]), amounts.dtype)
+            amounts = np.concatenate([amounts, missing])
+        shape = (*self.layout.shape, self.replicates, amounts.shape[1])
+        return "final", {"amount": amounts.reshape(shape)}, {"drop": ["time"]}
+
+
+class FirstPassage(Collector):
+    """When the condition was first met."""
+
+    wanted = Wanted()
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._times = np.full(self.total, np.nan)
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        ended = chunk["ended"]
+        met = np.isfinite(ended) & (chunk["status"] < Status.NOT_RUN)
+        self._times[first : first + len(ended)] = np.where(met, ended, np.nan)
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        times = self._times.reshape(*self.layout.shape, self.replicates)
+        return "first-passage", {"passage_time": times}, {"drop": ["time", "species"]}
+
+
+class Events(Collector):
+    """Every firing: what it was and when."""
+
+    wanted = Wanted(log_first=True)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        numbers = np.arange(first, first + len(chunk["firings"]))
+        realization = np.repeat(numbers, chunk["firings"])
+        self._parts.append((chunk["log_times"], chunk["log_reactions"], realization))
+
+    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        names = ("firing_time", "reaction", "realization")
+        return "events", dict(zip(names, columns, strict=True)), {"drop": ["time", "species"]}
+
+
+def collector(
+    output: str,
+    network: ReactionNetwork,
+    tables: Tables,
+    grid: np.ndarray,
+    layout: Layout,
+    replicates: int,
+    bins: ArrayLike | None,
+    whole: bool,
+) -> Collector:
+    """The collector of an output."""
+    if bins is not None and output != "histogram":
+        raise PlanError(f"bins are given, but output {output!r} has none")
+    arguments = (network, tables, grid, layout, replicates)
+    if output == "histogram":
+        return Histogram(*arguments, bins=bins)
+    if output == "statistics":
+        return Statistics(*arguments, whole=whole)
+    kinds: dict[str, type[Collector]] = {
+        "trajectories": Trajectories, "final": Final,
+        "first-passage": FirstPassage, "events": Events,
+    }  # fmt: skip
+    return kinds[output](*arguments)
+
+
+def check_memory(needed: int, what: str, instead: str) -> None:
+    """Refuse what does not fit into memory."""
+    room = devices.resolve("cpu").available_bytes()
+    if needed > room:
+        raise PlanError(
+            f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
+            f"replicates or {instead}"
+        )
+
+
+def _edges(bins: ArrayLike) -> np.ndarray:
+    edges = np.asarray(bins, np.float64)
+    if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) > 0).all():
+        raise PlanError("bins must be at least two edges that ascend")
+    return edges

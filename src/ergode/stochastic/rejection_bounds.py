@@ -1,0 +1,222 @@
+"""Rejection by bounds: expensive rate laws are looked at only when they might have fired.
+
+Around every count there is an interval, and every propensity has an upper bound that holds in all
+of it; candidates come at the rate of the bounds and are accepted with the ratio of propensity to
+bound.  As long as counts stay in their intervals nothing is to be followed.  Bounds of any formula
+come from interval arithmetic - over time too, and so rates that depend on time are met exactly:
+bounds over a short window, then over the next.
+
+V. H. Thanh, C. Priami, R. Zunino, "Efficient rejection-based simulation of biochemical reactions
+with stochastic noise and delays", J. Chem. Phys. 141 (2014).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.machine import outlined, real
+from ergode.core.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
+from ergode.stochastic import block_search
+from ergode.stochastic.block_search import choose
+from ergode.stochastic.programs import evaluate_bounds
+from ergode.stochastic.realization import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+    propensity,
+)
+from ergode.stochastic.tables import Tables
+
+# Width of the interval around a count: a tenth of it either way, four molecules at least.
+SHARE, LEAST = 0.1, 4.0
+# Candidates expected in a window of time, and windows that a time to the next break is cut into.
+CANDIDATES, WINDOWS = 16.0, 64.0
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    a: Any  # [worker, reaction] upper bound of the propensity
+    lower: Any  # [worker, reaction] lower bound
+    sums: Any  # [worker, block] of upper bounds
+    dirty: Any  # [worker, block]
+    listed: Any  # [worker, block]
+    low: Any  # [worker, variable] interval of the state
+    high: Any
+    stack: Any  # [worker, depth] upper ends
+    window: Any  # [worker, 3] begin and end of the window of time, its greatest width
+    width: Any  # [1] reactions of a block
+    follows_time: Any  # [1] whether a rate depends on time
+
+
+def _surround(variable, w, work, own):
+    """Put an interval around what there is."""
+    x = work.x[w, variable]
+    half = max(real(LEAST), math.floor(SHARE * abs(x)))
+    own.low[w, variable] = max(x - half, min(x, real(0.0)))
+    own.high[w, variable] = x + half
+
+
+@outlined
+def _bound(j, w, point, net, work, own):
+    """Bounds of a propensity for all states in their intervals and times in the window."""
+    low, high = real(1.0), real(1.0)
+    for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
+        variable = net.reactants[entry]
+        for k in range(net.orders[entry]):
+            low *= max(own.low[w, variable] - real(k), real(0.0))
+            high *= max(own.high[w, variable] - real(k), real(0.0))
+    c = net.coefficients[point, j]
+    low, high = c * low, c * high
+    if net.laws[j] >= 0:
+        t_low, t_high = own.window[w, 0], own.window[w, 1]
+        least, most = evaluate_bounds(
+            net.laws[j], w, t_low, t_high, point, net, work, own
+        )  # fmt: skip
+        high = most * high if high > 0.0 else real(0.0)
+        low = least * low if least > 0.0 else real(0.0)
+    own.lower[w, j] = low
+    # A rate that is negative must be a candidate, to be found out.
+    own.a[w, j] = max(high, real(0.0))
+
+
+def _add_up(block, w, own):
+    first = block * own.width[0]
+    total = real(0.0)
+    for j in range(first, min(first + own.width[0], own.a.shape[1])):
+        total += own.a[w, j]
+    own.sums[w, block] = total
+
+
+@outlined
+def _bound_all(w, point, net, work, own):
+    """All bounds and sums; on the state itself if one in its interval is infinite."""
+    unbounded = False
+    for j in range(own.a.shape[1]):
+        _bound(j, w, point, net, work, own)
+        unbounded = unbounded or not own.a[w, j] < INFINITY
+    if unbounded:
+        for variable in range(own.low.shape[1]):
+            own.low[w, variable] = work.x[w, variable]
+            own.high[w, variable] = work.x[w, variable]
+        for j in range(own.a.shape[1]):
+            _bound(j, w, point, net, work, own)
+    for block in range(own.sums.shape[1]):
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Intervals around the state, a window of no width, and all bounds."""
+    own.window[w, 0] = t
+    own.window[w, 1] = t
+    own.window[w, 2] = 0.0
+    for variable in range(own.low.shape[1]):
+        _surround(variable, w, work, own)
+    _bound_all(w, point, net, work, own)
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Nothing, as long as counts are in their intervals; else new ones, and new bounds."""
+    count = 0
+    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+        variable = net.changed[entry]
+        x = work.x[w, variable]
+        if x >= own.low[w, variable] and x <= own.high[w, variable]:
+            continue
+        _surround(variable, w, work, own)
+        for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[k]
+            _bound(r, w, point, net, work, own)
+            if not own.a[w, r] < INFINITY:
+                return False
+            block = r // own.width[0]
+            if own.dirty[w, block] == 0:
+                own.dirty[w, block] = 1
+                own.listed[w, count] = block
+                count += 1
+    for k in range(count):
+        block = own.listed[w, k]
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+    return True
+
+
+def _total(w, own):
+    total = real(0.0)
+    for block in range(own.sums.shape[1]):
+        total += own.sums[w, block]
+    return total
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """Candidates at the rate of the bounds, until one is accepted."""
+    follows_time = own.follows_time[0] != 0
+    while True:
+        total = _total(w, own)
+        if follows_time and t >= own.window[w, 1]:
+            if t >= limit:
+                return t, NO_REACTION, draw
+            if own.window[w, 2] == 0.0:
+                own.window[w, 2] = (limit - t) / WINDOWS
+            width = min(limit - t, own.window[w, 2])
+            if total > 0.0 and total < INFINITY:
+                width = min(width, CANDIDATES / total)
+            own.window[w, 0] = t
+            own.window[w, 1] = t + width
+            _bound_all(w, point, net, work, own)
+            total = _total(w, own)
+        if total == 0.0 and not follows_time:
+            return real(INFINITY), NO_REACTION, draw
+        if not (total >= 0.0 and total < INFINITY):
+            return t, FAILED_NOT_FINITE, draw
+        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+        candidate = t + exponential(w0, w1) / total
+        if follows_time and candidate >= own.window[w, 1] and own.window[w, 1] < limit:
+            draw += 1
+            t = own.window[w, 1]
+            continue
+        if candidate >= limit:
+            return candidate, NO_REACTION, draw + 1
+        t = candidate
+        j = choose(uniform(w2, w3) * total, w, own)
+        if j >= 0:
+            w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, ACCEPTANCE, draw)
+            height = uniform(w0, w1) * own.a[w, j]
+            if height < own.lower[w, j]:
+                return t, j, draw + 1
+            a = propensity(j, w, t, point, net, work)
+            if a < 0.0:
+                return t, FAILED_NEGATIVE, draw
+            if not a < INFINITY:
+                return t, FAILED_NOT_FINITE, draw
+            if height < a:
+                return t, j, draw + 1
+        draw += 1
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    rows = block_search.arrays(tables)
+    del rows["negative"]
+    return {
+        **rows,
+        "lower": (tables.reaction_count, np.float64),
+        "low": (tables.variable_count, np.float64),
+        "high": (tables.variable_count, np.float64),
+        "stack": (tables.depth, np.float64),
+        "window": (3, np.float64),
+    }
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """What all workers share."""
+    return {
+        **block_search.constants(tables),
+        "follows_time": np.array([tables.time_dependent], np.int8),
+    }

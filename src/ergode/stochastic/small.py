@@ -1,0 +1,135 @@
+"""Realizations of a small network by code made for it (see `straight_line`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.machine import Formula
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.stochastic import straight_line
+from ergode.stochastic.ensemble import Ensemble, Wanted
+from ergode.stochastic.laws import law_of
+from ergode.stochastic.realization import Out
+from ergode.stochastic.straight_line import Rates
+from ergode.stochastic.tables import Tables
+
+FIRINGS_MOST = 2**32 - 2
+LANES = 64
+_LANES_FROM = 8
+_THREADS = 128
+_SHARED_BYTES = 48 * 1024
+
+_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
+
+
+class SmallEnsemble(Ensemble):
+    """The same as `Ensemble` for the direct method, with straight-line code."""
+
+    def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
+        super().__init__(tables, method=None, **options)
+        naming = tables.naming
+        laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
+        self._text, self._used = straight_line.code_of(network, naming, laws)
+        self._rates: Rates | None = None
+
+    def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:
+        """What a kernel is made for."""
+        return {
+            "transition": Formula(straight_line.function_of(self._text)),
+            "SPECIES": self.tables.species_count,
+            "REACTIONS": self.tables.reaction_count,
+            "PARAMETERS": len(self._used),
+            "LANES": lanes,
+            "SHARED": shared,
+        }
+
+    def kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
+        """The kernel of this network; making its source takes longer than a small run."""
+        on_cuda = self.device.is_cuda
+        key = (self._text, on_cuda, lanes, shared)
+        if key not in _KERNELS:
+            bindings = self.bindings(lanes, shared)
+            if on_cuda:
+                body: Callable[..., Any] = straight_line.registers_cuda
+                _KERNELS[key] = kernels.cuda_kernel(body, bindings=bindings)
+            else:
+                _KERNELS[key] = kernels.cpu_kernel(straight_line.lanes_cpu, bindings=bindings)
+        return _KERNELS[key]
+
+    def rates(self) -> Rates:
+        """The network's numbers on the device."""
+        if self._rates is None:
+            net, put = self.tables.net, self.device.put
+            used = net.parameters[:, self._used] if self._used else np.zeros((1, 1))
+            self._rates = Rates(put(net.initial), put(net.coefficients), put(used))
+        return self._rates
+
+    def run(
+        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
+    ) -> dict[str, np.ndarray]:
+        plan = self._plan._replace(
+            first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
+        )
+        points = -(-(first + count) // self.replicates) - first // self.replicates
+        if self.device.is_cuda:
+            out = self.results(count, 1, points, wanted)
+            self.launch(count, points, wanted, plan, out)
+            report(count)
+            return self._fetch(out, wanted)
+        slots, grain = self.ranges(count)
+        out = self.results(count, slots, points, wanted)
+        kernel = self.kernel(LANES if grain >= _LANES_FROM else 1)
+
+        def finished(start: int, stop: int) -> None:
+            report(stop - start)
+
+        with kernels.readable_errors(), suppress(KeyboardInterrupt):
+            self.device.run(
+                kernel, count, grain, self.rates(), plan, out, grain=grain, finished=finished
+            )
+        return self._fetch(out, wanted)
+
+    def ranges(self, count: int) -> tuple[int, int]:
+        """Ranges that threads take, and their size: a multiple of the lanes if that is possible."""
+        grain = max(1, -(-count // (4 * self.device.core_count)))
+        if grain > LANES:
+            grain = -(-grain // LANES) * LANES
+        return -(-count // grain), grain
+
+    def launch(self, count: int, points: int, wanted: Wanted, plan: Any, out: Out) -> None:
+        """Run the CUDA kernel."""
+        from ergode.core import cuda
+
+        needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
+        shared = wanted.statistics and points == 1 and needed <= _SHARED_BYTES
+        kernel = self.kernel(shared=shared)
+        arguments = (
+            self.device.put(np.zeros(1, np.int64)), np.int64(count), self.rates(), plan, out,
+        )  # fmt: skip
+        with kernels.readable_errors():
+            compiled = kernel.compiled("cuda")
+            resident = cuda.cooperative_block_count(
+                compiled, _THREADS, arguments, needed if shared else 0
+            )
+            blocks = min(resident, -(-count // _THREADS))
+            cuda.launch(compiled, blocks, _THREADS, arguments, needed if shared else 0)
+            cuda.synchronize()
+
+
+def fits(tables: Tables, reactions_most: int = 64) -> bool:
+    """Whether a network can be simulated by straight-line code."""
+    net = tables.net
+    return (
+        1 <= tables.reaction_count <= reactions_most
+        and tables.event_count == 0
+        and net.breaks.size == 0
+        and net.stop.size == 0
+        and not tables.has_delays
+        and not tables.time_dependent
+        and tables.variable_count == tables.species_count
+    )

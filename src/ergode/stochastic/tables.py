@@ -1,0 +1,441 @@
+"""A network as the flat arrays that kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.models.expressions import Expression
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Law
+from ergode.stochastic.laws import (
+    Formula,
+    MassAction,
+    Naming,
+    breaks_of,
+    check_whole,
+    law_of,
+)
+from ergode.stochastic.programs import Operation, Step, depth_of, programs_arrays
+
+NO_PROGRAM = -1
+
+
+class Net(NamedTuple):
+    """What kernels read of a network.
+
+    A variable is a species, or a parameter that events assign to.  Rows of a reaction, a variable
+    or an event are found by their starts.  A program is -1 where there is none.
+    """
+
+    initial: Any  # [point, variable]
+    coefficients: Any  # [point, reaction]
+    parameters: Any  # [point, parameter]
+    laws: Any  # [reaction] program that multiplies the falling factorials
+    reactant_starts: Any  # [reaction + 1]
+    reactants: Any  # [entry] variable
+    orders: Any  # [entry]
+    change_starts: Any  # [reaction + 1]
+    changed: Any  # [entry] variable
+    changes: Any  # [entry]
+    affected_starts: Any  # [variable + 1]
+    affected: Any  # [entry] reaction whose propensity depends on the variable
+    delays: Any  # [reaction] program
+    late_starts: Any  # [reaction + 1]
+    late: Any  # [entry] variable that changes after the delay
+    late_changes: Any  # [entry]
+    event_triggers: Any  # [event] program
+    event_delays: Any  # [event] program
+    event_priorities: Any  # [event] program
+    event_flags: Any  # [event] bits: persistent, initially true, values from trigger
+    assignment_starts: Any  # [event + 1]
+    assigned: Any  # [entry] variable
+    assignments: Any  # [entry] program
+    breaks: Any  # [break] program
+    stop: Any  # [0 or 1] program
+    program_starts: Any  # [program + 1]
+    operations: Any  # [step]
+    arguments: Any  # [step]
+    constants: Any  # [constant]
+
+
+PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A network ready to be simulated.
+
+    Attributes
+    ----------
+    net : Net
+        Arrays on the host.
+    naming : Naming
+        What its names stand for.
+    species_count, variable_count, reaction_count : int
+    depth : int
+        Most numbers on the stack of a program.
+    time_dependent : bool
+        Whether a rate depends on time otherwise than by comparisons.
+    moving_breaks : bool
+        Whether a comparison is with something that changes.
+    mass_action : bool
+        Whether every law is mass action.
+    most_values : int
+        Most assignments of one event.
+    """
+
+    net: Net
+    naming: Naming
+    species_count: int
+    variable_count: int
+    reaction_count: int
+    depth: int
+    time_dependent: bool
+    moving_breaks: bool
+    mass_action: bool
+    most_values: int
+
+    @property
+    def order_most(self) -> int:
+        """Highest order of a mass-action law."""
+        totals = np.zeros(self.reaction_count, np.int64)
+        rows = np.repeat(np.arange(self.reaction_count), np.diff(self.net.reactant_starts))
+        np.add.at(totals, rows, self.net.orders[: rows.size])
+        return int(totals.max(initial=0))
+
+    @property
+    def has_delays(self) -> bool:
+        """Whether products of a reaction are late."""
+        return bool((self.net.delays >= 0).any())
+
+    @property
+    def event_count(self) -> int:
+        """Number of events."""
+        return len(self.net.event_triggers)
+
+
+def build(
+    network: ReactionNetwork,
+    values: Mapping[str, np.ndarray],
+    initial: Mapping[str, np.ndarray],
+    point_count: int,
+    stop: Expression | None = None,
+    whole: bool = True,
+) -> Tables:
+    """The tables of a network.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+    values : mapping of str to ndarray, shape [point_count]
+        Parameters and compartments that differ from the network's own.
+    initial : mapping of str to ndarray, shape [point_count]
+        The same for what there is of a species at the beginning.
+    point_count : int
+        Number of combinations of those.
+    stop : Expression, optional
+        Condition that ends a realization.
+    whole : bool
+        Whether amounts must be whole numbers.
+
+    Raises
+    ------
+    PlanError, ModelError
+        The network cannot be simulated; the message says why.
+    """
+    check_whole(network)
+    naming = Naming(network)
+    programs = _Programs(naming)
+    known = network.evaluate_parameters(values)
+    laws = _gather_laws(network, naming, programs, known, point_count)
+    events = _gather_events(network, naming, programs)
+    time_dependent = programs.time_outside
+    stop_program = [] if stop is None else [programs.add(naming.inline(stop), "stop")]
+    moving = any(naming.varies(expression.tree) for expression in programs.breaks)
+    breaks = [programs.add(expression, None) for expression in programs.breaks]
+    start = _initial(network, naming, known, initial, point_count, whole)
+    rows = [np.broadcast_to(known[name], point_count) for name in naming.parameters]
+    parameters = np.array(rows, np.float64).reshape(len(rows), point_count).T
+    net = Net(
+        initial=start,
+        parameters=np.ascontiguousarray(parameters) if rows else np.zeros((point_count, 1)),
+        breaks=np.array(breaks, np.int32),
+        stop=np.array(stop_program, np.int32),
+        **laws,
+        **events,
+        **programs_arrays(programs.steps),
+    )
+    return Tables(
+        net=net,
+        naming=naming,
+        species_count=len(network.species),
+        variable_count=len(naming.variables),
+        reaction_count=len(network.reactions),
+        depth=max([2, *map(depth_of, programs.steps)]),
+        time_dependent=time_dependent,
+        moving_breaks=moving,
+        mass_action=bool((net.laws < 0).all()),
+        most_values=int(np.diff(net.assignment_starts).max(initial=1)),
+    )
+
+
+class _Programs:
+    """Collects programs, and the times at which comparisons in them turn."""
+
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
+        self.steps: list[list[Step]] = []
+        self.breaks: list[Expression] = []
+        self.time_outside = False
+        self._numbers: dict[str, int] = {}
+
+    def add(self, value: float | Expression | None, what: str | None, rate: bool = False) -> int:
+        """Number of the program of a formula; `what` is None where its time does not matter."""
+        if value is None:
+            return NO_PROGRAM
+        expression = self.naming.inline(value)
+        if what is not None:
+            found, all_of_it = breaks_of(expression, self.naming)
+            self.breaks += [new for new in found if new not in self.breaks]
+            if not all_of_it and not rate and what != "":
+                raise PlanError(
+                    f"{what}, '{expression.text}', depends on time otherwise than by comparing it "
+                    "with something; such a condition cannot be met exactly"
+                )
+            self.time_outside |= rate and not all_of_it
+        if expression.text not in self._numbers:
+            self._numbers[expression.text] = len(self.steps)
+            self.steps.append(self.naming.steps(expression))
+        return self._numbers[expression.text]
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def _gather_laws(
+    network: ReactionNetwork,
+    naming: Naming,
+    programs: _Programs,
+    known: Mapping[str, Any],
+    point_count: int,
+) -> dict[str, np.ndarray]:
+    """Laws, changes and dependences of all reactions."""
+    table = network.reactions
+    count = len(table)
+    # Numbers of mass action are taken over as they are; a formula is looked at one by one.
+    looked_at = set(table.formulas) | set(np.flatnonzero(table.laws == Law.RATE).tolist())
+    if network.compartments:
+        looked_at |= set(np.flatnonzero(table.laws == Law.DETERMINISTIC).tolist())
+    coefficients = np.broadcast_to(table.values, (point_count, count)).copy()
+    programs_of = np.full(count, NO_PROGRAM, np.int32)
+    stochastic = np.flatnonzero(table.laws == Law.STOCHASTIC)
+    if stochastic.size:
+        factorials = np.array([np.prod(np.arange(1, k + 1)) for k in range(21)], np.float64)
+        rows = np.repeat(np.arange(count), np.diff(table.reactant_starts))
+        divisors = np.ones(count)
+        np.multiply.at(divisors, rows, factorials[table.reactant_counts.astype(np.int64)])
+        coefficients[:, stochastic] /= divisors[stochastic]
+    reactants: dict[int, Mapping[int, int]] = {}
+    for k in sorted(looked_at):
+        law = law_of(network, naming, k)
+        reactants[k] = law.orders
+        if isinstance(law, Formula):
+            programs_of[k] = programs.add(
+                law.expression, f"rate of reaction '{table.name_of(k)}'", rate=True
+            )
+            coefficients[:, k] = 1.0
+        else:
+            coefficients[:, k] = _coefficient(law, known, table.name_of(k), point_count)
+    starts, members, orders = _law_reactants(network, reactants)
+    net = network.stoichiometry.tocsc()
+    late: dict[int, Any] = {}
+    delays = np.full(count, NO_PROGRAM, np.int32)
+    if table.delays:
+        net = net.tolil()
+        held = network.held
+        for k, delay in table.delays.items():
+            delays[k] = programs.add(delay, None)
+            taken, given = np.zeros(held.size), np.zeros(held.size)
+            for side, row in (("reactant", taken), ("product", given)):
+                part = slice(*getattr(table, f"{side}_starts")[k : k + 2])
+                np.add.at(
+                    row, getattr(table, f"{side}_species")[part],
+                    getattr(table, f"{side}_counts")[part],
+                )  # fmt: skip
+            taken[held], given[held] = 0.0, 0.0
+            net[:, k] = -taken.reshape(-1, 1)
+            late[k] = given
+        net = net.tocsc()
+    net.eliminate_zeros()
+    net.sort_indices()
+    return {
+        "coefficients": coefficients,
+        "laws": programs_of,
+        "reactant_starts": starts,
+        "reactants": members,
+        "orders": orders,
+        "change_starts": net.indptr.astype(np.int32),
+        "changed": net.indices.astype(np.int32),
+        "changes": net.data.astype(np.float64),
+        "delays": delays,
+        **_dependences(naming, programs, programs_of, starts, members),
+        **_late_arrays(count, late),
+    }
+
+
+def _late_arrays(count: int, late: Mapping[int, Any]) -> dict[str, np.ndarray]:
+    lengths = np.zeros(count, np.int64)
+    variables: list[int] = []
+    changes: list[float] = []
+    for k in sorted(late):
+        where = np.flatnonzero(late[k])
+        lengths[k] = where.size
+        variables += where.tolist()
+        changes += late[k][where].tolist()
+    return {
+        "late_starts": _starts(lengths),
+        "late": np.array(variables, np.int32),
+        "late_changes": np.array(changes, np.float64),
+    }
+
+
+def _coefficient(law: MassAction, known: Mapping[str, Any], name: str, count: int) -> np.ndarray:
+    value = law.coefficient
+    number = value.evaluate(known) if isinstance(value, Expression) else value
+    row = np.broadcast_to(np.asarray(number, np.float64), count)
+    bad = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
+    if bad.size:
+        raise ModelError(
+            f"the coefficient of reaction '{name}' is {row[bad[0]]:g}"
+            f"{f' at point {bad[0]} of the sweep' if count > 1 else ''}; expected 0 or more"
+        )
+    return row
+
+
+def _law_reactants(
+    network: ReactionNetwork, given: Mapping[int, Mapping[int, int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Falling factorials of every law, flat: where they start, variables, orders."""
+    table = network.reactions
+    lengths = np.diff(table.reactant_starts)
+    for k, orders in given.items():
+        lengths[k] = len(orders)
+    starts = _starts(lengths)
+    members = np.empty(int(starts[-1]), np.int32)
+    orders_of = np.empty(int(starts[-1]), np.int32)
+    own = np.ones(len(table), bool)
+    own[list(given)] = False
+    rows = np.repeat(own, np.diff(table.reactant_starts))
+    target = np.repeat(own, lengths)
+    members[target] = table.reactant_species[rows]
+    orders_of[target] = table.reactant_counts[rows].astype(np.int32)
+    for k, orders in given.items():
+        part = slice(starts[k], starts[k + 1])
+        members[part] = list(orders)
+        orders_of[part] = list(orders.values())
+    return starts, members, orders_of
+
+
+def _dependences(
+    naming: Naming,
+    programs: _Programs,
+    programs_of: np.ndarray,
+    starts: np.ndarray,
+    members: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Reactions whose propensity depends on each variable."""
+    rows = [np.repeat(np.arange(len(programs_of), dtype=np.int32), np.diff(starts))]
+    columns = [members]
+    for k in np.flatnonzero(programs_of >= 0):
+        used = sorted(
+            {
+                int(argument)
+                for operation, argument in programs.steps[programs_of[k]]
+                if operation == Operation.VARIABLE
+            }
+            - set(members[starts[k] : starts[k + 1]].tolist())
+        )
+        rows.append(np.full(len(used), k, np.int32))
+        columns.append(np.array(used, np.int32))
+    reaction, variable = np.concatenate(rows), np.concatenate(columns)
+    order = np.argsort(variable, kind="stable")
+    lengths = np.bincount(variable, minlength=len(naming.variables))
+    return {"affected_starts": _starts(lengths), "affected": reaction[order].astype(np.int32)}
+
+
+def _gather_events(
+    network: ReactionNetwork, naming: Naming, programs: _Programs
+) -> dict[str, np.ndarray]:
+    triggers, delays, priorities, flags = [], [], [], []
+    lengths: list[int] = []
+    assigned: list[int] = []
+    assignments: list[int] = []
+    for k, event in enumerate(network.events):
+        what = f"trigger of event '{event.name or k}'"
+        triggers.append(programs.add(event.trigger, what))
+        delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
+        priorities.append(programs.add(event.priority, None))
+        flags.append(
+            PERSISTENT * event.persistent
+            + INITIALLY_TRUE * event.initially_true
+            + FROM_TRIGGER * event.values_from_trigger
+        )
+        lengths.append(len(event.assignments))
+        for name, value in event.assignments.items():
+            assigned.append(naming.index[name])
+            expression = naming.inline(value)
+            size = naming.size_of(name)
+            if size is not None:
+                expression = Expression(f"({expression.text}) * {size}")
+            assignments.append(programs.add(expression, None))
+    return {
+        "event_triggers": np.array(triggers, np.int32),
+        "event_delays": np.array(delays, np.int32),
+        "event_priorities": np.array(priorities, np.int32),
+        "event_flags": np.array(flags, np.int32),
+        "assignment_starts": _starts(np.array(lengths, np.int64)),
+        "assigned": np.array(assigned, np.int32),
+        "assignments": np.array(assignments, np.int32),
+    }
+
+
+def _initial(
+    network: ReactionNetwork,
+    naming: Naming,
+    known: Mapping[str, Any],
+    given: Mapping[str, np.ndarray],
+    point_count: int,
+    whole: bool,
+) -> np.ndarray:
+    """Amounts at the beginning, shape [point, variable]."""
+    start = np.empty((point_count, len(naming.variables)))
+    for i, member in enumerate(network.species):
+        value: Any = given.get(member.name, member.initial)
+        if isinstance(value, Expression):
+            value = value.evaluate(known)
+        if member.quantity == "concentration" and member.compartment is not None:
+            value = value * known[member.compartment]
+        start[:, i] = value
+    if whole:
+        _check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
+    for i in range(len(network.species), len(naming.variables)):
+        start[:, i] = known[naming.variables[i]]
+    return start
+
+
+def _check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
+    near = np.rint(start)
+    bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * np.maximum(near, 1)))
+    if bad.any():
+        point, i = (int(k[0]) for k in np.nonzero(bad))
+        raise ModelError(
+            f"the initial amount of '{names[i]}' is {start[point, i]:g} molecules; expected a whole"
+            " number from 0 to 2^31 - 1"
+        )
+    start[:] = near

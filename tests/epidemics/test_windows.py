@@ -1,0 +1,140 @@
+"""Windows of time against the queue of events: one history, bit for bit."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core import devices, kernels
+from ergode.epidemics import sellke_windows, simulate
+from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.window_ensemble import WindowEnsemble
+
+GRID = np.arange(0, 41.0)
+SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))
+NETWORK = ergode.ContactNetwork.erdos_renyi(400, mean_degree=8, seed=1)
+
+
+def everything():
+    """Two strains whose immunity wanes, directed weighted layers, calendars, measures, strata."""
+    strains = ergode.CompartmentModel.two_strains(
+        transmission_rate=[0.25, 0.35],
+        infectious=[ergode.Exponential(mean=5.0), ergode.Exponential(mean=4.0)],
+        cross_susceptibility=[[0.1, 0.6], [0.5, 0.0]],
+    )
+    model = ergode.CompartmentModel(
+        strains.compartments,
+        strains.infections,
+        [*strains.progressions, ergode.Progression("R12", "S", ergode.Exponential(mean=15.0))],
+        susceptibility="susceptibility",
+    )
+    rng = np.random.default_rng(0)
+    layers = {
+        name: ergode.ContactNetwork.from_edges(
+            rng.integers(0, 300, 900), rng.integers(0, 300, 900), node_count=300, directed=True,
+            weights=rng.gamma(2.0, 0.5, 900),
+        )
+        for name in ("home", "school")
+    }  # fmt: skip
+    contacts = ergode.ContactNetwork.from_layers(layers).with_attributes(
+        susceptibility=rng.random(300), group=rng.integers(0, 3, 300)
+    )
+    scenario = scenario_of(
+        contacts,
+        [
+            ergode.LayerClosure("school", reduction=0.8, start=8, duration=10),
+            ergode.Vaccination(fraction=0.4, efficacy=0.7, rollout=10, start=4, among="group"),
+            ergode.Isolation("I2", fraction=0.5, delay=1.0, start=12),
+        ],
+        layer_factors={"school": ergode.Calendar([0, 5], [1.2, 0.1], period=7)},
+        strata="group",
+    )
+    return model, scenario, {"I1": 5, "I2": [3, 4, 5]}
+
+
+def both(model, scenario, initial, count=6, **options):
+    common = {"times": GRID, "seed": 5, "device": devices.resolve("cpu:1")}
+    events = EventEnsemble(model, scenario, initial, **common)
+    windows = WindowEnsemble(model, scenario, initial, **common, **options)
+    return events.spread(2, count)[0][0], windows.spread(2, count)[0][0]
+
+
+def test_windows_find_the_history_of_the_events():
+    a, b = both(SIS, scenario_of(NETWORK), {"I": 20})
+    np.testing.assert_array_equal(a, b)
+    assert (a[:, -1, 1] > 300).all() and (a[:, -1, 2] > 1000).all()
+
+
+@pytest.mark.parametrize("width", [0.05, 3.0, 1e9])
+def test_the_width_of_a_window_does_not_matter(width):
+    a, b = both(SIS, scenario_of(NETWORK), {"I": 20}, width=width)
+    np.testing.assert_array_equal(a, b)
+
+
+def test_windows_find_it_with_everything_there_is():
+    a, b = both(*everything(), count=10)
+    np.testing.assert_array_equal(a, b)
+    assert a[:, -1, 24:].sum() > 1500
+
+
+def test_two_rounds_come_close_and_one_does_not():
+    """The endemic level by rounds: 1e-3 apart after two, 1 % of nodes' states after one."""
+    scenario, options = scenario_of(NETWORK), {"width": 0.5}
+    exact, once = both(SIS, scenario, {"I": 20}, count=40, sweeps=1, **options)
+    _, twice = both(SIS, scenario, {"I": 20}, count=40, sweeps=2, **options)
+    level = [counts[:, 20:, 1].mean() / 400 for counts in (exact, once, twice)]
+    assert abs(level[2] - level[0]) < 1e-3 < abs(level[1] - level[0])
+
+
+def test_the_capped_method_says_so():
+    counts = simulate(
+        SIS, NETWORK, initial={"I": 20}, times=GRID, seed=5, device="cpu", method="sellke-capped"
+    )
+    assert counts.attrs["method"] == "sellke-capped" and counts.attrs["windows"] > 40
+    with pytest.raises(ergode.PlanError, match="triggers, which the method 'sellke-capped'"):
+        simulate(
+            SIS, NETWORK, initial={"I": 20}, times=GRID, device="cpu", method="sellke-capped",
+            interventions=[ergode.LayerClosure(start=ergode.Trigger("I", 5))],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_kernel_compiles_to_ptx(precision):
+    pytest.importorskip("numba.cuda")
+    from ergode.core import cuda
+
+    ensemble = WindowEnsemble(
+        *everything(), times=GRID, seed=1, device=devices.resolve("cpu:1"), precision=precision
+    )
+    kernel = kernels.cuda_kernel(
+        sellke_windows.windows_cuda, precision=precision, bindings=ensemble.bindings
+    )
+    text = cuda.ptx(kernel.compiled("cuda"), ensemble.cuda_arguments(0, 2, np.zeros))
+    assert ".entry" in text
+    assert (".f64" in text) == (precision == "float64")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("case", ["sis", "everything", "temporal", "hubs"])
+def test_cuda_finds_the_same_history(case):
+    model, scenario, initial = SIS, scenario_of(NETWORK), {"I": 20}
+    if case == "everything":
+        model, scenario, initial = everything()
+    elif case == "hubs":
+        scenario = scenario_of(ergode.ContactNetwork.barabasi_albert(20_000, m=4, seed=1))
+    elif case == "temporal":
+        rng = np.random.default_rng(3)
+        pairs, begin = rng.integers(0, 300, (2, 6000)), rng.uniform(0, 40, 6000)
+        scenario = scenario_of(
+            ergode.TemporalContacts.from_meetings(
+                *pairs, begin, begin + rng.exponential(2.0, 6000), node_count=300
+            )
+        )
+    found = []
+    for device, kind in (("cpu", EventEnsemble), ("cuda", WindowEnsemble)):
+        ensemble = kind(
+            model, scenario, initial, times=GRID, seed=5, device=devices.resolve(device)
+        )
+        (counts, *_), _ = ensemble.spread(2, 8)
+        found.append(counts)
+    np.testing.assert_array_equal(*found)

@@ -1,0 +1,111 @@
+"""Small networks, and the master equation solved for them."""
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+from scipy import stats
+
+from ergode import Event, Reaction, ReactionNetwork, Species
+
+IMMIGRATION_DEATH = ReactionNetwork(
+    {"X": 3},
+    [
+        Reaction("0 -> X", rate_constant="alpha", name="immigration"),
+        Reaction("X -> 0", rate_constant="mu", name="death"),
+    ],
+    parameters={"alpha": 10.0, "mu": 0.5},
+)
+DIMERISATION = ReactionNetwork(
+    [Species("P", 30, compartment="cell"), Species("P2", compartment="cell")],
+    [
+        Reaction("2 P -> P2", rate_constant=0.02),
+        Reaction("P2 -> 2 P", rate_constant=0.1),
+    ],
+    compartments={"cell": 2.0},
+)
+SCHLOEGL = ReactionNetwork(
+    {"X": 60},
+    [
+        Reaction("2 X -> 3 X", stochastic_rate_constant=0.06),
+        Reaction("3 X -> 2 X", stochastic_rate_constant=0.001),
+        Reaction("0 -> X", rate_constant=20.0),
+        Reaction("X -> 0", rate_constant=1.6),
+    ],
+)
+SATURATED = ReactionNetwork(
+    {"S": 25, "P": 0},
+    [
+        Reaction("S -> P", rate="vmax * S / (K + S)"),
+        Reaction("P -> S", rate="back * P * (1 if P > 5 else 2)"),
+    ],
+    parameters={"vmax": 6.0, "K": 8.0, "back": 0.2},
+)
+BURSTS = ReactionNetwork(
+    {"X": 0},
+    [Reaction([], {"X": 5}, rate_constant=1.0), Reaction("X -> 0", rate="0.4 * X")],
+    events=[Event("time >= 1.25", {"X": 12}, name="reset")],
+)
+NETWORKS = {
+    "immigration-death": (IMMIGRATION_DEATH, 3.0, {"X": 80}),
+    "dimerisation": (DIMERISATION, 4.0, {"P": 30, "P2": 15}),
+    "schloegl": (SCHLOEGL, 2.0, {"X": 260}),
+    "saturated": (SATURATED, 5.0, {"S": 25, "P": 25}),
+}
+
+
+def master_equation(network, propensities, most, time, start=None):
+    """Probability of every state at a time; states are the product of ranges up to `most`.
+
+    ``propensities(state)`` of arrays gives the rate of every reaction, independently of the engine.
+    """
+    sizes = [most[member.name] + 1 for member in network.species]
+    states = np.indices(sizes).reshape(len(sizes), -1)
+    changes = network.stoichiometry.toarray()
+    count = states.shape[1]
+    rows, columns, values = [], [], []
+    for rate, change in zip(propensities(*states), changes.T, strict=True):
+        rate = np.broadcast_to(np.asarray(rate, float), count).copy()
+        after = states + change[:, None].astype(int)
+        inside = ((after >= 0) & (after < np.array(sizes)[:, None])).all(axis=0) & (rate > 0)
+        target = np.ravel_multi_index(after[:, inside], sizes)
+        source = np.flatnonzero(inside)
+        rows += [target, source]
+        columns += [source, source]
+        values += [rate[inside], -rate[inside]]
+    matrix = scipy.sparse.csr_matrix(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (count, count)
+    )
+    begin = np.zeros(count)
+    begin[np.ravel_multi_index([int(member.initial) for member in network.species], sizes)] = 1
+    begin = begin if start is None else start
+    return scipy.sparse.linalg.expm_multiply(matrix * time, begin).reshape(sizes)
+
+
+PROPENSITIES = {
+    "immigration-death": lambda x: (10.0, 0.5 * x),
+    "dimerisation": lambda p, d: (0.02 / 2.0 * p * (p - 1), 0.1 * d),
+    "schloegl": lambda x: (
+        0.06 * x * (x - 1) / 2, 0.001 * x * (x - 1) * (x - 2) / 6, 20.0, 1.6 * x,
+    ),
+    "saturated": lambda s, p: (6.0 * s / (8.0 + s), 0.2 * p * np.where(p > 5, 1, 2)),
+}  # fmt: skip
+
+
+def chi_square(counts, probabilities, least=8.0):
+    """P-value of counts of values 0, 1, ... against their probabilities; rare ones together."""
+    total = counts.sum()
+    expected = np.zeros(max(len(counts), len(probabilities)))
+    expected[: len(probabilities)] = probabilities * total
+    found = np.zeros(expected.size)
+    found[: len(counts)] = counts
+    groups, e, f = [], 0.0, 0.0
+    for a, b in zip(expected, found, strict=True):
+        e, f = e + a, f + b
+        if e >= least:
+            groups.append((e, f))
+            e = f = 0.0
+    rest = max(total - sum(group[0] for group in groups), 0.0)
+    if groups:
+        groups[-1] = (groups[-1][0] + rest, groups[-1][1] + f)
+    e, f = np.array(groups).T
+    return stats.chi2.sf(((f - e) ** 2 / e).sum(), len(e) - 1)

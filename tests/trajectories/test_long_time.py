@@ -1,0 +1,141 @@
+"""What remains in the long run: sections, diagrams, exponents, basins."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.trajectories import Event, basins, bifurcation_diagram, lyapunov_spectrum
+from ergode.trajectories.lyapunov import with_tangents
+
+
+def rossler(t, y, p):
+    return -y[1] - y[2], y[0] + 0.2 * y[1], 0.2 + y[2] * (y[0] - p[0])
+
+
+def lorenz(t, y, p):
+    return p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]
+
+
+def lorenz_with_a_branch(t, y, p):
+    sigma = p[0] if t > -1 else 0.0
+    return sigma * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]
+
+
+def double_well(t, y, p):
+    return y[1], y[0] - y[0] ** 3 - p[0] * y[1]
+
+
+def fold(t, y, p):
+    return p[0] + y[0] - y[0] ** 3, -y[0] - y[1]
+
+
+def second(t, y, p):
+    return math.sin(t)
+
+
+def mackey_glass(t, y, yd, p):
+    return (0.2 * yd[0] / (1 + yd[0] ** 10) - 0.1 * y[0],)
+
+
+ROSSLER = ergode.VectorField(rossler, ["x", "y", "z"], ["c"])
+LORENZ = ergode.VectorField(lorenz, ["x", "y", "z"], ["sigma", "rho", "beta"])
+USUAL = {"sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
+START = {"x": 1.0, "y": 1.0, "z": 1.0}
+
+
+def test_period_doubling_of_rossler():
+    # Period one at c = 2.5, two at 3.5, four at 4, chaos at 5.7.
+    diagram = bifurcation_diagram(
+        ROSSLER, parameter="c", values=[2.5, 3.5, 4.0, 5.7], section="x", record=32,
+        initial={"x": 1, "y": 1, "z": 0}, transient=2000, duration=300, device="cpu",
+    )  # fmt: skip
+    tops = diagram["section"].sel(variable="x").values
+    counts = [np.unique(np.round(row[np.isfinite(row)], 2)).size for row in tops]
+    assert counts[:3] == [1, 2, 4] and counts[3] > 20
+    assert diagram["section"].dims == ("c", "hit", "variable")
+
+
+def test_continuation_shows_hysteresis():
+    # x' = p + x - x^3 folds at |p| = 2 / (3 sqrt 3) = 0.385.
+    field = ergode.VectorField(fold, ["x", "y"], ["p"])
+    values = np.linspace(-0.6, 0.6, 7)
+    options = {
+        "parameter": "p", "values": values, "section": Event(second, 1), "record": 1,
+        "transient": 100, "duration": 10, "device": "cpu", "initial": {"x": -1.0, "y": 0.0},
+    }  # fmt: skip
+    up = bifurcation_diagram(field, continuation="up", **options)["section"].values[:, 0, 0]
+    down = bifurcation_diagram(field, continuation="down", **options)["section"].values[:, 0, 0]
+    np.testing.assert_array_equal(up > 0, values > 0.39)
+    np.testing.assert_array_equal(down > 0, values > -0.39)
+
+
+@pytest.mark.parametrize("function", [lorenz, lorenz_with_a_branch])
+def test_lyapunov_spectrum_of_lorenz(function):
+    # Sprott, "Chaos and Time-Series Analysis" (2003): 0.9056, 0, -14.5723.
+    field = ergode.VectorField(function, ["x", "y", "z"], ["sigma", "rho", "beta"])
+    found = lyapunov_spectrum(
+        field, initial={**START, "x": np.linspace(0.5, 1.5, 24)}, parameters=USUAL,
+        transient=20, duration=150, interval=0.5, device="cpu", rtol=1e-6, atol=1e-6,
+    )["exponent"].values  # fmt: skip
+    # The volume shrinks at one rate everywhere.
+    np.testing.assert_allclose(found.sum(axis=1), -(10 + 1 + 8 / 3), rtol=1e-4)
+    np.testing.assert_allclose(found.mean(axis=0), [0.9056, 0.0, -14.5723], atol=0.02)
+
+
+def test_largest_exponent_of_mackey_glass():
+    field = ergode.VectorField(mackey_glass, ["y"], ["tau"], [("y", "tau")])
+    found = lyapunov_spectrum(
+        field, initial={"y": np.linspace(0.5, 1.3, 64)}, parameters={"tau": 17.0},
+        transient=1000, duration=20_000, step=17 / 32, device="cpu",
+    )["exponent"].values  # fmt: skip
+    assert found.shape == (64, 1)
+    assert 0.0050 < found.mean() < 0.0054
+    with pytest.raises(ergode.PlanError, match="with delays a step is needed"):
+        lyapunov_spectrum(field, initial={"y": 0.5}, parameters={"tau": 17.0}, duration=10)
+
+
+def test_tangents_are_variables_of_their_own():
+    assert len(with_tangents(LORENZ, 2).variables) == 9
+    with pytest.raises(ergode.PlanError, match="count is 4; expected 1 to 3"):
+        lyapunov_spectrum(LORENZ, initial=START, parameters=USUAL, duration=1, count=4)
+
+
+def test_basins_of_a_double_well():
+    field = ergode.VectorField(double_well, ["x", "v"], ["damping"])
+    options = {
+        "initial": ergode.grid(x=np.linspace(-1.5, 1.5, 8), v=np.linspace(-1.0, 1.0, 8)),
+        "parameters": {"damping": 0.3}, "duration": 150.0, "device": "cpu",
+    }  # fmt: skip
+    found = basins(field, **options)
+    assert found.sizes["attractor"] == 2
+    np.testing.assert_allclose(np.sort(found["centre"][:, 0]), [-1, 1], atol=1e-6)
+    assert found["basin"].dims == ("x", "v")
+    assert (found["basin"] >= 0).all()
+    # The field is odd: opposite beginnings end in opposite wells.
+    basin = found["basin"].values
+    assert (basin != basin[::-1, ::-1]).all()
+    known = basins(field, attractors=[[1.0, 0.0]], **options)["basin"].values
+    right = int(np.argmax(found["centre"].values[:, 0]))
+    np.testing.assert_array_equal(known == 0, basin == right)
+    with pytest.raises(ergode.ModelError, match="attractors have 1 features, and traj.* 2: x, v"):
+        basins(field, attractors=[[1.0]], **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"section": "w"}, "section is 'w'; expected an Event or one of the variables x, y, z"),
+        ({"parameter": "d"}, "parameter 'd' is not of the field; it has c"),
+        ({"parameters": {"c": 1.0}}, "parameter 'c' is given twice"),
+        ({"continuation": "left"}, "continuation is 'left'; expected None, 'up' or 'down'"),
+    ],
+)
+def test_bad_input_is_one_line(change, message):
+    options = {
+        "parameter": "c", "values": [2.5], "section": "x", "duration": 1.0, "device": "cpu",
+        "initial": {"x": 1, "y": 1, "z": 0},
+    }  # fmt: skip
+    with pytest.raises(ergode.ErgodeError, match=message):
+        bifurcation_diagram(ROSSLER, **{**options, **change})

@@ -1,0 +1,169 @@
+"""Stochastic equations: strong and weak orders, stationary laws, keyed paths."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.trajectories import Mean
+
+
+def growth(t, y, p):
+    return p[0] * y[0], 0.0
+
+
+def growth_noise(t, y, p):
+    return p[1] * y[0], 1.0
+
+
+def relaxation(t, y, p):
+    return (-p[0] * y[0],)
+
+
+def constant_noise(t, y, p):
+    return (p[1],)
+
+
+def shaking(t, y, p):
+    return math.cos(2 * y[0]), 0.0
+
+
+def shaking_noise(t, y, p):
+    return 1.0 + 0.5 * math.cos(t), 0.0
+
+
+def feedback(t, y, yd, p):
+    return (-p[0] * yd[0],)
+
+
+def feedback_noise(t, y, yd, p):
+    return (p[1],)
+
+
+# The second variable is the second Wiener process itself; the first's is another.
+GBM = ergode.VectorField(growth, ["y", "w"], ["drift", "noise"], diffusion=growth_noise)
+OU = ergode.VectorField(relaxation, ["y"], ["rate", "noise"], diffusion=constant_noise)
+SHAKEN = ergode.VectorField(shaking, ["y", "unused"], diffusion=shaking_noise)
+FEEDBACK = ergode.VectorField(
+    feedback, ["y"], ["rate", "noise", "tau"], [("y", "tau")], diffusion=feedback_noise
+)
+
+
+def solve(field, **options):
+    return ergode.trajectories.integrate(field, **{"device": "cpu", **options})
+
+
+def paths(field, method, per_step, finest=64, **options):
+    """The same noise in steps of `per_step` / `finest` of a time unit."""
+    return solve(
+        field, method=method, times=[0.0, 1.0], step=per_step / finest, noise_per_step=per_step,
+        replicates=4000, seed=3, **options,
+    )["state"].values[:, -1, 0]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "order"), [("euler-maruyama", 0.5), ("milstein", 1.0)])
+def test_strong_order_with_multiplicative_noise(method, order):
+    options = {"initial": {"y": 1.0, "w": 0.0}, "parameters": {"drift": 0.5, "noise": 0.8}}
+    steps = (4, 8, 16)
+    found = [paths(GBM, method, m, **options) for m in (1, *steps)]
+    # The exact path has the first variable's process: y0 exp((drift - noise^2 / 2) t + noise W),
+    # with W got from a field whose first variable it is.
+    w = paths(OU, "euler-maruyama", 1, initial={"y": 0.0}, parameters={"rate": 0.0, "noise": 1.0})
+    exact = np.exp(0.5 - 0.32 + 0.8 * w)
+    errors = [np.abs(states - exact).mean() for states in found[1:]]
+    slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert slope == pytest.approx(order, abs=0.15)
+
+
+def test_strong_order_with_additive_noise():
+    options = {"initial": {"y": 0.3, "unused": 0.0}}
+    exact = paths(SHAKEN, "sra1", 1, 512, **options)
+    steps = (8, 16, 32)
+    errors = [np.abs(paths(SHAKEN, "sra1", m, 512, **options) - exact).mean() for m in steps]
+    assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(1.5, abs=0.15)
+
+
+def test_weak_order():
+    # E y(1) of dy = a y dt + b y dW by Euler-Maruyama is (1 + a h)^(1 / h) exactly.
+    result = solve(
+        GBM, method="euler-maruyama", times=[0.0, 1.0], step=0.25, replicates=200_000, seed=1,
+        initial={"y": 1.0, "w": 0.0}, parameters={"drift": 0.5, "noise": 0.2},
+    )["state"].values[:, -1]  # fmt: skip
+    error = result.std(axis=0) / math.sqrt(len(result))
+    assert result[:, 0].mean() == pytest.approx((1 + 0.125) ** 4, abs=5 * error[0])
+    assert error[0] < 1e-3  # Milder than the 2.9 % that separate it from exp(0.5).
+    assert result[:, 1].mean() == pytest.approx(0.0, abs=5 * error[1])
+    assert result[:, 1].var() == pytest.approx(1.0, abs=5 * math.sqrt(2 / len(result)))
+    assert np.corrcoef(result.T)[0, 1] == pytest.approx(0.0, abs=5 / math.sqrt(len(result)))
+
+
+def test_stationary_variance_and_what_auto_chooses():
+    result = solve(
+        OU, times=[0.0, 8.0], step=0.05, replicates=100_000, initial={"y": 0.0},
+        parameters={"rate": 1.0, "noise": 1.0}, seed=2,
+    )  # fmt: skip
+    assert result.attrs["method"] == "sra1"
+    assert result["state"].dims == ("replicate", "time", "variable")
+    variance = float(result["state"][:, -1, 0].var())
+    assert variance == pytest.approx(0.5, rel=5 * math.sqrt(2 / 100_000) + 1e-3)
+    other = solve(
+        GBM, times=[0.0, 1.0], step=0.5, initial={"y": 1, "w": 0},
+        parameters={"drift": 0.5, "noise": 0.2},
+    )  # fmt: skip
+    assert other.attrs["method"] == "milstein"
+
+
+def test_noise_in_a_delay_equation():
+    # dy = -a y(t - tau) dt + s dW: Kuechler and Mensch (1992) give the stationary variance
+    # s^2 / (2 a) (1 + sin(a tau)) / cos(a tau).
+    result = solve(
+        FEEDBACK, method="euler-maruyama", times=[0.0, 30.0], step=1 / 64, replicates=40_000,
+        initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0, "tau": 1.0}, seed=5,
+    )["state"].values[:, -1, 0]  # fmt: skip
+    exact = 0.5 * (1 + math.sin(1.0)) / math.cos(1.0)
+    assert result.var() == pytest.approx(exact, rel=5 * math.sqrt(2 / 40_000) + 0.03)
+
+
+def test_paths_are_keyed():
+    options = {
+        "times": [0.0, 1.0], "step": 0.1, "initial": {"y": 0.0}, "seed": 4,
+        "parameters": {"rate": 1.0, "noise": 1.0},
+    }  # fmt: skip
+    many = solve(OU, replicates=300, **{**options, "device": "cpu:2"})["state"].values
+    few = solve(OU, replicates=7, **{**options, "device": "cpu:1"})["state"].values
+    np.testing.assert_array_equal(many[:7], few)
+    assert np.unique(many[:, -1, 0]).size == 300
+    other = solve(OU, replicates=7, **{**options, "seed": 5})["state"].values
+    assert not np.isin(other[:, -1], few[:, -1]).any()
+
+
+@pytest.mark.parametrize(
+    ("field", "options", "message"),
+    [
+        (OU, {}, "method 'sra1' has steps of one size: give a step"),
+        (OU, {"method": "rk4", "step": 0.1}, "expected one of the methods 'euler-maruyama'"),
+        (GBM, {"method": "sra1", "step": 0.1}, "noise that depends on time and parameters alone"),
+        (OU, {"step": 0.1, "observables": [Mean("y")]}, "not followed through noise"),
+        (OU, {"step": 0.1, "noise_per_step": 65}, "noise_per_step is 65; expected 1 to 64"),
+        (OU, {"step": 0.1, "replicates": 0}, "replicates is 0"),
+    ],
+)
+def test_bad_input_is_one_line(field, options, message):
+    names = {"initial": dict.fromkeys(field.variables, 1.0)}
+    names["parameters"] = dict.fromkeys(field.parameters, 1.0)
+    with pytest.raises(ergode.PlanError, match=message):
+        solve(field, times=[0, 1], **names, **options)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["euler-maruyama", "milstein"])
+def test_cuda_agrees_with_cpu(method):
+    cpu, gpu = (
+        solve(
+            GBM, method=method, times=[0.0, 1.0], step=1 / 32, replicates=500, seed=9,
+            initial={"y": 1.0, "w": 0.0}, parameters={"drift": 0.5, "noise": 0.2}, device=device,
+        )["state"].values
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_allclose(gpu, cpu, rtol=1e-11, atol=1e-11)
