@@ -171,6 +171,23 @@ def test_impossible_measurement():
         at_once([ergode.Measurement(0.0, first, 1e200, 1e-300)])
 
 
+def test_what_is_left_out_of_the_prior_is_lost():
+    """A threshold that cuts the prior, and the box of corner transport: in the books."""
+    prior = ergode.Gaussian([1.0, 0.0], [[0.5, 0.1], [0.1, 0.4]])
+    nothing = np.zeros((2, 2))
+    with pytest.warns(RuntimeWarning, match="dropped"):
+        cut = on_plane(nothing, (0, 0), prior, [0], width=0.1, threshold=1e-4)
+    assert 0.02 < float(cut["mass_lost"][0]) < 0.04
+    round_prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
+    boxed = on_plane(nothing, (0, 0), round_prior, [0], width=0.1, scheme="corner-transport")
+    assert float(boxed["mass_lost"][0]) == pytest.approx(1 - 0.99771**2, rel=0.02)
+
+
+def test_measurement_far_from_the_density_is_told():
+    with pytest.warns(RuntimeWarning, match="measurement at time 0 leaves a density thinner"):
+        at_once([ergode.Measurement(0.0, first, 40.0, 0.01)])
+
+
 def test_time_dependent_field():
     field = ergode.VectorField(drive, ["y"], ["a"])
     result = ergode.density.propagate(

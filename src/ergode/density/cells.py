@@ -29,6 +29,7 @@ from ergode.density.lattice import (
 # Bound for each kernel.
 OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
 NOISY = (False,)  # dimensions along which mass spreads both ways
+VARYING = False  # the field depends on time
 SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
 
 EMPTY = np.int64(-1)
@@ -214,7 +215,9 @@ def survey(i, t, cells, frame):
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
         fraction = abs(above[d]) + (2.0 * frame.spread[d] if NOISY[d] else real(0.0))
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
-    cells.flow[i] = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    if not VARYING:  # else what a cell needs may be another by now
+        bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    cells.flow[i] = bits
     raise_to(cells.fastest, 0, bound)
 
 

@@ -118,11 +118,12 @@ def lay_lattice(
 
 def lay_prior(
     prior: Prior, lattice: Lattice, threshold: float | None, boxed: bool
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Keys in ascending order, masses with the sum one, and the threshold to be used.
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Keys in ascending order, masses with the sum one, the threshold, and what was left out.
 
     With `boxed` the cells are all those of a box; else those above the threshold.
     """
+    left_out = 0.0
     if isinstance(prior, Samples):
         keys, cell = np.unique(lattice.pack(lattice.cell_of(prior.points)), return_inverse=True)
         mass = np.bincount(cell.ravel(), prior.weights, len(keys))
@@ -138,6 +139,9 @@ def lay_prior(
         keys = keys[order]
         log = prior.log_density(lattice.points(coordinates[order]))
         mass = np.exp(log - log.max())
+        if not _is_vague(prior):
+            peak = np.exp(log.max() + np.log(lattice.width).sum())
+            left_out = max(0.0, 1.0 - float(mass.sum() * peak))
     mass = mass / mass.sum()
     if threshold is None:
         threshold = float(_TAIL * mass.max())
@@ -148,8 +152,9 @@ def lay_prior(
                 f"threshold is {threshold:g}, but the largest cell of the prior has a probability "
                 f"of {mass.max():.3g}; use a smaller threshold or larger widths"
             )
+        left_out = 1.0 - (1.0 - left_out) * float(mass[stays].sum())
         keys, mass = keys[stays], mass[stays] / mass[stays].sum()
-    return keys, mass, threshold
+    return keys, mass, threshold, left_out
 
 
 def within(

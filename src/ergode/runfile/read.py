@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 # The module that reads what each engine needs: its TABLES, of which OPTIONS names the one that the
 # command line may override, and ``read(top) -> Request``.
-_ENGINES = {"epidemics": "ergode.runfile.epidemics", "trajectories": "ergode.runfile.trajectories"}
+_ENGINES = {
+    "density": "ergode.runfile.density",
+    "epidemics": "ergode.runfile.epidemics",
+    "trajectories": "ergode.runfile.trajectories",
+}
 
 
 class Request(Protocol):

@@ -3,4 +3,4 @@
 Each engine has a module here with a function ``visit() -> Stop``; `STOPS` lists them in order.
 """
 
-STOPS = ("ergode.tour.epidemics", "ergode.tour.trajectories")
+STOPS = ("ergode.tour.epidemics", "ergode.tour.trajectories", "ergode.tour.density")
