@@ -1,4 +1,4 @@
-"""Steps per second of fixed-step ensembles, against SciPy and jitcdde and against the hardware.
+"""Steps per second of ensembles, against SciPy, heyoka and jitcdde and against the hardware.
 
 On the CPU a figure is for one core: processor time of one thread, and so is the peer's.  On a GPU
 it is the kernel's own time by events; beside it stand the bytes that a step must move - value and
@@ -20,7 +20,9 @@ import ergode
 from ergode.core import devices
 from ergode.models.sweep import lay_out
 from ergode.trajectories.ensemble import Ensemble
+from ergode.trajectories.methods import METHODS
 from ergode.trajectories.plan import plan_steps
+from ergode.trajectories.runner import Runner, control_of
 from ergode.trajectories.tableaus import RK4
 
 
@@ -133,6 +135,7 @@ def on_cpu(options, rows):
             rows.add(label, "steps per core second", rate, "1/s", smaller_is_better=False)
     if not options.no_peers and "lorenz" in options.case:
         against_scipy(rows, device)
+        against_heyoka(rows, device)
     if not options.no_peers and "mackey-glass" in options.case:
         against_jitcdde(rows, device)
 
@@ -152,6 +155,85 @@ def against_scipy(rows, device):
         "lorenz to t = 10", "trajectories per core second", 256 / ours, "1/s",
         peer="scipy DOP853", peer_value=1 / theirs, smaller_is_better=False,
     )  # fmt: skip
+
+
+LORENZ_COUNT = 4_096
+
+
+def adaptive_lorenz(device, precision, count, span, tolerance, method="tsit5"):
+    """A runner of steps of the trajectories' own, with its initial values and parameters."""
+    field = CASES["lorenz"][0]
+    control = control_of({"rtol": tolerance, "atol": tolerance})
+    runner = Runner(
+        field, METHODS[method], control, times=np.array([0.0, span]), device=device,
+        precision=precision,
+    )  # fmt: skip
+    parameters = np.array([np.full(count, 10.0), np.linspace(0, 28, count), np.full(count, 8 / 3)])
+    return runner, np.ones((3, count)), parameters
+
+
+def against_heyoka(rows, device):
+    """Lorenz to t = 10, each at the largest tolerance with an error below 1e-5 up to rho = 20."""
+    try:
+        import heyoka
+    except ImportError:
+        print("heyoka is not installed (pip install heyoka): not compared")
+        return
+    x, y, z = heyoka.make_vars("x", "y", "z")
+    par = heyoka.par
+    equations = [
+        (x, 10.0 * (y - x)), (y, x * (par[0] - z) - y), (z, x * y - z * (8.0 / 3.0)),
+    ]  # fmt: skip
+    rhos = np.linspace(0, 28, LORENZ_COUNT)
+    batch = heyoka.recommended_simd_size()
+
+    def peer(tolerance):
+        integrator = heyoka.taylor_adaptive_batch(
+            equations, np.ones((3, batch)), tol=tolerance, pars=np.ones((1, batch)),
+        )  # fmt: skip
+
+        def work():
+            for first in range(0, LORENZ_COUNT, batch):
+                integrator.set_time(0.0)
+                integrator.state[:] = 1.0
+                integrator.pars[0] = rhos[first : first + batch]
+                integrator.propagate_until(10.0)
+                states[:, first : first + batch] = integrator.state
+
+        return work
+
+    states = np.empty((3, LORENZ_COUNT))
+    peer(1e-15)()
+    exact, calm = states.copy(), rhos <= 20
+
+    def error(found):
+        return float(np.abs(found - exact)[:, calm].max())
+
+    for exponent in range(4, 14):
+        theirs = peer(10.0**-exponent)
+        theirs()
+        if error(states) < 1e-5:
+            break
+    their_error = error(states)
+    for exponent in range(4, 14):
+        runner, initial, parameters = adaptive_lorenz(
+            device, "float64", LORENZ_COUNT, 10.0, 10.0**-exponent
+        )
+        outcome = runner.integrate(initial, parameters, lambda _: None)
+        if error(outcome.states[-1]) < 1e-5:
+            break
+    print(f"errors: ergode {error(outcome.states[-1]):.1e}, heyoka {their_error:.1e}")
+    ours, taken = medians(
+        [lambda: runner.integrate(initial, parameters, lambda _: None), theirs], cpu=True
+    )
+    steps = int(outcome.taken.sum() + outcome.rejected.sum())
+    rows.add(
+        "lorenz adaptive", "trajectories per core second", LORENZ_COUNT / ours, "1/s",
+        peer="heyoka", peer_value=LORENZ_COUNT / taken, smaller_is_better=False,
+    )  # fmt: skip
+    rows.add(
+        "lorenz adaptive", "steps per core second", steps / ours, "1/s", smaller_is_better=False
+    )
 
 
 def against_jitcdde(rows, device):
@@ -209,6 +291,12 @@ def on_cuda(options, rows):
     from ergode.core import cuda
 
     device = devices.resolve("cuda")
+    if "lorenz" in options.case:
+        runner, initial, parameters = adaptive_lorenz(device, "float32", 2**23, 10.0, 1e-6)
+        launch, _ = runner.launcher(initial, parameters)
+        launch()
+        seconds = float(np.median(cuda.elapsed(launch, 5)))
+        rows.add("lorenz adaptive float32, 2^23", "ms a time unit", 100 * seconds, "ms")
     bandwidth = copy_bandwidth(device, cuda)
     rows.add("copy", "bandwidth", bandwidth, "B/s", smaller_is_better=False)
     for name in options.case:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Vaccination,
     )
     from ergode.models.measurement import Measurement
+    from ergode.models.molecules import in_molecules
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         Reaclib,
         ThreeBody,
     )
+    from ergode.models.reaction_diffusion import on_grid
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
     from ergode.models.species import Compartment, Species
@@ -83,9 +85,11 @@ _HOMES = {
     "ergode.models.measurement": ("Measurement",),
     "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.events": ("Event",),
+    "ergode.models.molecules": ("in_molecules",),
     "ergode.models.rate_coefficients": (
         "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
     ),
+    "ergode.models.reaction_diffusion": ("on_grid",),
     "ergode.models.reaction_network": ("ReactionNetwork",),
     "ergode.models.reactions": ("Reaction", "ReactionTable"),
     "ergode.models.species": ("Compartment", "Species"),
@@ -120,9 +124,9 @@ __all__ = [
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "kinetics",
-    "open_dataset", "plots", "read_antimony", "read_bionetgen", "read_contacts", "read_fern",
-    "read_meetings", "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
+    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
+    "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save",
+    "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

@@ -38,12 +38,13 @@ def distribution(model, contacts, start, lengths, transition):
     aged = {
         p.compartment for p in model.progressions if not isinstance(p.holding_time, Exponential)
     }
+    weights = np.ones(contacts.arc_count) if contacts.weights is None else contacts.weights
     arcs = [
         (int(i), int(j), float(w))
         for i in range(contacts.node_count)
         for j, w in zip(
             contacts.targets[contacts.offsets[i] : contacts.offsets[i + 1]],
-            contacts.weights[contacts.offsets[i] : contacts.offsets[i + 1]],
+            weights[contacts.offsets[i] : contacts.offsets[i + 1]],
             strict=True,
         )
     ]

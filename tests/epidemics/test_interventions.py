@@ -25,7 +25,8 @@ def model(rate=RATE, profile=None):
 
 def pairs():
     source = 2 * np.arange(PAIRS)
-    network = ergode.ContactNetwork.from_edges(source, source + 1)
+    # Weights of one: the kernel is that of the windows' test of everything.
+    network = ergode.ContactNetwork.from_edges(source, source + 1, weights=np.ones(PAIRS))
     layered = ergode.ContactNetwork.from_layers({"home": network})
     half = (np.arange(2 * PAIRS) // 2) % 2
     return layered.with_attributes(half=half)
@@ -126,6 +127,8 @@ def test_scenarios_share_their_randomness():
     """A measure prevents infections, and causes and moves none: replicate by replicate."""
     rng = np.random.default_rng(0)
     network = ergode.ContactNetwork.erdos_renyi(600, mean_degree=6, seed=2)
+    ones = np.ones(network.edge_count)
+    network = ergode.ContactNetwork.from_edges(*network.edges(), 600, weights=ones)
     network = ergode.ContactNetwork.from_layers({"home": network}).with_attributes(
         half=rng.integers(0, 2, 600)
     )
@@ -258,6 +261,9 @@ def test_line_list_of_a_recurrent_model():
         mine = (node == infector[k]) & (replicate == replicate[k]) & (time < time[k])
         last = np.flatnonzero(mine)[time[mine].argmax()]
         assert not entered[last, 0] < time[k]
+    # So its interval to the next generation is shorter than its stay.
+    interval = ergode.epidemics.generation_interval(cases).values[infector >= 0]
+    assert (interval > 0).all() and interval.max() < np.nanmax(entered[:, 0] - entered[:, 1])
     tree = ergode.epidemics.reproduction_number(cases)
     assert int(tree["secondary_cases"].sum()) == (infector >= 0).sum()
 

@@ -26,6 +26,14 @@ def seirs(latent, infectious, immune):
 MEMORYLESS = seirs(*(ergode.Exponential(mean=m) for m in (3.0, 7.0, 20.0)))
 
 
+def random_network(node_count, mean_degree, seed):
+    """With weights of one, so that most tests of this file share a kernel."""
+    source, target = ergode.ContactNetwork.erdos_renyi(node_count, mean_degree, seed).edges()
+    return ergode.ContactNetwork.from_edges(
+        source, target, node_count, weights=np.ones(source.size)
+    )
+
+
 def run(model, contacts, replicates=1, times=range(61), seed=1, **options):
     options = {"initial": {"I": 5}, "device": "cpu", **options}
     return simulate(model, contacts, times=times, replicates=replicates, seed=seed, **options)
@@ -36,7 +44,7 @@ def test_endemic_level(method):
     """0.9137 +- 0.0003 at N = 1e3, over networks, whose own spread is estimated from them."""
     levels = []
     for number in range(60):
-        network = ergode.ContactNetwork.erdos_renyi(1000, mean_degree=8, seed=300 + number)
+        network = random_network(1000, 8, 300 + number)
         counts = run(
             SIS, network, replicates=2, times=np.arange(40, 101), seed=number, method=method,
             initial={"I": 0.9},
@@ -50,7 +58,7 @@ def test_endemic_level(method):
 
 def test_sellke_and_gillespie_agree():
     """Two-sample KS at n = 4,000 each on four counts of a memoryless SEIRS."""
-    network = ergode.ContactNetwork.erdos_renyi(60, mean_degree=6, seed=4)
+    network = random_network(60, 6, 4)
     a, b = (
         run(MEMORYLESS, network, replicates=4000, seed=9, method=method)
         for method in ("sellke", "gillespie")
@@ -123,7 +131,7 @@ def test_small_graph_against_the_master_equation(method):
 
 
 def ensemble(device="cpu:1", **options):
-    network = ergode.ContactNetwork.erdos_renyi(500, mean_degree=8, seed=1)
+    network = random_network(500, 8, 1)
     return EventEnsemble(
         MEMORYLESS, scenario_of(network), {"I": 5}, times=np.arange(61.0), seed=3,
         device=devices.resolve(device), **options,
@@ -155,7 +163,7 @@ def test_reaches_what_first_passage_reaches(model):
 
 
 def test_auto_says_why():
-    network = ergode.ContactNetwork.erdos_renyi(60, mean_degree=6, seed=4)
+    network = random_network(60, 6, 4)
     recurrent = run(SIS, network)
     assert recurrent.attrs["method"] == "sellke"
     assert "susceptible again" in recurrent.attrs["method_reason"]

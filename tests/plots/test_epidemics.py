@@ -117,3 +117,10 @@ def test_figure_that_cannot_be_written_is_an_error(counts, tmp_path):
         plots.save_epidemic_curves(counts, tmp_path / "curves.doc")
     with pytest.raises(ergode.PlanError, match="does not exist"):
         plots.save_epidemic_curves(counts, tmp_path / "nowhere" / "curves.png")
+
+
+def test_strata_are_drawn_as_one(counts):
+    halves = counts[["count"]].expand_dims(stratum=["a", "b"], axis=-1)
+    line = ergode.plots.epidemic_curves(halves).lines[0].get_ydata()
+    whole = ergode.plots.epidemic_curves(counts).lines[0].get_ydata()
+    np.testing.assert_allclose(line, 2 * whole)

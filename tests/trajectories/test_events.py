@@ -7,7 +7,15 @@ import pytest
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
+from ergode.trajectories import (
+    Event,
+    Maximum,
+    Mean,
+    Minimum,
+    Observable,
+    TimeAbove,
+    extremum,
+)
 
 
 def falling(t, y, p):
@@ -117,6 +125,20 @@ def test_passing_events_and_observables_on_a_circle(options):
     assert observed["power"] == pytest.approx(0.5, abs=2e-3)
 
 
+def test_time_above_within_one_step():
+    # A throw that rises above a level and falls below it again in one step.
+    result = solve(
+        BALL, times=[0.0, 1.0], initial={"height": 0.0, "speed": 5.0},
+        parameters={"gravity": 9.81, "restitution": 1.0},
+        observables=[Maximum("height"), TimeAbove("height", 1.0)],
+    )  # fmt: skip
+    assert int(result["step_count"]) < 9
+    top = 25 / (2 * 9.81)
+    assert float(result["observed"][0]) == pytest.approx(top, rel=1e-9)
+    exact = 2 * math.sqrt(2 * (top - 1) / 9.81)
+    assert float(result["observed"][1]) == pytest.approx(exact, rel=1e-9)
+
+
 def test_observing_begins_late():
     result = solve(
         CIRCLE, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, observe_from=10.0, record=9,
@@ -157,3 +179,17 @@ def test_bad_input_is_one_line(options, message):
 def test_direction_is_one_of_three():
     with pytest.raises(ergode.ModelError, match="direction is 2; expected -1, 0 or 1"):
         Event(height, 2)
+
+
+def test_part_of_a_cubic_above_zero(monkeypatch):
+    monkeypatch.setattr(extremum, "real", float)
+    for y0, f0, y1, f1 in np.random.default_rng(1).normal(size=(2000, 4)) * [1, 4, 1, 4]:
+        b = 3 * (y1 - y0) - 2 * f0 - f1
+        c = f0 + f1 - 2 * (y1 - y0)
+        roots = np.roots([c, b, f0, y0])
+        inside = sorted(r.real for r in roots if abs(r.imag) < 1e-12 and 0 < r.real < 1)
+        ends = np.array([0.0, *inside, 1.0])
+        above = np.polyval([c, b, f0, y0], (ends[1:] + ends[:-1]) / 2) > 0
+        with np.errstate(all="ignore"):
+            found = extremum.part_above(*np.array([1.0, y0, f0, y1, f1]))
+        assert found == pytest.approx(np.diff(ends)[above].sum(), abs=1e-6)

@@ -206,6 +206,7 @@ def test_result_can_be_saved(tmp_path):
         ({"step": np.inf}, ergode.PlanError, "step is inf"),
         ({"step": 1e-10}, ergode.PlanError, r"takes 10,000,000,000 steps; at most 2\^31 - 1"),
         ({"step": "small"}, ergode.PlanError, "step is 'small'; expected a positive number"),
+        ({"rtol": 2.0}, ergode.PlanError, "rtol is 2; expected at most 1"),
         ({"rtol": -1.0}, ergode.PlanError, "rtol is -1.0"),
         ({"atol": None}, ergode.PlanError, "atol is None"),
         ({"method": "rk5"}, ergode.PlanError, "method 'rk5' is unknown; expected 'auto', 'euler'"),

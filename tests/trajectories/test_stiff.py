@@ -140,7 +140,8 @@ def test_auto_turns_to_a_stiff_method(monkeypatch):
         field, times=[0.0, 2.0], initial={"x": 2.0, "v": 0.0}, parameters={"mu": [5.0, 1e5]}
     )
     assert result.attrs["stiff_trajectories"] == 1
-    assert result.attrs["stiff_method"] == "rodas5p"
+    assert result.attrs["method"] == "tsit5, rodas5p"
+    assert result.attrs["method_reason"].startswith("1 of 2 trajectories are stiff: 'tsit5' did")
     assert (result["status"] == Status.DONE).all()
     exact = solve_ivp(
         lambda t, y: van_der_pol(t, y, (1e5,)), (0, 2), [2.0, 0.0], method="Radau", rtol=1e-9,

@@ -5,15 +5,10 @@ replicates than blocks a team is one block, and need not wait for others.  A war
 a time, a tile; a lane has the four that are 32 apart.  Their compartments are the bytes of one
 word, and their draws are one block of random numbers.
 
-To gather, a lane reads the row of each of its nodes that ask, four arcs at a time, and looks up one
-bit for each: whether its source is infectious.  The bits are in shared memory where they fit (on an
-H200 up to 1.6 million nodes), which is worth a factor of two.  Rows of hubs are cut into segments,
-which the warps share beforehand, lane by lane.  (Measured against it, on random networks and on
-scale-free ones: a warp that reads the rows of 32 nodes together and counts ballots.  It was never
-faster, so there is no choice by the spread of degrees.)
-
-To push, the lanes of a warp share the arcs out of each node that changed.  What is pushed in one
-step is read in the next, from the other of two arrays, so that one meeting a step is enough.
+How a lane gathers is in `leap_gather`.  To push, the lanes of a warp share the arcs out of each
+node that changed.  What is pushed in one step is read in the next, from the other of two arrays, so
+that one meeting a step is enough.  Where all chance is drawn at entry, a tile knows when it next
+changes by itself, and is skipped until then unless something is pushed into it.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ from ergode.epidemics.leap import (
     PULLS,
     SAMPLED,
     STEPS,
-    WEIGHTED,
+    THRESHOLDS,
     arrival_tick,
     block_of,
     chosen_share,
@@ -45,6 +40,15 @@ from ergode.epidemics.leap import (
     is_infection,
     leaving_chance,
     next_ticks,
+    threshold,
+)
+from ergode.epidemics.leap_gather import (
+    EVERY_LANE,
+    copy_bits,
+    gather_hubs,
+    gather_one,
+    gather_tile,
+    is_in,
 )
 from ergode.epidemics.progression import next_compartment_of_stay
 from ergode.epidemics.seeding import seed_compartment, seed_node
@@ -53,6 +57,7 @@ from ergode.epidemics.seeding import seed_compartment, seed_node
 # ruff: noqa: SIM102
 GATHERS = True  # at least in some steps
 PUSHES = True
+SKIPS = False  # tiles in which nothing happens
 LOCAL_BITS = False  # who is infectious fits in shared memory
 CUTS_HUBS = False  # there are rows to cut into segments
 GATHERED = 4096  # words of shared memory: four a thread
@@ -66,11 +71,9 @@ LEAVING_MASK = 2
 KEEPING_MASK = 3
 
 TILE = 128
-HUB = 64  # arcs into a hub are more than this
-SEGMENT = 512  # arcs
 GATE_STRIDE = 32
+_NEVER = 2**31 - 1  # ticks
 GATHER_FROM = 12  # times the changes of a step: if more than the nodes, gathering pays
-_EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 class Store(NamedTuple):
@@ -80,17 +83,12 @@ class Store(NamedTuple):
     since: Any  # int32 [row x place], or [1] where no ages are kept
     bits: Any  # who is in a source: uint32 [row x parity x source x place / 32]
     pressure: Any  # int32 [row x infection x place], or [1] if nothing is pushed
+    left: Any  # of thresholds, int32 [row x place], or [1] where there are none
+    due: (
+        Any  # first tick at which something happens in a tile by itself, int32 [row x tile], or [1]
+    )
+    touched: Any  # whether something was pushed into a tile, int32 [row x parity x tile], or [1]
     delta: Any  # what was pushed in the step before: int32 [row x parity x infection x place]
-
-
-class Hubs(NamedTuple):
-    """Rows that are cut into segments."""
-
-    node: Any  # ascending, int32 [hub_count]
-    segment_hub: Any  # int32 [segment_count]
-    segment_begin: Any  # first arc, int64 [segment_count]
-    segment_end: Any
-    pressure: Any  # int32 [row x hub_count]
 
 
 class Signals(NamedTuple):
@@ -148,15 +146,22 @@ def leap_cuda(
         size = len(SUSCEPTIBLE) * np.int64(places) if PUSHES else 0
         pressures = store.pressure[row * size : (row + 1) * size]
         deltas = store.delta[2 * row * size : 2 * (row + 1) * size]
+        size = np.int64(places) if THRESHOLDS else 0
+        left = store.left[row * size : (row + 1) * size]
+        size = np.int64(tile_count) if SKIPS else 0
+        due = store.due[row * size : (row + 1) * size]
+        touched = store.touched[2 * row * size : 2 * (row + 1) * size]
         _begin(
             row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
-            schedule, seeding, seed, state, since, planes, pressures, deltas, moves, team, signals,
+            schedule, seeding, seed, state, since, planes, pressures, deltas, left, due, touched,
+            moves, team, signals,
         )  # fmt: skip
         start = np.int64(0)
         step = np.uint32(0)
         grid_at = np.int64(0)
         gathering = not PUSHES
         infectious = np.int64(0)
+        present = np.int32(0)  # infectious nodes of this lane, where tiles are skipped
         changed = np.int64(0)
         gathered_steps = np.int64(0)
         while True:
@@ -194,13 +199,13 @@ def leap_cuda(
                 if gathering:
                     gathered_steps += 1
                     if LOCAL_BITS:
-                        _copy_bits(
+                        copy_bits(
                             me, np.int32(cuda.blockDim.x), bits_here,
                             np.int32(len(SOURCE_MASK) * plane), planes, local_bits,
                         )  # fmt: skip
                         cuda.syncthreads()
                     if CUTS_HUBS:
-                        _gather_hubs(
+                        gather_hubs(
                             row, bits_here, plane, first_tile, tile_step, lane, incoming, hubs,
                             rules, state, planes, local_bits,
                         )  # fmt: skip
@@ -208,6 +213,14 @@ def leap_cuda(
             step_largest = real(0.0)
             step_changes = np.int32(0)
             for tile in range(first_tile, tile_count, tile_step):
+                if SKIPS:
+                    flag = np.uint32(odd * np.uint32(tile_count) + np.uint32(tile))
+                    awake = touched[flag] != 0
+                    if due[np.uint32(tile)] > end and not awake:
+                        continue
+                    cuda.syncwarp()
+                    if awake and lane == 0:
+                        touched[flag] = np.int32(0)
                 at = np.uint32(tile * 32 + lane)
                 word = state[at]
                 new_word = word
@@ -216,7 +229,7 @@ def leap_cuda(
                 place = tuple(np.uint32(np.uint32(word >> np.uint32(8 * j)) & 31) for j in range(4))
                 if GATHERS:
                     if gathering:
-                        _gather_tile(
+                        gather_tile(
                             row, bits_here, plane, first_node, mine, word, node_count, incoming,
                             hubs, rules, planes, local_bits, gathered,
                         )  # fmt: skip
@@ -261,10 +274,28 @@ def leap_cuda(
                                 for j in unroll(range(4)):
                                     pressures[np.uint32(first_node + 32 * j)] = pressure[j]
                             pressure = tuple(
-                                pressure[j] if _is_in(SUSCEPTIBLE_MASK, place[j]) else np.int32(0)
+                                pressure[j] if is_in(SUSCEPTIBLE_MASK, place[j]) else np.int32(0)
                                 for j in range(4)
                             )
-                if SAMPLED:
+                if THRESHOLDS:
+                    since_when = tuple(
+                        _read_if(
+                            SUSCEPTIBLE_MASK | LEAVING_MASK, place[j], since, first_node + 32 * j
+                        )
+                        for j in range(4)
+                    )
+                    left_now = tuple(
+                        _read_if(SUSCEPTIBLE_MASK, place[j], left, first_node + 32 * j)
+                        for j in range(4)
+                    )
+                    if PUSHES:
+                        # Since it was last written, a node took what it was under until then.
+                        left_now = tuple(
+                            np.int32(left_now[j] - held[j] * (start - since_when[j]))
+                            for j in range(4)
+                        )
+                    leaving = tuple(_due_by(place[j], since_when[j], end) for j in range(4))
+                elif SAMPLED:
                     leaving = tuple(
                         _leaves_by(place[j], since, first_node + 32 * j, end) for j in range(4)
                     )
@@ -279,7 +310,7 @@ def leap_cuda(
                 if ADAPTIVE:
                     for j in unroll(range(4)):
                         own_rate = real(0.0)
-                        if _is_in(LEAVING_MASK, place[j]):
+                        if is_in(LEAVING_MASK, place[j]):
                             age = np.int64(0)
                             if AGED:
                                 age = start - np.int64(since[np.uint32(first_node + 32 * j)])
@@ -288,9 +319,39 @@ def leap_cuda(
                             step_largest, fma(rules.unit, real(pressure[j]), own_rate)
                         )
                 hits = np.uint32(0)
+                if THRESHOLDS:
+                    for j in unroll(range(4)):
+                        if is_in(SUSCEPTIBLE_MASK, place[j]):
+                            if pressure[j] > 0 and pressure[j] >= left_now[j]:
+                                hits = np.uint32(hits | np.uint32(1 << j))
+                            if PUSHES:
+                                if pushed[j] != 0:
+                                    left[np.uint32(first_node + 32 * j)] = left_now[j]
+                                    since[np.uint32(first_node + 32 * j)] = np.int32(start)
+                            elif pressure[j] > 0:
+                                left[np.uint32(first_node + 32 * j)] = np.int32(
+                                    left_now[j] - pressure[j]
+                                )
+                        elif leaving[j] > 0.0:
+                            hits = np.uint32(hits | np.uint32(1 << j))
+                if SKIPS:
+                    soonest = np.int64(end) if hits != np.uint32(0) else np.int64(_NEVER)
+                    for j in unroll(range(4)):
+                        if is_in(SUSCEPTIBLE_MASK, place[j]):
+                            if pressure[j] > 0:
+                                soonest = min(soonest, end + (left_now[j] - 1) // pressure[j])
+                        elif is_in(LEAVING_MASK, place[j]):
+                            soonest = min(soonest, np.int64(since_when[j]))
+                    sooner = np.int32(max(soonest, np.int64(end)))
+                    for shift in (16, 8, 4, 2, 1):
+                        sooner = np.int32(
+                            min(sooner, cuda.shfl_xor_sync(EVERY_LANE, sooner, shift))
+                        )
+                    if lane == 0:
+                        due[np.uint32(tile)] = sooner
                 any_pressure = pressure[0] | pressure[1] | pressure[2] | pressure[3]
                 any_leaving = max(max(leaving[0], leaving[1]), max(leaving[2], leaving[3]))
-                if any_pressure != 0 or any_leaving > 0.0:
+                if (any_pressure != 0 or any_leaving > 0.0) and not THRESHOLDS:
                     hits = _draw_hits(
                         seed, replicate, first_node, step, pressure, leaving, exposure, chances
                     )
@@ -313,12 +374,18 @@ def leap_cuda(
                             stages, schedule, to, end, seed, replicate, np.int64(node),
                             np.int64(step) + 1,
                         )  # fmt: skip
+                    if THRESHOLDS:
+                        if is_in(SUSCEPTIBLE_MASK, to):
+                            left[np.uint32(node)] = threshold(
+                                rules, schedule, seed, replicate, np.int64(node),
+                                np.int64(step) + 1,
+                            )  # fmt: skip
                     cuda.atomic.sub(block_moves, np.int64(from_), np.int32(1))
                     cuda.atomic.add(block_moves, to, np.int32(1))
                     if cases > 0:
                         cuda.atomic.add(block_moves, np.int64(moves.shape[2] - 1), np.int32(1))
                     for source in unroll(range(len(SOURCE_MASK))):
-                        change = _is_in(SOURCE_MASK[source], from_) != _is_in(
+                        change = is_in(SOURCE_MASK[source], from_) != is_in(
                             SOURCE_MASK[source], np.uint32(to)
                         )
                         step_changes = np.int32(step_changes + np.int32(change))
@@ -330,27 +397,23 @@ def leap_cuda(
                     if not gathers_next:
                         _push_all(
                             lane, first_node, turned, word, new_word, outgoing, rules, places,
-                            delta_there, deltas,
+                            delta_there, deltas, touched,
+                            np.uint32(np.uint32(1 - odd) * np.uint32(tile_count)),
                         )  # fmt: skip
-                for source in unroll(range(len(SOURCE_MASK))):
-                    ballots = tuple(
-                        np.uint32(
-                            cuda.ballot_sync(
-                                _EVERY_LANE,
-                                _is_in(SOURCE_MASK[source], np.uint32(new_word >> np.uint32(8 * j))
-                                       & np.uint32(31)),
-                            )
-                        )
-                        for j in range(4)
-                    )  # fmt: skip
-                    if lane < 4:
-                        own = _nth(ballots, lane)
-                        infectious += np.int64(cuda.popc(own))
-                        if GATHERS:
-                            planes[
-                                np.uint32(bits_there + source * plane + np.uint32(tile * 4 + lane))
-                            ] = own
+                if SKIPS:  # of a model with one source
+                    if step > np.uint32(0):
+                        present -= _infectious_four(SOURCE_MASK[0], word)
+                    present += _infectious_four(SOURCE_MASK[0], new_word)
+                else:
+                    for source in unroll(range(len(SOURCE_MASK))):
+                        own = _ballot(SOURCE_MASK[source], new_word, lane)
+                        if lane < 4:
+                            infectious += np.int64(cuda.popc(own))
+                            if GATHERS:
+                                k = bits_there + source * plane + np.uint32(tile * 4 + lane)
+                                planes[np.uint32(k)] = own
             changed += np.int64(step_changes)
+            infectious += np.int64(present)
             if ADAPTIVE:
                 if step_largest > 0.0:
                     cuda.atomic.max(block_largest, 0, to_bits(step_largest))
@@ -379,11 +442,6 @@ def leap_cuda(
             cuda.atomic.add(work, CHANGES, changed)
 
 
-def _is_in(mask, place):
-    """Whether a compartment is one of a set."""
-    return (np.uint32(np.uint32(mask) >> np.uint32(place)) & np.uint32(1)) != np.uint32(0)
-
-
 def _nth(four, j):
     """Element of a tuple of four, by selection."""
     low = four[1] if j & 1 else four[0]
@@ -392,7 +450,7 @@ def _nth(four, j):
 
 
 def _read_if(mask, place, array, at):
-    return array[np.uint32(at)] if _is_in(mask, place) else np.int32(0)
+    return array[np.uint32(at)] if is_in(mask, place) else np.int32(0)
 
 
 def _meet(gate, row, team):
@@ -412,7 +470,8 @@ def _meet(gate, row, team):
 
 def _begin(
     row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
-    schedule, seeding, seed, state, since, planes, pressures, deltas, moves, team, signals,
+    schedule, seeding, seed, state, since, planes, pressures, deltas, left, due, touched, moves,
+    team, signals,
 ):  # fmt: skip
     """Everyone in their first compartment; then the seeds."""
     places = np.int64(tile_count) * TILE
@@ -427,6 +486,14 @@ def _begin(
     if AGED:
         for k in range(crew, places, crew_size):
             since[np.uint32(k)] = np.int32(0)
+    if THRESHOLDS:
+        for k in range(crew, places, crew_size):
+            left[np.uint32(k)] = threshold(rules, schedule, seed, replicate, np.int64(k), 0)
+    if SKIPS:
+        for k in range(crew, tile_count, crew_size):
+            due[np.uint32(k)] = np.int32(0)
+        for k in range(crew, 2 * tile_count, crew_size):
+            touched[np.uint32(k)] = np.int32(0)
     if GATHERS:
         for k in range(crew, 2 * len(SOURCE_MASK) * tile_count * 4, crew_size):
             planes[np.uint32(k)] = np.uint32(0)
@@ -452,7 +519,7 @@ def _begin(
         cuda.atomic.add(moves, (row, 0, place), np.int32(1))
         cuda.atomic.add(moves, (row, 0, np.int64(moves.shape[2] - 1)), np.int32(1))
         for source in unroll(range(len(SOURCE_MASK))):
-            if _is_in(SOURCE_MASK[source], place):
+            if is_in(SOURCE_MASK[source], place):
                 if GATHERS:
                     cuda.atomic.or_(
                         planes,
@@ -485,7 +552,7 @@ def _note(row, grid_at, me, block_moves, moves):
 
 def _leaving(place, since, node, start, ticks, stages, chances, schedule):
     """Chance that a node leaves its compartment by itself."""
-    if not _is_in(LEAVING_MASK, place):
+    if not is_in(LEAVING_MASK, place):
         return real(0.0)
     age = np.int64(0)
     if AGED:
@@ -493,9 +560,36 @@ def _leaving(place, since, node, start, ticks, stages, chances, schedule):
     return leaving_chance(stages, chances, schedule, np.int64(place), age, ticks)
 
 
+def _infectious_four(mask, word):
+    """How many of a lane's four nodes are in a source."""
+    count = np.int32(0)
+    for j in unroll(range(4)):
+        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+        count = np.int32(count + np.int32(is_in(mask, place)))
+    return count
+
+
+def _ballot(mask, word, lane):
+    """Which of 32 nodes are in a source: of those of a byte, for each of the first four lanes."""
+    ballots = tuple(
+        np.uint32(
+            cuda.ballot_sync(
+                EVERY_LANE, is_in(mask, np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+            )
+        )
+        for j in range(4)
+    )
+    return _nth(ballots, lane & 3)
+
+
+def _due_by(place, due, end):
+    """One where a node leaves its compartment by a tick."""
+    return real(1.0) if is_in(LEAVING_MASK, place) and np.int64(due) <= end else real(0.0)
+
+
 def _leaves_by(place, since, node, end):
     """The same where it is known when."""
-    if not _is_in(LEAVING_MASK, place):
+    if not is_in(LEAVING_MASK, place):
         return real(0.0)
     return real(1.0) if np.int64(since[np.uint32(node)]) <= end else real(0.0)
 
@@ -536,7 +630,7 @@ def _destination(
                 chosen -= np.int64(pressures[np.uint32(infection * places + node)])
             else:
                 chosen -= np.int64(
-                    _gather_one(bits_here, plane, infection, node, incoming, rules, planes)
+                    gather_one(bits_here, plane, infection, node, incoming, rules, planes)
                 )
             if chosen < 0:
                 found = np.int64(INFECTED[infection])
@@ -544,16 +638,27 @@ def _destination(
 
 
 def _push_all(
-    lane, first_node, turned, word, new_word, outgoing, rules, places, delta_there, deltas
+    lane,
+    first_node,
+    turned,
+    word,
+    new_word,
+    outgoing,
+    rules,
+    places,
+    delta_there,
+    deltas,
+    touched,
+    flags,
 ):
     """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
-    left = np.uint32(cuda.ballot_sync(_EVERY_LANE, turned != np.uint32(0)))
+    left = np.uint32(cuda.ballot_sync(EVERY_LANE, turned != np.uint32(0)))
     while left != np.uint32(0):
         owner = np.int32(cuda.ffs(left) - 1)
         left = np.uint32(left & np.uint32(left - np.uint32(1)))
-        nodes = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(turned), owner))
-        old = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(word), owner))
-        new = np.uint32(cuda.shfl_sync(_EVERY_LANE, np.int32(new_word), owner))
+        nodes = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(turned), owner))
+        old = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(word), owner))
+        new = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(new_word), owner))
         while nodes != np.uint32(0):
             j = np.int32(cuda.ffs(nodes) - 1)
             nodes = np.uint32(nodes & np.uint32(nodes - np.uint32(1)))
@@ -563,140 +668,15 @@ def _push_all(
             begin = np.int64(outgoing.offsets[node]) + lane
             end = np.int64(outgoing.offsets[np.uint32(node + np.uint32(1))])
             for source in unroll(range(len(SOURCE_MASK))):
-                sign = np.int32(_is_in(SOURCE_MASK[source], after)) - np.int32(
-                    _is_in(SOURCE_MASK[source], before)
+                sign = np.int32(is_in(SOURCE_MASK[source], after)) - np.int32(
+                    is_in(SOURCE_MASK[source], before)
                 )
                 if sign != 0:
                     into = np.int64(delta_there) + SOURCE_INFECTION[source] * np.int64(places)
                     for arc in range(begin, end, 32):
                         e = np.uint64(arc)
                         amount = contribution(rules.rate[source], outgoing.weights, e)
-                        cuda.atomic.add(
-                            deltas, into + np.int64(outgoing.ends[e]), np.int32(sign * amount)
-                        )
-
-
-# ---- gathering
-
-
-def _bit(bits_here, at, node, planes, local_bits):
-    """Whether a node is in the source whose bits begin at `at`."""
-    k = np.uint32(np.uint32(at) + np.uint32(np.uint32(node) >> np.uint32(5)))
-    word = local_bits[k] if LOCAL_BITS else planes[np.uint32(bits_here + k)]
-    return np.uint32(word >> np.uint32(np.uint32(node) & np.uint32(31))) & np.uint32(1)
-
-
-def _copy_bits(me, stride, bits_here, size, planes, local_bits):
-    """Bring the bits into shared memory, eight words a thread at a time."""
-    last = np.int32(size - 1)
-    for k in range(me, size, 8 * stride):
-        read = tuple(
-            planes[np.uint32(bits_here + np.uint32(min(np.int32(k + j * stride), last)))]
-            for j in range(8)
-        )
-        for j in unroll(range(8)):
-            local_bits[np.uint32(min(np.int32(k + j * stride), last))] = read[j]
-
-
-def _gather_one(bits_here, plane, infection, node, incoming, rules, planes):
-    """Pressure on a node by one infection, summed by one thread."""
-    total = np.int32(0)
-    for source in unroll(range(len(SOURCE_MASK))):
-        if SOURCE_INFECTION[source] == infection:
-            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
-                other = np.uint32(incoming.ends[arc])
-                k = np.uint32(bits_here + source * plane + np.uint32(other >> np.uint32(5)))
-                if np.uint32(planes[k] >> np.uint32(other & np.uint32(31))) & np.uint32(1):
-                    total += contribution(rules.rate[source], incoming.weights, arc)
-    return total
-
-
-def _asks(source, place):
-    """Whether a node in a compartment asks for the pressure from a source."""
-    if len(SUSCEPTIBLE) == 1:
-        return _is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, place)
-    return place == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
-
-
-def _gather_tile(
-    row, bits_here, plane, first_node, mine, word, node_count, incoming, hubs, rules, planes,
-    local_bits, gathered,
-):  # fmt: skip
-    """Pressures on a lane's nodes, into `gathered`; zero on those that do not ask."""
-    for j in range(4):
-        node = np.int32(first_node + 32 * j)
-        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
-        begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
-        end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
-        total = np.int32(0)
-        is_hub = False
-        if CUTS_HUBS:
-            is_hub = end - begin > HUB
-            if is_hub:
-                at = np.uint64(row * hubs.node.size + _hub_of(hubs.node, node))
-                total = hubs.pressure[at]
-                hubs.pressure[at] = np.int32(0)
-        for source in unroll(range(len(SOURCE_MASK))):
-            if _asks(source, place) and not is_hub:
-                total = np.int32(
-                    total
-                    + _gather_row(
-                        bits_here, np.uint32(source * plane), begin, end, rules.rate[source],
-                        incoming, planes, local_bits,
-                    )
-                )  # fmt: skip
-        gathered[np.uint32(mine + np.uint32(32 * j))] = total
-
-
-def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
-    """Pressure along one row, read by one thread, four arcs at a time so that reads overlap."""
-    total = np.int32(0)
-    count = np.int32(end - begin)
-    ends = incoming.ends[begin:]
-    weights = incoming.weights[begin:] if WEIGHTED else incoming.weights
-    for k in range(0, count, 4):
-        others = tuple(ends[np.uint32(min(np.int32(k + j), count - 1))] for j in range(4))
-        hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(4))
-        for j in unroll(range(4)):
-            if WEIGHTED:
-                if hit[j] != np.uint32(0) and k + j < count:
-                    total = np.int32(total + contribution(rate, weights, np.uint32(k + j)))
-            else:
-                total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
-    return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
-
-
-def _hub_of(nodes, node):
-    """Position of a hub in the ascending list of hubs."""
-    low, high = np.int64(0), np.int64(nodes.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if nodes[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _gather_hubs(
-    row, bits_here, plane, first, step, lane, incoming, hubs, rules, state, planes, local_bits
-):
-    """Pressures on hubs: every warp of a team sums segments of their rows."""
-    for segment in range(first, hubs.segment_hub.size, step):
-        hub = np.int64(hubs.segment_hub[segment])
-        node = np.int64(hubs.node[hub])
-        word = state[np.uint32((node >> 7) * 32 + (node & 31))]
-        place = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
-        total = np.int32(0)
-        for source in unroll(range(len(SOURCE_MASK))):
-            if _asks(source, place):
-                at = np.uint32(source * plane)
-                for arc in range(hubs.segment_begin[segment] + lane, hubs.segment_end[segment], 32):
-                    e = np.uint64(arc)
-                    if _bit(bits_here, at, incoming.ends[e], planes, local_bits):
-                        total += contribution(rules.rate[source], incoming.weights, e)
-        total = np.int32(total)
-        for shift in (16, 8, 4, 2, 1):
-            total += cuda.shfl_xor_sync(_EVERY_LANE, total, shift)
-        if lane == 0 and total != 0:
-            cuda.atomic.add(hubs.pressure, row * hubs.node.size + hub, np.int32(total))
+                        other = np.int64(outgoing.ends[e])
+                        cuda.atomic.add(deltas, into + other, np.int32(sign * amount))
+                        if SKIPS:
+                            touched[np.uint32(flags + np.uint32(other >> 7))] = np.int32(1)

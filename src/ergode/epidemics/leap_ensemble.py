@@ -10,11 +10,13 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.source import Precision
-from ergode.epidemics import leap, leap_cuda, leap_plan, progression, seeding, tally
+from ergode.epidemics import leap, leap_cpu, leap_cuda, leap_plan, progression, seeding, tally
 from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import arc_weights, check_stages
-from ergode.epidemics.leap import Arcs, Chances, People, Rules, Schedule
-from ergode.epidemics.leap_cuda import Hubs, Signals, Store
+from ergode.epidemics.leap import Arcs, Chances, Rules, Schedule
+from ergode.epidemics.leap_cpu import People
+from ergode.epidemics.leap_cuda import Signals, Store
+from ergode.epidemics.leap_gather import HUB, SEGMENT, Hubs
 from ergode.epidemics.plan import LEAPS
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
@@ -144,12 +146,14 @@ class LeapEnsemble(CountingEnsemble):
         degrees = np.bincount(contacts.targets, minlength=1)
         self.bindings = leap_plan.bindings_of(
             model, weights is not None, self.equal, transition, tolerance is not None,
-            counted=self.rounding == 0.0 and weights is None,
+            counted=self.rounding == 0.0 and weights is None, rules=self.rules,
         )  # fmt: skip
         chances = leap_plan.chances_of(
             model, self.stages, self.rules, self.rounding, transition, schedule, ages,
             int(degrees.max(initial=0)),
         )  # fmt: skip
+        if self.bindings["THRESHOLDS"] and self.mode == leap.AUTO:
+            self.mode = leap.PUSH  # nodes that nothing happens to need no look
         self.outgoing, self.incoming = self._arcs(contacts, weights)
         self._outgoing = Arcs(*map(device.put, self.outgoing))
         shared = self.incoming is self.outgoing
@@ -168,7 +172,8 @@ class LeapEnsemble(CountingEnsemble):
             self._prepare_cuda()
             return
         self._leap, self._begin, self._decide, self._settle, self._between = kernels.cpu_kernels(
-            leap.leap_cpu, leap.begin_cpu, leap.decide_cpu, leap.settle_cpu, leap.between_cpu,
+            leap_cpu.leap_cpu, leap_cpu.begin_cpu, leap_cpu.decide_cpu, leap_cpu.settle_cpu,
+            leap_cpu.between_cpu,
             precision=precision, bindings=self.bindings,
         )  # fmt: skip
 
@@ -193,7 +198,7 @@ class LeapEnsemble(CountingEnsemble):
         """Memory that a replicate needs beside the network [bytes]."""
         nodes = 19 + 4 * self.infection_count
         if self.device.is_cuda:
-            nodes = 6 + self.rules.mask.size + (12 * self.infection_count if self._pushes else 0)
+            nodes = 10 + self.rules.mask.size + (12 * self.infection_count if self._pushes else 0)
         return nodes * self.node_count + 4 * self.times.size * self.column_count
 
     def chunk_size(self, replicates: int) -> int:
@@ -273,7 +278,7 @@ class LeapEnsemble(CountingEnsemble):
         self._gathers = self.mode == leap.GATHER or (self.mode == leap.AUTO and switches)
         self._pushes = self.mode != leap.GATHER
         degrees = np.diff(self.incoming.offsets)
-        cut = self._gathers and bool(degrees.size) and int(degrees.max()) > leap_cuda.HUB
+        cut = self._gathers and bool(degrees.size) and int(degrees.max()) > HUB
         tiles = -(-self.node_count // leap_cuda.TILE)
         self._padded = tiles * leap_cuda.TILE
         self._planes = self.rules.mask.size * tiles * 4
@@ -287,6 +292,7 @@ class LeapEnsemble(CountingEnsemble):
             "PUSHES": self._pushes,
             "LOCAL_BITS": local,
             "CUTS_HUBS": cut,
+            "SKIPS": self.bindings["THRESHOLDS"] and not self._gathers,
             "GATHERED": 4 * self._threads,
             **leap_plan.structure_of(self.rules),
         }
@@ -300,8 +306,8 @@ class LeapEnsemble(CountingEnsemble):
 
     def _cut_hubs(self, degrees: np.ndarray) -> Hubs:
         """Rows of many arcs in segments of about equal length."""
-        hubs = np.flatnonzero(degrees > leap_cuda.HUB)
-        parts = -(-degrees[hubs] // leap_cuda.SEGMENT)
+        hubs = np.flatnonzero(degrees > HUB)
+        parts = -(-degrees[hubs] // SEGMENT)
         hub = np.repeat(np.arange(hubs.size), parts)
         number = np.arange(hub.size) - np.repeat(np.cumsum(parts) - parts, parts)
         begin = self.incoming.offsets[hubs][hub].astype(np.int64)
@@ -320,11 +326,16 @@ class LeapEnsemble(CountingEnsemble):
         moves = self._buffer("moves", (count, self.times.size, self.column_count), np.int32, True)
         work = self._buffer("work", leap.WORK_SIZE, np.int64, True)
         pushed = self.infection_count * count * self._padded if self._pushes else 1
+        held = count * self._padded if self.bindings["THRESHOLDS"] else 1
+        skipped = count * self._padded if self.bindings["SKIPS"] else leap_cuda.TILE
         store = Store(
             self._buffer("state", count * self._padded // 4, np.uint32),
             self._buffer("since", count * self._padded if self.bindings["AGED"] else 1, np.int32),
             self._buffer("bits", 2 * count * self._planes if self._gathers else 1, np.uint32),
             self._buffer("pressure", pushed, np.int32),
+            self._buffer("left", held, np.int32),
+            self._buffer("due", skipped // leap_cuda.TILE, np.int32),
+            self._buffer("touched", 2 * skipped // leap_cuda.TILE, np.int32),
             self._buffer("delta", 2 * pushed, np.int32),
         )
         word = np.dtype(f"uint{self.precision[-2:]}")
@@ -380,12 +391,12 @@ class LeapEnsemble(CountingEnsemble):
         people = People(
             np.linspace(0, nodes, threads + 1).astype(np.int64),
             np.empty(nodes, np.uint8), np.empty(nodes, np.int32),
-            np.empty((self.infection_count, nodes), np.int32),
+            np.empty((self.infection_count, nodes), np.int32), np.empty(nodes, np.int32),
             np.empty((threads, columns), np.int64), np.empty(threads, real),
             np.empty(threads, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.uint8),
-            np.empty(nodes, np.uint8), np.empty(nodes, np.int32),
+            np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32),
         )  # fmt: skip
-        clock, going = np.zeros(leap.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
+        clock, going = np.zeros(leap_cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
         run(
             self._begin, 1, people, clock, work, self._outgoing, self._rules, self._stages,
             self._schedule, self._seeding, self.mode, self.seed, replicate,

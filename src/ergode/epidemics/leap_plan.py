@@ -195,6 +195,7 @@ def bindings_of(
     transition: str,
     adaptive: bool,
     counted: bool,
+    rules: Rules,
 ) -> dict[str, Any]:
     """What a kernel for this plan is specialised to; nothing that it need not know."""
     sampled = transition == "sampled"
@@ -204,6 +205,7 @@ def bindings_of(
         "WEIGHTED": weighted,
         "TABULATED": tabulated,
         "COUNTED": counted and tabulated,
+        "THRESHOLDS": takes_thresholds(rules, sampled and counted and tabulated),
         "SAMPLED": sampled,
         "LEFT_END": transition == "left-end" and not tabulated,
         "ADAPTIVE": adaptive,
@@ -222,3 +224,10 @@ def structure_of(rules: Rules) -> dict[str, Any]:
         "LEAVING_MASK": rules.leaving_mask,
         "KEEPING_MASK": rules.keeping_mask,
     }
+
+
+def takes_thresholds(rules: Rules, sampled: bool) -> bool:
+    """Whether thresholds for infection can be drawn at entry, as holding times are."""
+    # One number a node says when it leaves or until when it took pressure: not both.
+    alone = not rules.susceptible_mask & rules.leaving_mask
+    return sampled and rules.susceptible.size == 1 and alone

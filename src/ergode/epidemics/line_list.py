@@ -326,7 +326,13 @@ def _infector_case(cases: xarray.Dataset) -> np.ndarray:
     infector = cases["infector"].values
     if not node.size:
         return np.zeros(0, np.int64)
-    # Cases are listed by replicate, then node: one key orders both.
+    # Cases are listed by replicate, node and time: one key orders the first two.
     span = np.int64(max(node.max(), infector.max()) + 1)
-    found = np.searchsorted(replicate * span + node, replicate * span + infector)
+    found = np.searchsorted(replicate * span + node, replicate * span + infector, side="right") - 1
+    time = cases["infected_at"].values
+    # Of an infector that was infected several times, the last time before.
+    later = (infector >= 0) & (time[found] > time)
+    while later.any():
+        found[later] -= 1
+        later[later] = time[found[later]] > time[later]
     return np.where(infector >= 0, found, -1)

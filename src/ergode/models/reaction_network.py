@@ -192,6 +192,16 @@ class ReactionNetwork:
             f"{what}, '{value.text}', uses '{name}', which the network does not have{hint}"
         )
 
+    def check_formula(self, formula: Expression, what: str) -> None:
+        """Refuse a formula that uses a name the network does not have.
+
+        Raises
+        ------
+        ModelError
+            It does; the message begins with `what`.
+        """
+        self._check_uses(formula, self._known, what)
+
     def _check_event(self, event: Any, k: int) -> None:
         if not isinstance(event, Event):
             raise ModelError(f"events[{k}] is {event!r}; expected an Event")

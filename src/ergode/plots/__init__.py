@@ -3,9 +3,10 @@
 from ergode.plots.density import density, density_marginals, density_strip
 from ergode.plots.epidemics import check_figure_path, epidemic_curves, save_epidemic_curves
 from ergode.plots.kinetics import abundances, nuclide_chart
+from ergode.plots.stochastic import amounts, realizations
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances", "check_figure_path", "density", "density_marginals", "density_strip",
-    "epidemic_curves", "nuclide_chart", "save_epidemic_curves", "trajectories",
+    "abundances", "amounts", "check_figure_path", "density", "density_marginals", "density_strip",
+    "epidemic_curves", "nuclide_chart", "realizations", "save_epidemic_curves", "trajectories",
 ]  # fmt: skip

@@ -81,6 +81,10 @@ def epidemic_curves(
             f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
             "simulate with output='counts' or 'statistics'"
         )
+    if "stratum" in dataset.dims:
+        if "count" not in dataset:
+            raise PlanError("the statistics are by stratum; choose one with .sel(stratum=...)")
+        dataset = dataset.sum("stratum", keep_attrs=True)
     known = [str(name) for name in dataset["compartment"].values]
     chosen = known if compartments is None else list(compartments)
     for name in chosen:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ENGINES = {
     "density": "ergode.runfile.density",
     "epidemics": "ergode.runfile.epidemics",
+    "stochastic": "ergode.runfile.stochastic",
     "trajectories": "ergode.runfile.trajectories",
 }
 

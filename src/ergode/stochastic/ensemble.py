@@ -24,6 +24,10 @@ _PENDING = 32
 _LATE = 4096
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
+# Up to so many realizations each has a warp to itself.
+_WARPS_A_MULTIPROCESSOR = 64
+# So that half of all warps that a multiprocessor can hold are there.
+_REGISTERS = 64
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
     if on_cuda:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
-        return kernels.cuda_kernel(realization.realize_cuda, bindings=bindings)
+        return kernels.cuda_kernel(
+            realization.realize_cuda, bindings=bindings, registers=_REGISTERS
+        )
     return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
 
 
@@ -122,8 +128,10 @@ class Ensemble:
             from ergode.core import cuda
 
             queue = self.device.put(np.zeros(1, np.int64))
-            blocks = -(-workers // _THREADS)
-            arguments = (queue, np.int64(count), net, work, own, plan, out)
+            alone = workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
+            spread = 32 if alone else 1
+            blocks = -(-workers * spread // _THREADS)
+            arguments = (queue, np.int64(count), np.int64(spread), net, work, own, plan, out)
             cuda.launch(kernel.compiled("cuda"), blocks, _THREADS, arguments)
             cuda.synchronize()
             report(count)

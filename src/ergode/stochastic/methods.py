@@ -19,6 +19,7 @@ from ergode.stochastic import (
     partial_propensity,
     rejection_bounds,
     small,
+    warp_partial,
 )
 from ergode.stochastic.ensemble import Ensemble
 from ergode.stochastic.tables import Tables
@@ -59,7 +60,13 @@ class MethodPlan:
 
 
 def plan(
-    method: str, network: ReactionNetwork, tables: Tables, *, firings_most: int, logged: bool
+    method: str,
+    network: ReactionNetwork,
+    tables: Tables,
+    *,
+    firings_most: int,
+    logged: bool,
+    on_cuda: bool,
 ) -> MethodPlan:
     """Choose a method.
 
@@ -81,6 +88,11 @@ def plan(
     straight = small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST
     if name == "direct" and straight:
         return MethodPlan(name, reason, True, partial(small.SmallEnsemble, network))
+    if name == "partial-propensity" and on_cuda and not logged and warp_partial.fits(tables):
+        reason += "; a warp for a realization"
+        return MethodPlan(
+            name, reason, True, partial(warp_partial.WarpEnsemble, method=partial_propensity)
+        )
     return MethodPlan(name, reason, True, partial(Ensemble, method=EXACT[name]))
 
 

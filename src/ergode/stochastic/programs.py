@@ -342,6 +342,8 @@ def _bounds_of_two(operation, a, b, c, d):
     if operation == 42:
         return _bounds_of_product(a, b, c, d)
     if operation == 43:
+        if c == 0.0 and d == 0.0:
+            return a / c, b / d
         if c <= 0.0 <= d:
             if c == 0.0 and d > 0.0 and a >= 0.0:
                 return a / d, real(INFINITY)

@@ -482,10 +482,15 @@ def add_to_count_cuda(array, slot, point, k):
     cuda.atomic.add(array, (slot, point, k), 1)
 
 
-def realize_cuda(queue, count, net, work, own, plan, out):
-    """All realizations: a thread takes the next from the queue when it has finished one."""
-    w = cuda.grid(1)
-    if w >= work.x.shape[0]:
+def realize_cuda(queue, count, spread, net, work, own, plan, out):
+    """All realizations: a thread takes the next from the queue when it has finished one.
+
+    Of `spread` neighbours one works: threads of a warp wait for each other where they do different
+    things, and where there are few realizations each may as well have a warp to itself.
+    """
+    index = cuda.grid(1)
+    w = index // spread
+    if index != w * spread or w >= work.x.shape[0]:
         return
     row = cuda.atomic.add(queue, 0, 1)
     while row < count:

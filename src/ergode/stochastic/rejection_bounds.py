@@ -48,6 +48,7 @@ class Own(NamedTuple):
     low: Any  # [worker, variable] interval of the state
     high: Any
     stack: Any  # [worker, depth] upper ends
+    negative: Any  # [worker, 1] whether a propensity is
     window: Any  # [worker, 3] begin and end of the window of time, its greatest width
     width: Any  # [1] reactions of a block
     follows_time: Any  # [1] whether a rate depends on time
@@ -77,10 +78,9 @@ def _bound(j, w, point, net, work, own):
         least, most = evaluate_bounds(
             net.laws[j], w, t_low, t_high, point, net, work, own
         )  # fmt: skip
+        low = least * (low if least > 0.0 else high)
         high = most * high if high > 0.0 else real(0.0)
-        low = least * low if least > 0.0 else real(0.0)
     own.lower[w, j] = low
-    # A rate that is negative must be a candidate, to be found out.
     own.a[w, j] = max(high, real(0.0))
 
 
@@ -92,19 +92,28 @@ def _add_up(block, w, own):
     own.sums[w, block] = total
 
 
+def _is_doubtful(j, w, own):
+    """Whether the bounds of a reaction allow that something is wrong with it."""
+    return not own.a[w, j] < INFINITY or own.lower[w, j] < 0.0
+
+
 @outlined
 def _bound_all(w, point, net, work, own):
-    """All bounds and sums; on the state itself if one in its interval is infinite."""
+    """All bounds and sums; of the state itself if one in its interval is infinite or negative."""
     unbounded = False
+    own.negative[w, 0] = 0
     for j in range(own.a.shape[1]):
         _bound(j, w, point, net, work, own)
-        unbounded = unbounded or not own.a[w, j] < INFINITY
+        unbounded = unbounded or _is_doubtful(j, w, own)
     if unbounded:
         for variable in range(own.low.shape[1]):
             own.low[w, variable] = work.x[w, variable]
             own.high[w, variable] = work.x[w, variable]
         for j in range(own.a.shape[1]):
             _bound(j, w, point, net, work, own)
+            # Over time a bound may be negative where the rate never is: candidates will tell.
+            if own.lower[w, j] < 0.0 and own.follows_time[0] == 0:
+                own.negative[w, 0] = 1
     for block in range(own.sums.shape[1]):
         _add_up(block, w, own)
         own.dirty[w, block] = 0
@@ -133,7 +142,7 @@ def update(j, w, t, point, plan, replicate, net, work, own):
         for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[k]
             _bound(r, w, point, net, work, own)
-            if not own.a[w, r] < INFINITY:
+            if _is_doubtful(r, w, own):
                 return False
             block = r // own.width[0]
             if own.dirty[w, block] == 0:
@@ -157,6 +166,8 @@ def _total(w, own):
 def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     """Candidates at the rate of the bounds, until one is accepted."""
     follows_time = own.follows_time[0] != 0
+    if own.negative[w, 0] != 0:
+        return t, FAILED_NEGATIVE, draw
     while True:
         total = _total(w, own)
         if follows_time and t >= own.window[w, 1]:
@@ -202,10 +213,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row that a worker keeps."""
-    rows = block_search.arrays(tables)
-    del rows["negative"]
     return {
-        **rows,
+        **block_search.arrays(tables),
         "lower": (tables.reaction_count, np.float64),
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),

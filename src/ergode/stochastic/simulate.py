@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 Method = Literal[
-    "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
+    "auto", "direct", "partial-propensity", "composition-rejection",
     "rejection-bounds", "next-reaction", "tau-leap", "langevin",
 ]  # fmt: skip
 
@@ -141,7 +141,7 @@ def simulate(
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
         point of a sweep.
     method : str
-        ``"direct"``, ``"warp-direct"``, ``"partial-propensity"``, ``"composition-rejection"``,
+        ``"direct"``, ``"partial-propensity"``, ``"composition-rejection"``,
         ``"rejection-bounds"`` and ``"next-reaction"`` are exact; ``"tau-leap"`` and
         ``"langevin"`` are approximations. ``"auto"`` is an exact one, chosen by the size of the
         network, how strongly it is coupled and what its rates are; ``attrs["method_reason"]``
@@ -230,6 +230,8 @@ def simulate(
         )
     if output == "first-passage" and stop is None:
         raise PlanError("output 'first-passage' needs a condition: stop='X > 100'")
+    if stop is not None:
+        network.check_formula(Expression(stop), "stop")
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
     place = devices.resolve(device)
@@ -242,7 +244,12 @@ def simulate(
     )  # fmt: skip
     reported = grid[-1:] if output in ("final", "first-passage", "events") else grid
     plan = methods.plan(
-        method, network, tables, firings_most=firing_limit, logged=output == "events"
+        method,
+        network,
+        tables,
+        firings_most=firing_limit,
+        logged=output == "events",
+        on_cuda=place.is_cuda,
     )
     runner = plan.runner(
         tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,

@@ -255,7 +255,8 @@ def _fire(seed, most, rows, words):
         rows[own(2) + lane] = total
         rows[own(3) + lane] = least
         words[lane] = np.uint32(words[lane] + np.uint32(1))
-        goes_on = time < rows[own(4) + lane] and least >= 0.0 and words[lane] <= most
+        fine = least >= 0.0 and total < INFINITY
+        goes_on = time < rows[own(4) + lane] and fine and words[lane] <= most
         reached += 0 if goes_on else 1
     return reached
 
@@ -323,6 +324,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
             for lane in range(LANES):
                 goes_on = (
                     rows[own(1) + lane] < rows[own(4) + lane]
+                    and rows[own(2) + lane] < INFINITY
                     and rows[own(3) + lane] >= 0.0
                     and words[lane] <= most
                 )
@@ -388,7 +390,7 @@ def registers_cuda(queue, count, rates, plan, out):
             fresh = False
         time, y, total, least = next_firing(plan.seed, replicate, draw, t, x, c, p)
         draw = np.uint32(draw + np.uint32(1))
-        if not (time < limit and least >= 0.0 and draw <= most):
+        if not (time < limit and least >= 0.0 and total < INFINITY and draw <= most):
             outcome = _DONE
             ended = True
             if least < 0.0 or not (total >= 0.0 and total < INFINITY):

@@ -3,4 +3,9 @@
 Each engine has a module here with a function ``visit() -> Stop``; `STOPS` lists them in order.
 """
 
-STOPS = ("ergode.tour.epidemics", "ergode.tour.trajectories", "ergode.tour.density")
+STOPS = (
+    "ergode.tour.epidemics",
+    "ergode.tour.stochastic",
+    "ergode.tour.trajectories",
+    "ergode.tour.density",
+)

@@ -28,17 +28,38 @@ def area(h, y0, f0, y1, f1):
 
 
 def part_above(h, y0, f0, y1, f1):
-    """Fraction of a step with a positive value; one crossing at most is looked for."""
-    # From the straight line's crossing, two steps of Newton on the cubic.
-    x = y0 / (y0 - y1) if y0 != y1 else real(0.5)
+    """Fraction of a step with a positive value."""
     a = h * f0
     rise = y1 - y0
     b = 3.0 * rise - 2.0 * a - h * f1
     c = a + h * f1 - 2.0 * rise
-    for _ in range(2):
-        slope = a + x * (2.0 * b + x * (3.0 * c))
-        moved = x - (y0 + x * (a + x * (b + x * c))) / slope
-        x = moved if (moved >= 0.0) & (moved <= 1.0) else x
-    part = x if y0 > 0.0 else 1.0 - x
-    part = part if (y0 > 0.0) != (y1 > 0.0) else (real(1.0) if y0 > 0.0 else real(0.0))
-    return part
+    # Between its extrema the cubic crosses zero once at most.
+    q = -(b + math.copysign(math.sqrt(max(b * b - 3.0 * a * c, real(0.0))), b))
+    one, other = q / (3.0 * c), a / q
+    one = one if (one > 0.0) & (one < 1.0) else real(0.0)
+    other = other if (other > 0.0) & (other < 1.0) else real(0.0)
+    first, second = min(one, other), max(one, other)
+    return (
+        _monotone_above(real(0.0), first, y0, a, b, c)
+        + _monotone_above(first, second, y0, a, b, c)
+        + _monotone_above(second, real(1.0), y0, a, b, c)
+    )
+
+
+def _monotone_above(left, right, y0, a, b, c):
+    """How much of an interval where y0 + a x + b x^2 + c x^3 is monotone lies above zero."""
+    begins = y0 + left * (a + left * (b + left * c)) > 0.0
+    ends = y0 + right * (a + right * (b + right * c)) > 0.0
+    low, high = left, right
+    x = 0.5 * (low + high)
+    # Newton's method, kept within what is known to bracket the zero.
+    for _ in range(12):
+        value = y0 + x * (a + x * (b + x * c))
+        before = (value > 0.0) == begins
+        low = x if before else low
+        high = high if before else x
+        newton = x - value / (a + x * (2.0 * b + x * (3.0 * c)))
+        x = newton if (newton >= low) & (newton <= high) else 0.5 * (low + high)
+    crossing = x - left if begins else right - x
+    whole = right - left if begins else real(0.0)
+    return crossing if begins != ends else whole

@@ -94,7 +94,7 @@ def integrate(
     rtol: float = 1e-6,
     atol: float = 1e-9,
     events: Sequence[Event] = (),
-    record: int = 0,
+    record: int = 1,
     observables: Sequence[Any] = (),
     observe_from: float | None = None,
     largest_step: float | None = None,
@@ -149,7 +149,7 @@ def integrate(
     events : sequence of Event
         What to count, record, act on or stop at.
     record : int
-        How many hits of every event to keep, with time and state: the last ones.
+        How many hits of every event to keep, with time and state: the last ones. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
         Numbers to gather on the way.
     observe_from : float, optional
@@ -229,6 +229,8 @@ def integrate(
     }.items():
         if value is not None or name in ("rtol", "atol"):
             _check_positive(name, value)
+    if rtol > 1:
+        raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
     events, observables = tuple(events), tuple(observables)
     check_events(events, field)
     check_observables(observables, field)
@@ -279,10 +281,18 @@ def integrate(
             "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
         }  # fmt: skip
         values = _values(outcome, control, layout.shape)
+    used, reason = chosen.method, chosen.reason
+    if work.get("stiff_trajectories"):
+        mixed = work["stiff_trajectories"] < layout.count
+        used = f"{used}, {chosen.otherwise}" if mixed else str(chosen.otherwise)
+        reason = (
+            f"{work['stiff_trajectories']} of {layout.count} trajectories are stiff: "
+            f"'{chosen.method}' did not end within {_EXPLICIT_STEPS:,} steps"
+        )
     attrs = results.provenance(
         engine="trajectories",
-        method=chosen.method,
-        method_reason=chosen.reason,
+        method=used,
+        method_reason=reason,
         order=chosen.order,
         device=place.name,
         device_model=place.model,

@@ -2,7 +2,8 @@
 
 A built-in observable is text, written for the variable that it is of; one of a user's own is three
 functions.  All that are asked for become one triple of functions in the kernel.  Within a step the
-solution is taken as the cubic through both ends with its slopes.
+solution is taken as the cubic through both ends with its slopes; where steps are long,
+`largest_step` of `integrate` bounds what that costs.
 """
 
 from __future__ import annotations
@@ -78,7 +79,19 @@ class _OfVariable:
 
 
 class Maximum(_OfVariable):
-    """Largest value of a variable."""
+    """Largest value of a variable, within steps too.
+
+    Parameters
+    ----------
+    variable : str
+        Its name.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.trajectories.Maximum("x").name
+    'maximum of x'
+    """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         top = f"highest(t1 - t, y[{i}], f[{i}], y1[{i}], f1[{i}])"
@@ -86,7 +99,13 @@ class Maximum(_OfVariable):
 
 
 class Minimum(_OfVariable):
-    """Smallest value of a variable."""
+    """Smallest value of a variable, within steps too.
+
+    Parameters
+    ----------
+    variable : str
+        Its name.
+    """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         bottom = f"-highest(t1 - t, -y[{i}], -f[{i}], -y1[{i}], -f1[{i}])"
@@ -94,7 +113,13 @@ class Minimum(_OfVariable):
 
 
 class Mean(_OfVariable):
-    """Mean of a variable over time."""
+    """Mean of a variable over time.
+
+    Parameters
+    ----------
+    variable : str
+        Its name.
+    """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         area = f"area(t1 - t, y[{i}], f[{i}], y1[{i}], f1[{i}])"

@@ -1,0 +1,157 @@
+"""What a run file asks of the engine ``stochastic``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from ergode import plots, stochastic
+from ergode.core.errors import PlanError
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.models.sweep import grid
+from ergode.runfile.tables import Table
+from ergode.stochastic.simulate import Output
+
+if TYPE_CHECKING:
+    import xarray
+
+TABLES = ("network", "simulate")
+OPTIONS = "simulate"
+
+_READERS = {
+    ".xml": ("ergode.readers.sbml", "read_sbml"),
+    ".sbml": ("ergode.readers.sbml", "read_sbml"),
+    ".ant": ("ergode.readers.antimony", "read_antimony"),
+    ".net": ("ergode.readers.bionetgen", "read_bionetgen"),
+}
+
+
+@dataclass(frozen=True)
+class StochasticRun:
+    """A checked request for realizations of one network.
+
+    Attributes
+    ----------
+    network : ReactionNetwork
+    options : dict
+        Keyword arguments of `ergode.stochastic.simulate`.
+    """
+
+    network: ReactionNetwork
+    options: Mapping[str, Any]
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether there will be something to draw."""
+        swept = any(isinstance(v, list) for v in dict(self.options.get("parameters", {})).values())
+        return not swept and self.options.get("output", "trajectories") in (
+            "trajectories", "statistics", "histogram",
+        )  # fmt: skip
+
+    def describe(self) -> dict[str, str]:
+        """What is about to be run, for people."""
+        network = self.network
+        return {
+            "network": f"{len(network.species)} species, {len(network.reactions)} reactions",
+            "replicates": f"{self.options.get('replicates', 1):,}",
+        }
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Simulate."""
+        return stochastic.simulate(self.network, progress=progress, **self.options)
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """What was run, in a few words."""
+        return f"{dataset.attrs['firings']:,} firings"
+
+    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+        """Write the figure of a result."""
+        from matplotlib import pyplot
+
+        figure, ax = pyplot.subplots(layout="constrained")
+        if "histogram" in dataset:
+            plots.amounts(dataset, species=str(dataset["species"].values[0]), ax=ax)
+        else:
+            plots.realizations(dataset, ax=ax)
+        ax.set_title(title or "")
+        figure.savefig(path)
+        pyplot.close(figure)
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that say what came out."""
+        found: dict[str, Any] = {"firings": float(dataset["firing_count"].sum())}
+        for k, name in enumerate(dataset["species"].values if "species" in dataset else ()):
+            if "mean" in dataset and dataset["mean"].ndim == 2:
+                found[f"mean final {name}"] = float(dataset["mean"].values[-1, k])
+            elif "amount" in dataset:
+                last = dataset["amount"].values[..., k]
+                last = last[..., -1] if "time" in dataset["amount"].dims else last
+                found[f"mean final {name}"] = float(last.mean())
+        return found
+
+
+def read(top: Table) -> StochasticRun:
+    """The request of a run file."""
+    table = top.table("network")
+    network = _from_file(table) if "file" in table else _from_table(table)
+    return StochasticRun(network, _options(top.table("simulate")))
+
+
+def _from_file(table: Table) -> ReactionNetwork:
+    table.only(["file"])
+    path = table.path("file")
+    if path.suffix not in _READERS:
+        raise table.error(
+            f"{table.place} file is '{path.name}'; expected a name that ends in "
+            f"{', '.join(_READERS)}"
+        )
+    module, name = _READERS[path.suffix]
+    reader: Callable[..., ReactionNetwork] = getattr(import_module(module), name)
+    with table.explaining():
+        return reader(path)
+
+
+def _from_table(table: Table) -> ReactionNetwork:
+    table.only(["species", "parameters", "reactions"])
+    reactions = []
+    for entry in table.tables("reactions"):
+        entry.only(["reaction", "rate_constant", "stochastic_rate_constant", "rate", "name"])
+        rates = {
+            key: entry.values[key]
+            for key in ("rate_constant", "stochastic_rate_constant", "rate", "name")
+            if key in entry
+        }
+        with entry.explaining():
+            reactions.append(Reaction(entry.text("reaction"), **rates))
+    with table.explaining():
+        return ReactionNetwork(
+            table.table("species").values, reactions, table.table("parameters", {}).values
+        )
+
+
+def _options(table: Table) -> dict[str, Any]:
+    table.only(
+        ["times", "replicates", "seed", "method", "device", "output", "parameters", "initial",
+         "stop", "bins", "firing_limit"]
+    )  # fmt: skip
+    options: dict[str, Any] = {"times": table.times("times")}
+    for key in ("replicates", "seed", "firing_limit"):
+        if key in table:
+            options[key] = table.integer(key)
+    for key in ("method", "device", "stop"):
+        if key in table:
+            options[key] = table.text(key)
+    for key in ("parameters", "initial"):
+        if key in table:
+            options[key] = grid(**table.table(key).values)
+    if "bins" in table:
+        options["bins"] = table.numbers("bins")
+    if "output" in table:
+        options["output"] = table.choice("output", get_args(Output))
+    if options.get("output") == "first-passage" and "stop" not in options:
+        raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")
+    return options

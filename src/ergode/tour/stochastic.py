@@ -1,0 +1,109 @@
+"""The stop at the engine ``stochastic``: a switch that chance throws."""
+
+from __future__ import annotations
+
+import time as clock
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import expm_multiply
+
+from ergode import plots, stochastic
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.report import Comparison, Picture, Stop
+
+_REPLICATES = 10_000
+# c1 .. c4 of Schloegl's reactions: two stable states, with few molecules and with many.
+_C = (0.03, 1e-4, 200.0, 3.5)
+_BEGIN, _END, _MOST = 250, 5, 1000
+_BETWEEN = 300
+
+_CODE = """\
+import ergode
+
+network = ergode.ReactionNetwork(
+    {"X": 250},
+    [
+        ergode.Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
+        ergode.Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
+        ergode.Reaction("0 -> X", stochastic_rate_constant=200.0),
+        ergode.Reaction("X -> 0", stochastic_rate_constant=3.5),
+    ],
+)
+result = ergode.stochastic.simulate(
+    network, times=range(6), replicates=10_000, seed=1, output="histogram"
+)
+ergode.plots.amounts(result, species="X")"""
+
+_ABOUT = (
+    "Four reactions of one species, by Schlögl. In equations of concentrations it rests in one of "
+    "two states for ever, by where it began; molecules are few, and chance throws the switch.",
+    "Every firing of every reaction is simulated, one after another, and nothing is approximated. "
+    "How many molecules there are in the end is what the master equation says, which for one "
+    "species can be solved: a differential equation for the probability of each number.",
+)
+
+
+def visit() -> Stop:
+    """Simulate, compare with theory, draw."""
+    started = clock.perf_counter()
+    c1, c2, c3, c4 = _C
+    network = ReactionNetwork(
+        {"X": _BEGIN},
+        [
+            Reaction("2 X -> 3 X", stochastic_rate_constant=c1),
+            Reaction("3 X -> 2 X", stochastic_rate_constant=c2),
+            Reaction("0 -> X", stochastic_rate_constant=c3),
+            Reaction("X -> 0", stochastic_rate_constant=c4),
+        ],
+    )
+    common: dict[str, Any] = {
+        "times": np.arange(_END + 1), "seed": 1, "device": "cpu", "output": "histogram",
+    }  # fmt: skip
+    stochastic.simulate(network, replicates=64, **common)
+    ready = clock.perf_counter()
+    result = stochastic.simulate(network, replicates=_REPLICATES, **common)
+    finished = clock.perf_counter()
+
+    n = np.arange(_MOST + 1.0)
+    up = c1 * n * (n - 1) / 2 + c3
+    down = c2 * n * (n - 1) * (n - 2) / 6 + c4 * n
+    up[-1] = 0.0
+    matrix = scipy.sparse.diags([up[:-1], -(up + down), down[1:]], [-1, 0, 1], format="csr")
+    probability = expm_multiply(matrix * _END, (n == _BEGIN).astype(float))
+    counts = result["histogram"].values[-1, 0]
+    values = np.repeat(np.arange(counts.size), counts).astype(float)
+
+    def row(name: str, each: np.ndarray, expected: float) -> Comparison:
+        error = 2 * each.std(ddof=1) / np.sqrt(each.size)
+        return Comparison(name, float(each.mean()), float(error), float(expected), "")
+
+    rows = (
+        row("mean", values, probability @ n),
+        row(f"more than {_BETWEEN}", (values > _BETWEEN) * 1.0, probability[n > _BETWEEN].sum()),
+    )
+
+    def draw(ax: Any) -> Any:
+        plots.amounts(result, species="X", ax=ax)
+        ax.plot(n[: counts.size] + 0.5, probability[: counts.size], color="C1", lw=1)
+        return ax
+
+    return Stop(
+        engine="stochastic",
+        title="A switch that chance throws",
+        about=_ABOUT,
+        code=_CODE,
+        picture=Picture.of(draw, "Molecules at the end: simulated, and the line of theory."),
+        heading="Molecules at the end",
+        comparisons=rows,
+        remark=(
+            f"Simulated: {_REPLICATES:,} realizations up to time {_END}, with twice the standard "
+            f"error. Theory: the master equation of numbers up to {_MOST}, by its exponential."
+        ),
+        ready_seconds=ready - started,
+        run_seconds=finished - ready,
+        work=f"{int(result.attrs['firings']):,} firings in {_REPLICATES:,} realizations",
+        dataset=result,
+    )

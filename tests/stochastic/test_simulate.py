@@ -1,0 +1,280 @@
+"""What holds whatever the method: reproducibility, status, events, breaks, delays, outputs."""
+
+import numpy as np
+import pytest
+from small_networks import BURSTS, DIMERISATION, IMMIGRATION_DEATH
+
+import ergode
+from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork
+from ergode.core.status import Status
+from ergode.stochastic import methods
+
+simulate = ergode.stochastic.simulate
+
+
+def run(network, times=(0, 1, 2), **options):
+    return simulate(network, times=times, **{"seed": 3, "device": "cpu:1", **options})
+
+
+def tables_of(network):
+    """The same network, simulated by tables: it has an event that never happens."""
+    return ReactionNetwork(
+        network.species, list(network.reactions), network.parameters, network.compartments,
+        events=[Event("time < 0", {network.species[0].name: 0})],
+    )  # fmt: skip
+
+
+# ---- the same seed, the same answer
+
+
+@pytest.mark.parametrize("method", methods.EXACT)
+def test_a_realization_does_not_depend_on_the_others(method):
+    many = run(DIMERISATION, method=method, replicates=300)
+    threads = run(DIMERISATION, method=method, replicates=300, device="cpu:3")
+    alone = run(DIMERISATION, method=method, replicates=1)
+    few = run(DIMERISATION, method=method, replicates=37)
+    np.testing.assert_array_equal(many["amount"], threads["amount"])
+    np.testing.assert_array_equal(many["firing_count"], threads["firing_count"])
+    np.testing.assert_array_equal(many["amount"][:1], alone["amount"])
+    np.testing.assert_array_equal(many["amount"][:37], few["amount"])
+    other = run(DIMERISATION, method=method, replicates=37, seed=4)
+    assert (other["amount"] != few["amount"]).any()
+
+
+def test_straight_line_code_is_the_direct_method_on_tables():
+    plain = run(DIMERISATION, replicates=200)
+    np.testing.assert_array_equal(
+        plain["amount"], run(tables_of(DIMERISATION), method="direct", replicates=200)["amount"]
+    )
+
+
+def test_the_grid_does_not_change_a_realization():
+    fine = run(DIMERISATION, times=np.linspace(0, 2, 41), replicates=50)
+    coarse = run(DIMERISATION, times=[0, 1, 2], replicates=50)
+    np.testing.assert_array_equal(fine["amount"][:, [0, 20, 40]], coarse["amount"])
+
+
+def test_statistics_are_those_of_the_trajectories():
+    rows = run(DIMERISATION, replicates=500)["amount"].values.astype(float)
+    found = run(DIMERISATION, replicates=500, output="statistics")
+    np.testing.assert_allclose(found["mean"], rows.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(found["variance"], rows.var(axis=0, ddof=1), rtol=1e-12)
+    threads = run(DIMERISATION, replicates=500, output="statistics", device="cpu:2")
+    np.testing.assert_array_equal(found["variance"], threads["variance"])
+
+
+def test_sweep_is_what_each_point_is_alone():
+    swept = run(
+        IMMIGRATION_DEATH, replicates=60, initial={"X": 7},
+        parameters=ergode.grid(alpha=[5.0, 10.0], mu=[0.1, 0.5, 1.0]),
+    )  # fmt: skip
+    assert dict(swept.sizes) == {"alpha": 2, "mu": 3, "replicate": 60, "time": 3, "species": 1}
+    one = run(
+        IMMIGRATION_DEATH, replicates=60, parameters={"alpha": 10.0, "mu": 0.1}, initial={"X": 7}
+    )
+    np.testing.assert_array_equal(swept["amount"].sel(alpha=10.0, mu=0.1), one["amount"])
+    means = run(
+        IMMIGRATION_DEATH, replicates=60, output="statistics", initial={"X": 7},
+        parameters=ergode.grid(alpha=[5.0, 10.0], mu=[0.1, 0.5, 1.0]),
+    )  # fmt: skip
+    np.testing.assert_allclose(means["mean"], swept["amount"].mean("replicate"), rtol=1e-14)
+
+
+# ---- what goes wrong goes wrong alone
+
+
+@pytest.mark.parametrize("method", methods.EXACT)
+@pytest.mark.parametrize(
+    ("rate", "status"),
+    [
+        ("0 if X < 12 else 1 / (X - 12)", Status.NOT_FINITE),
+        ("0.5 * (11 - X)", Status.NEGATIVE_RATE),
+    ],
+)
+def test_a_bad_rate_is_a_status(rate, status, method):
+    """The chain goes up and down; where the rate is bad depends on how far it got."""
+    bad = ReactionNetwork(
+        {"X": 10, "Y": 0},
+        [
+            Reaction("0 -> X", rate_constant=1.0),
+            Reaction("X -> 0", rate_constant=0.1),
+            Reaction("0 -> Y", rate=rate),
+        ],
+    )
+    if method == "partial-propensity":
+        with pytest.raises(PlanError, match="mass action"):
+            run(bad, method=method)
+        return
+    result = run(bad, method=method, replicates=400)
+    codes = set(np.unique(result["status"]).tolist())
+    assert codes == {Status.DONE, status}
+    good = result["status"].values == Status.DONE
+    limit = 11 if status == Status.NEGATIVE_RATE else 10**9
+    assert (result["amount"].values[good][:, :, 0] <= limit).all()
+    with pytest.raises(ergode.ErgodeError):
+        result.ergode.raise_for_status()
+
+
+def test_runaway_and_overflow_are_statuses():
+    doubling = ReactionNetwork({"X": 1}, [Reaction("X -> 2 X", rate_constant=1.0)])
+    result = run(doubling, times=[0, 8], replicates=200, firing_limit=2000)
+    assert set(np.unique(result["status"]).tolist()) == {Status.DONE, Status.TOO_MANY_STEPS}
+    assert result["firing_count"].max() <= 2001
+    large = ReactionNetwork({"X": 2**31 - 2}, [Reaction("0 -> X", rate_constant=1.0)])
+    result = run(large, times=[0, 2], replicates=200, output="statistics")
+    assert set(np.unique(result["status"]).tolist()) == {Status.DONE, Status.OVERFLOW}
+    assert result["count"].values[1] == (result["status"] == Status.DONE).sum()
+
+
+def test_extinction_is_a_status():
+    result = run(ReactionNetwork({"X": 3}, [Reaction("X -> 0", rate_constant=9.0)]), replicates=50)
+    assert (result["status"] == Status.EXTINCT).mean() > 0.9
+    assert (result["amount"][:, -1] == 0).mean() > 0.9
+
+
+# ---- events, breaks, delays, time
+
+
+@pytest.mark.parametrize("method", methods.EXACT)
+def test_a_time_between_those_of_the_grid_is_met(method):
+    result = run(BURSTS, times=[0, 1.25, 1.2500001], replicates=40, method=method)
+    assert (result["amount"][:, 1] == 12).all()
+    assert (result["amount"][:, 2] >= 11).all()
+
+
+def test_an_event_happens_though_nothing_fires():
+    still = ReactionNetwork(
+        {"X": 0, "Y": 5},
+        [Reaction("X -> 0", rate_constant=1.0)],
+        parameters={"k": 0.0},
+        events=[
+            Event("time > 1.3", {"X": "Y + 2", "Y": "X + 1", "k": "k + 3"}, name="exchange"),
+            Event("k > 2", {"Y": "10 * k"}, delay=0.5),
+        ],
+    )
+    result = run(still, times=[0, 1.29, 1.31, 1.79, 1.81])
+    assert result["amount"].sel(species="Y").values.tolist() == [[5, 5, 1, 1, 30]]
+    assert result["amount"].sel(species="X").values[0, 2] == 7
+
+
+def test_priorities_and_persistence():
+    network = ReactionNetwork(
+        {"X": 0, "Y": 0},
+        [Reaction("0 -> X", rate_constant=1e-12)],
+        events=[
+            Event("time >= 1", {"X": "2 * X + 1"}, priority=1, values_from_trigger=False),
+            Event("time >= 1", {"X": "X + 5"}, priority=2),
+            Event("time >= 1 and time < 1.5", {"Y": 1}, delay=1, persistent=False),
+            Event("time >= 1 and time < 1.5", {"Y": "Y + 2"}, delay=1),
+        ],
+    )
+    result = run(network, times=[0, 1, 2.5])
+    assert result["amount"].values[0, 2].tolist() == [11, 2]
+
+
+def test_a_rate_that_turns_at_a_time():
+    network = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="100 if time < 0.75 else 0")])
+    result = run(network, times=[0, 0.75, 2], replicates=400, output="statistics")
+    assert abs(result["mean"].values[2, 0] - 75) < 5 * np.sqrt(75 / 400)
+    np.testing.assert_array_equal(result["mean"][1], result["mean"][2])
+
+
+def test_a_rate_that_follows_time_is_met_exactly():
+    network = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="50 * (1 + sin(6 * time))")])
+    times = np.linspace(0, 2, 9)
+    result = run(network, times=times, replicates=4000, output="statistics")
+    assert result.attrs["method"] == "rejection-bounds"
+    expected = 50 * (times + (1 - np.cos(6 * times)) / 6)
+    z = (result["mean"].values[1:, 0] - expected[1:]) / np.sqrt(expected[1:] / 4000)
+    assert np.abs(z).max() < 5.5
+    assert np.abs(result["variance"].values[1:, 0] / expected[1:] - 1).max() < 5.5 * np.sqrt(
+        2 / 4000
+    )
+    with pytest.raises(PlanError, match="depends on time"):
+        run(network, method="direct")
+
+
+@pytest.mark.parametrize("method", ["direct", "next-reaction"])
+def test_late_products(method):
+    """What fires as a Poisson process appears as one, later."""
+    network = ReactionNetwork(
+        {"S": 100, "X": 0},
+        [Reaction("S -> X", rate="20", delay="tau")],
+        parameters={"tau": 0.5},
+    )
+    result = run(network, times=[0, 0.5, 1.5], replicates=2000, method=method)
+    assert (result["amount"].sel(species="X")[:, 1] == 0).all()
+    x = result["amount"].sel(species="X").values[:, 2]
+    assert abs(x.mean() - 20) < 5 * np.sqrt(20 / 2000)
+    waiting = 100 - result["amount"].sum("species").values[:, 2]
+    assert abs(waiting.mean() - 10) < 5 * np.sqrt(10 / 2000)
+
+
+# ---- outputs
+
+
+def test_first_passage_and_stop():
+    birth = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=2.0)])
+    result = run(birth, times=[0, 50], replicates=3000, output="first-passage", stop="X >= 4")
+    times = result["passage_time"].values  # Erlang: four steps of rate two
+    assert abs(times.mean() - 2.0) < 5 * 1.0 / np.sqrt(3000)
+    assert abs(times.var() - 1.0) < 0.25
+    stopped = run(birth, times=[0, 25, 50], replicates=10, stop="X >= 4")
+    assert (stopped["amount"][:, 1:] == 4).all()
+    never = run(birth, times=[0, 1], replicates=5, output="first-passage", stop="X > 1000")
+    assert np.isnan(never["passage_time"]).all()
+
+
+def test_the_list_of_firings_is_what_happened():
+    listed = run(DIMERISATION, replicates=20, output="events")
+    counts = run(tables_of(DIMERISATION), replicates=20, method="direct")
+    np.testing.assert_array_equal(listed["firing_count"], counts["firing_count"])
+    up = np.bincount(listed["realization"][listed["reaction"] == 0], minlength=20)
+    down = np.bincount(listed["realization"][listed["reaction"] == 1], minlength=20)
+    np.testing.assert_array_equal(up - down, counts["amount"].sel(species="P2")[:, -1])
+    for k in range(20):
+        assert (np.diff(listed["firing_time"][listed["realization"] == k]) > 0).all()
+
+
+def test_histogram_final_and_rules():
+    network = ReactionNetwork(
+        IMMIGRATION_DEATH.species, list(IMMIGRATION_DEATH.reactions),
+        IMMIGRATION_DEATH.parameters, rules={"twice": "2 * X + time"},
+    )  # fmt: skip
+    rows = run(network, replicates=100)
+    amounts = rows["amount"].values[:, -1, 0]
+    np.testing.assert_array_equal(rows["value"][:, 2, 0], 2 * amounts + 2)
+    np.testing.assert_array_equal(
+        run(network, replicates=100, output="final")["amount"][:, 0], amounts
+    )
+    bins = run(network, replicates=100, output="histogram", bins=[0, 5, 10, 100])["histogram"]
+    np.testing.assert_array_equal(bins[2, 0], np.histogram(amounts, [0, 5, 10, 100])[0])
+    summary = run(network, replicates=100, output="statistics")
+    assert summary["value_mean"].values[2, 0] == pytest.approx(2 * amounts.mean() + 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"times": [0]}, ModelError, "one time"),
+        ({"method": "gillespie"}, PlanError, "unknown"),
+        ({"output": "counts"}, PlanError, "unknown"),
+        ({"output": "first-passage"}, PlanError, "stop"),
+        ({"parameters": {"alfa": 1.0}}, ModelError, "did you mean 'alpha'"),
+        ({"initial": {"Y": 1}}, ModelError, "'Y'"),
+        ({"initial": {"X": 1.5}}, ModelError, "whole"),
+        ({"parameters": {"mu": [0.1, -1.0]}}, ModelError, "point 1"),
+        ({"stop": "Y > 1"}, ModelError, "'Y'"),
+        ({"bins": [0, 1]}, PlanError, "bins"),
+        ({"replicates": 0}, PlanError, "replicates"),
+    ],
+)
+def test_bad_requests_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        run(IMMIGRATION_DEATH, **options)
+
+
+def test_half_a_molecule_is_refused():
+    network = ReactionNetwork({"A": 1, "B": 0}, [Reaction("A -> 0.5 B", rate_constant=1.0)])
+    with pytest.raises(PlanError, match="whole numbers"):
+        run(network)
