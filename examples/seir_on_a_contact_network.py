@@ -2,7 +2,7 @@
 
     python examples/seir_on_a_contact_network.py [FIGURE]
 
-writes FIGURE (seir.png if not given). It is the figure of the README.
+writes FIGURE (seir.png if not given).
 """
 
 import sys

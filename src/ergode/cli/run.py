@@ -84,7 +84,7 @@ def _print_result(
     table.add_row("[dim]method[/]", f"{attrs['method']}: {attrs['method_reason']}")
     table.add_row("[dim]device[/]", f"{attrs['device']} ({attrs['device_model']})")
     work = f"{asked.request.work(dataset)} in {attrs['wall_seconds']:.3g} s"
-    if attrs["prepare_seconds"] > 1.0:
+    if attrs.get("prepare_seconds", 0.0) > 1.0:
         work += f", made ready in {attrs['prepare_seconds']:.0f} s"
     table.add_row("[dim]work[/]", work)
     console.print(table)

@@ -261,7 +261,8 @@ def propagate(
     run.go(keys, mass)
     return _dataset(
         field, record, sorted_measurements, chosen, noise, evolution,
-        scheme=scheme,
+        method=scheme,
+        method_reason="the more accurate scheme" if scheme == "split" else "asked for",
         ended_early=run.ended_early,
         threshold_reason="1e-4 of the prior's largest cell" if threshold is None else "asked for",
         wall_seconds=clock.perf_counter() - started,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,9 @@ from ergode.runfile.tables import Table
 if TYPE_CHECKING:
     import xarray
 
-TABLES = ("equations", "parameters", "prior", "measurements", "propagate")
+TABLES = ("equations", "prior", "parameters", "measurements", "propagate")
 OPTIONS = "propagate"
-_TEXTS = ("scheme", "device", "precision", "keep")
+_TEXTS = ("scheme", "device", "precision")
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,8 @@ class DensityRun:
 
     Attributes
     ----------
-    field
-        What moves it.
-    prior : Gaussian
+    field, prior
+        What to move.
     options : dict
         Keyword arguments of `ergode.density.propagate`.
     """
@@ -62,30 +61,31 @@ class DensityRun:
         return f"{dataset.attrs['cell_steps']:,} cell-steps"
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
-        """Write the figure of a result: variables over time."""
+        """Write the figure of a result: each variable over time."""
         from matplotlib.figure import Figure
 
         names = self.field.variables
-        figure = Figure(figsize=(7.2, 2.2 * len(names)), dpi=160, layout="constrained")
-        axes: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)
-        for ax, name in zip(axes.flat, names, strict=True):
+        figure = Figure(figsize=(8, 1 + 2 * len(names)), dpi=160, layout="constrained")
+        axes: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, name in zip(axes, names, strict=True):
             plots.density_strip(dataset, name, ax=ax)
-            ax.set_xlabel("time" if name == names[-1] else "")
+            ax.label_outer()
         if title:
             figure.suptitle(title)
         figure.savefig(path)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""
-        mean = dataset["mean"].values[-1]
-        deviation = np.sqrt(np.diag(dataset["covariance"].values[-1]))
-        found: dict[str, Any] = {
-            f"final {name}": {
-                "median": float(m), "low": float(m - 2 * s), "high": float(m + 2 * s),
-            }
-            for name, m, s in zip(self.field.variables, mean, deviation, strict=True)
-        }  # fmt: skip
-        return found
+        last = dataset.isel(time=-1)
+        spread = np.sqrt(np.diag(last["covariance"].values))
+        found: dict[str, Any] = {}
+        for i, name in enumerate(self.field.variables):
+            found[f"final mean of {name}"] = float(last["mean"][i])
+            found[f"final standard deviation of {name}"] = float(spread[i])
+        return found | {
+            "probability lost": float(last["mass_lost"]),
+            "cells": int(last["cell_count"]),
+        }
 
 
 def read(top: Table) -> DensityRun:
@@ -93,50 +93,54 @@ def read(top: Table) -> DensityRun:
     equations = top.table("equations")
     with equations.explaining():
         field = field_from_equations({name: equations.text(name) for name in equations.values})
-    table = top.table("prior")
-    table.only(["mean", "variance"])
-    mean, variance = table.table("mean"), table.table("variance")
-    with table.explaining():
-        prior = Gaussian(
-            {name: mean.number(name) for name in mean.values},
-            {name: variance.number(name) for name in variance.values},
-        ).by_name(field.variables)
-    options_table = top.table("propagate")
-    options_table.only(["times", "width", "threshold", "process_noise", *_TEXTS])
+    prior = top.table("prior")
+    prior.only(["mean", "covariance"])
+    with prior.explaining():
+        belief = Gaussian(prior.numbers("mean"), _matrix(prior, "covariance"))
     parameters = top.table("parameters", {})
+    seen = [_measurement(table, field) for table in _tables(top, "measurements")]
+    table = top.table("propagate")
+    table.only(["times", "process_noise", "width", "threshold", *_TEXTS])
     options: dict[str, Any] = {
-        "times": options_table.times("times"),
+        "times": table.times("times"),
         "parameters": {name: parameters.number(name) for name in parameters.values},
-        "measurements": [],
+        "measurements": seen,
     }
-    if "measurements" in top:
-        options["measurements"] = [_measurement(one, field) for one in top.tables("measurements")]
-    options |= {key: options_table.text(key) for key in _TEXTS if key in options_table}
-    if "threshold" in options_table:
-        options["threshold"] = options_table.number("threshold")
-    for key in ("width", "process_noise"):
-        if key in options_table:
-            given = options_table.table(key)
-            given.only(field.variables)
-            options[key] = [given.number(name) for name in field.variables]
-    return DensityRun(field, prior, options)
+    if "process_noise" in table:
+        options["process_noise"] = _matrix(table, "process_noise")
+    if "width" in table:
+        several = isinstance(table.values["width"], list)
+        options["width"] = table.numbers("width") if several else table.number("width")
+    if "threshold" in table:
+        options["threshold"] = table.number("threshold")
+    options |= {key: table.text(key) for key in _TEXTS if key in table}
+    return DensityRun(field, belief, options)
+
+
+def _tables(top: Table, key: str) -> list[Table]:
+    return list(top.tables(key)) if key in top else []
 
 
 def _measurement(table: Table, field: VectorField) -> Measurement:
-    """A measurement of one variable."""
+    """A measurement of one variable, with Gaussian noise."""
     table.only(["time", "variable", "value", "variance"])
-    index = field.variables.index(table.choice("variable", field.variables))
+    place = list(field.variables).index(table.choice("variable", field.variables))
+
+    def seen(y: Any, t: Any, p: Any) -> Any:
+        return (y[place],)
+
     with table.explaining():
         return Measurement(
-            table.number("time"), _observing(index), table.number("value"),
-            table.number("variance"),
-        )  # fmt: skip
+            table.number("time"), seen, table.number("value"), table.number("variance")
+        )
 
 
-def _observing(index: int) -> Callable[..., tuple[Any, ...]]:
-    """A function that returns one variable."""
-
-    def observed(y: Any, t: Any, p: Any) -> Any:
-        return (y[index],)
-
-    return observed
+def _matrix(table: Table, key: str) -> np.ndarray:
+    """A list of variances, or of the rows of a matrix."""
+    rows = table.items(key)
+    if not any(isinstance(row, list) for row in rows):
+        return np.array(table.numbers(key))
+    numbers = [Table({key: row}, table.name, table.file).numbers(key) for row in rows]
+    if len({len(row) for row in numbers}) != 1:
+        raise table.error(f"{table.place} {key} has rows of different lengths")
+    return np.array(numbers)

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 # The module that reads what each engine needs: its TABLES, of which OPTIONS names the one that the
 # command line may override, and ``read(top) -> Request``.
 _ENGINES = {
-    "density": "ergode.runfile.density",
-    "epidemics": "ergode.runfile.epidemics",
-    "stochastic": "ergode.runfile.stochastic",
-    "trajectories": "ergode.runfile.trajectories",
+    engine: f"ergode.runfile.{engine}"
+    for engine in ("density", "epidemics", "kinetics", "stochastic", "trajectories")
 }
 
 

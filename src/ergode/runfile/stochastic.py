@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
 from ergode.models.sweep import grid
+from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.tables import Table
 from ergode.stochastic.simulate import Output
 
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
 
 TABLES = ("network", "simulate")
 OPTIONS = "simulate"
-
-_READERS = {
-    ".xml": ("ergode.readers.sbml", "read_sbml"),
-    ".sbml": ("ergode.readers.sbml", "read_sbml"),
-    ".ant": ("ergode.readers.antimony", "read_antimony"),
-    ".net": ("ergode.readers.bionetgen", "read_bionetgen"),
-}
 
 
 @dataclass(frozen=True)
@@ -96,41 +88,8 @@ class StochasticRun:
 
 def read(top: Table) -> StochasticRun:
     """The request of a run file."""
-    table = top.table("network")
-    network = _from_file(table) if "file" in table else _from_table(table)
+    network = reaction_network(top.table("network"))
     return StochasticRun(network, _options(top.table("simulate")))
-
-
-def _from_file(table: Table) -> ReactionNetwork:
-    table.only(["file"])
-    path = table.path("file")
-    if path.suffix not in _READERS:
-        raise table.error(
-            f"{table.place} file is '{path.name}'; expected a name that ends in "
-            f"{', '.join(_READERS)}"
-        )
-    module, name = _READERS[path.suffix]
-    reader: Callable[..., ReactionNetwork] = getattr(import_module(module), name)
-    with table.explaining():
-        return reader(path)
-
-
-def _from_table(table: Table) -> ReactionNetwork:
-    table.only(["species", "parameters", "reactions"])
-    reactions = []
-    for entry in table.tables("reactions"):
-        entry.only(["reaction", "rate_constant", "stochastic_rate_constant", "rate", "name"])
-        rates = {
-            key: entry.values[key]
-            for key in ("rate_constant", "stochastic_rate_constant", "rate", "name")
-            if key in entry
-        }
-        with entry.explaining():
-            reactions.append(Reaction(entry.text("reaction"), **rates))
-    with table.explaining():
-        return ReactionNetwork(
-            table.table("species").values, reactions, table.table("parameters", {}).values
-        )
 
 
 def _options(table: Table) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 Each engine has a module here with a function ``visit() -> Stop``; `STOPS` lists them in order.
 """
 
-STOPS = (
-    "ergode.tour.epidemics",
-    "ergode.tour.stochastic",
-    "ergode.tour.trajectories",
-    "ergode.tour.density",
+STOPS = tuple(
+    f"ergode.tour.{engine}"
+    for engine in ("epidemics", "stochastic", "kinetics", "trajectories", "density")
 )

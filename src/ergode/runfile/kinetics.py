@@ -1,0 +1,102 @@
+"""What a run file asks of the engine ``kinetics``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ergode import kinetics, plots
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.runfile.reaction_networks import reaction_network
+from ergode.runfile.tables import Table
+
+if TYPE_CHECKING:
+    import xarray
+
+TABLES = ("network", "initial", "integrate")
+OPTIONS = "integrate"
+_CONDITIONS = ("temperature", "density", "pressure")
+_TEXTS = ("heating", "method", "device")
+_NUMBERS = ("rtol", "atol", "conservation_tolerance")
+
+
+@dataclass(frozen=True)
+class KineticRun:
+    """A checked request for one network in some zones.
+
+    Attributes
+    ----------
+    network : ReactionNetwork
+    options : dict
+        Keyword arguments of `ergode.kinetics.integrate`.
+    """
+
+    network: ReactionNetwork
+    options: Mapping[str, Any]
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether there will be something to draw."""
+        return True
+
+    def describe(self) -> dict[str, str]:
+        """What is about to be run, for people."""
+        network = self.network
+        return {
+            "network": f"{len(network.species):,} species, {len(network.reactions):,} reactions"
+        }
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Integrate."""
+        return kinetics.integrate(self.network, progress=progress, **self.options)
+
+    def work(self, dataset: xarray.Dataset) -> str:
+        """What was run, in a few words."""
+        return f"{dataset.sizes['zone']:,} zones, {int(dataset['step_count'].sum()):,} steps"
+
+    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+        """Write the figure of a result: the first zone."""
+        ax = plots.abundances(dataset, zone=0)
+        if title:
+            ax.set_title(title)
+        figure: Any = ax.figure
+        figure.savefig(path)
+
+    def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
+        """Numbers that say what came out: the most abundant species at the end."""
+        name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
+        last = dataset[name].isel(time=-1)
+        most = last.max("zone").to_series().nlargest(8).index
+        return {f"final {species}": _spread(last.sel(species=species)) for species in most}
+
+
+def _spread(values: xarray.DataArray) -> Any:
+    if values.size == 1:
+        return float(values[0])
+    return {
+        "median": float(values.median()), "low": float(values.min()), "high": float(values.max())
+    }  # fmt: skip
+
+
+def read(top: Table) -> KineticRun:
+    """The request of a run file."""
+    network = reaction_network(top.table("network"))
+    table = top.table("integrate")
+    table.only(["times", "step_limit", *_CONDITIONS, *_TEXTS, *_NUMBERS])
+    options: dict[str, Any] = {"times": table.times("times")}
+    options |= {key: _zones(table, key) for key in _CONDITIONS if key in table}
+    options |= {key: table.text(key) for key in _TEXTS if key in table}
+    options |= {key: table.number(key) for key in _NUMBERS if key in table}
+    if "step_limit" in table:
+        options["step_limit"] = table.integer("step_limit")
+    if "initial" in top:
+        initial = top.table("initial")
+        options["initial"] = {name: _zones(initial, name) for name in initial.values}
+    return KineticRun(network, options)
+
+
+def _zones(table: Table, key: str) -> Any:
+    """A number for all zones, or one for each."""
+    return table.numbers(key) if isinstance(table.values[key], list) else table.number(key)

@@ -1,0 +1,60 @@
+"""Tables of a run file that describe which reactions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.runfile.tables import Table
+
+_READERS = {
+    ".xml": ("sbml", "read_sbml"),
+    ".sbml": ("sbml", "read_sbml"),
+    ".ant": ("antimony", "read_antimony"),
+    ".net": ("bionetgen", "read_bionetgen"),
+    ".yaml": ("cantera", "read_cantera"),
+}
+
+
+def reaction_network(table: Table) -> ReactionNetwork:
+    """The network of a table: a file, a file of nuclei and one of rates, or reactions."""
+    if "rates" in table:
+        from ergode.readers.fern import read_fern
+
+        table.only(["file", "rates"])
+        with table.explaining():
+            return read_fern(table.path("file"), table.path("rates"))
+    return _from_file(table) if "file" in table else _from_reactions(table)
+
+
+def _from_file(table: Table) -> ReactionNetwork:
+    table.only(["file"])
+    path = table.path("file")
+    if path.suffix not in _READERS:
+        raise table.error(
+            f"{table.place} file is '{path.name}'; expected a name that ends in "
+            f"{', '.join(_READERS)}, or a second file, 'rates'"
+        )
+    module, name = _READERS[path.suffix]
+    with table.explaining():
+        reader: Callable[..., ReactionNetwork] = getattr(
+            import_module(f"ergode.readers.{module}"), name
+        )
+        return reader(path)
+
+
+def _from_reactions(table: Table) -> ReactionNetwork:
+    table.only(["species", "parameters", "reactions"])
+    reactions = []
+    for entry in table.tables("reactions"):
+        rates = ("rate_constant", "stochastic_rate_constant", "rate", "name")
+        entry.only(["reaction", *rates])
+        given = {key: entry.values[key] for key in rates if key in entry}
+        with entry.explaining():
+            reactions.append(Reaction(entry.text("reaction"), **given))
+    with table.explaining():
+        return ReactionNetwork(
+            table.table("species").values, reactions, table.table("parameters", {}).values
+        )
