@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ergode.readers.fern import read_fern
     from ergode.readers.gillespy2 import from_gillespy2
     from ergode.readers.meetings import read_meetings
+    from ergode.readers.reaclib import read_reaclib
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
 
@@ -110,6 +111,7 @@ _HOMES = {
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.gillespy2": ("from_gillespy2",),
+    "ergode.readers.reaclib": ("read_reaclib",),
     "ergode.readers.sbml": ("read_sbml",),
     "ergode.readers.sbml_writer": ("write_sbml",),
 }  # fmt: skip
@@ -127,8 +129,8 @@ __all__ = [
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
-    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_sbml",
-    "save", "stochastic", "trajectories", "write_sbml",
+    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_reaclib",
+    "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 
