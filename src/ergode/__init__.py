@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ergode.models.vector_field import VectorField
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen
+    from ergode.readers.cantera import read_cantera
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
     from ergode.readers.gillespy2 import from_gillespy2
@@ -104,6 +105,7 @@ _HOMES = {
     "ergode.models.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
+    "ergode.readers.cantera": ("read_cantera",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
@@ -125,8 +127,8 @@ __all__ = [
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
-    "read_bionetgen", "read_contacts", "read_fern", "read_meetings", "read_sbml", "save",
-    "stochastic", "trajectories", "write_sbml",
+    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_sbml",
+    "save", "stochastic", "trajectories", "write_sbml",
 ]  # fmt: skip
 
 

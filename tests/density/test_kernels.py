@@ -26,7 +26,7 @@ def arguments(field, precision):
     masses = cells.Masses(
         real(4), real(4), real(4), real(4), np.zeros(4, np.int64), np.zeros(4, np.uint8)
     )
-    frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n))
+    frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n), real(2))
     return grid, masses, frame, np.zeros(cells.CLOCKS)
 
 

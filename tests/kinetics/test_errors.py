@@ -46,6 +46,7 @@ def refused(network, error=ergode.ModelError, **changes):
         ({"initial": {"c12": 1.0, "12C": 1.0}}, ["'c12' twice"]),
         ({"initial": {}}, ["nothing in zone 0"]),
         ({"initial": 3}, ["initial is 3"]),
+        ({"initial": None}, ["nothing in zone 0"]),
         ({"times": [0.0]}, ["times has one time"]),
         ({"pressure": 1.0}, ["pressure is for networks of molecules"]),
         ({"heating": "hot"}, ["heating is 'hot'"]),
@@ -58,6 +59,7 @@ def test_conditions(carbon, changes, words):
 
 def test_options(carbon):
     assert "method 'bdf' is unknown" in refused(carbon, ergode.PlanError, method="bdf")
+    assert "rtol is 1e-15" in refused(carbon, ergode.PlanError, rtol=1e-15)
     assert "rtol is 0" in refused(carbon, ergode.PlanError, rtol=0)
     assert "step_limit is 0" in refused(carbon, ergode.PlanError, step_limit=0)
     assert "expected a ReactionNetwork" in refused("carbon")
@@ -123,3 +125,19 @@ def test_malformed_files(tmp_path):
     assert "species number 5" in error(good_species, rate[:-4] + "5\n0\n")
     with pytest.raises(ergode.ReadError, match="no such file"):
         ergode.read_fern(tmp_path / "nothing", rates)
+
+
+def test_mass_fractions_that_do_not_add_up_are_told(carbon):
+    with pytest.warns(RuntimeWarning, match="add up to 0.5 in zone 0"):
+        integrate(carbon, **(GOOD | {"initial": {"12C": 0.5}, "device": "cpu"}))
+
+
+def test_amounts_of_the_network_are_the_start_if_no_others_are_given():
+    decay = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.25}, [ergode.Reaction("A -> B", rate_constant=1.0)]
+    )
+    result = integrate(decay, times=[0, 1], device="cpu", rtol=1e-8)
+    np.testing.assert_allclose(result["concentration"].values[0, -1].sum(), 1.25, rtol=1e-12)
+    assert np.isnan(result["temperature"]).all()
+    result = integrate(decay, times=[0, 1], initial={"A": 2.0}, device="cpu")
+    np.testing.assert_allclose(result["concentration"].values[0, -1].sum(), 2.25, rtol=1e-12)

@@ -23,6 +23,8 @@ from ergode.core.errors import PlanError
 # A small problem is no reason to warn: not every grid can fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
+_USUAL_SHARED_BYTES = 48 * 1024
+
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 device_function = cuda.jit(device=True)
@@ -121,6 +123,7 @@ def launch(
     compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> None:
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
+    _allow_shared(compiled, arguments, shared_bytes)
     compiled[blocks, threads, 0, shared_bytes](*arguments)
 
 
@@ -143,7 +146,28 @@ def cooperative_block_count(
     compiled: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> int:
     """Largest grid whose blocks of `threads` are all resident at once, so that it can sync."""
+    _allow_shared(compiled, arguments, shared_bytes)
     return int(specialize(compiled, arguments).max_cooperative_grid_blocks(threads, shared_bytes))
+
+
+def _allow_shared(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
+    """Let blocks of a kernel have more dynamic shared memory than the usual 48 KB."""
+    if shared_bytes <= _USUAL_SHARED_BYTES:
+        return
+    function = specialize(compiled, arguments)._codelibrary.get_cufunc()
+    most = function.device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    if shared_bytes > most:
+        raise PlanError(
+            f"a block needs {shared_bytes / 1e3:.0f} kB of shared memory, but the device has "
+            f"{most / 1e3:.0f} kB for one"
+        )
+    attribute = driver.binding.CUfunction_attribute
+    driver.driver.cuKernelSetAttribute(
+        attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        shared_bytes,
+        function.handle,
+        function.device.id,
+    )
 
 
 def resources(compiled: Any) -> dict[str, int]:

@@ -19,7 +19,9 @@ from ergode.density import corner_transport, split
 from ergode.density.cells import (
     CELL_STEPS,
     CLIPPED,
+    COMPLETE,
     COURANT,
+    DUE,
     EMPTY,
     FULL,
     LOST,
@@ -37,8 +39,10 @@ from ergode.density.cells import (
     USED,
     enter,
     grow,
+    grow_towards,
+    is_due,
     link,
-    link_above,
+    link_all,
     list_key,
     mark,
     survey,
@@ -50,11 +54,21 @@ from ergode.density.lattice import DIMENSION
 # Bound for each kernel.
 CORNER = False  # corner transport, else split
 VARYING = False  # the field depends on time
+MOVES = 4  # four times the square of the dimension
+# On a GPU: fluxes are kept rather than found twice. It halves what is gathered from memory, which
+# large grids wait for, and doubles the barriers, which small ones wait for.
+FLUXES_FIRST = False
 
+# Of a field that depends on time no step is much longer than the last; the first is short.
+_LONGER = np.float64(1.05)
+_FIRST_STEP = np.float64(1 / 256)
 _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
-# ---- CPU
+# ---- CPU: what a loop looks at is gathered first, a block at a time, so that the arithmetic on it
+# is done in vector instructions
+
+_LANES = 256
 
 
 def build(cells, frame, t):
@@ -67,7 +81,7 @@ def build(cells, frame, t):
         enter(i, cells)
     for i in range(1, used):
         survey(i, t, cells, frame)
-        link_above(i, cells)
+        link_all(i, cells)
     cells.tally[READY] = 1
 
 
@@ -78,7 +92,8 @@ def prune(floor, cells, p, kept):
     for i in range(used):
         kept[i] = np.uint8(0)
     for i in range(1, used):
-        mark(i, floor, cells, p, kept)
+        if p[i] >= floor:
+            mark(i, cells, kept)
     count = 1
     dropped = np.int64(0)
     for i in range(1, used):
@@ -97,8 +112,11 @@ def expand(floor, t, cells, p, q, frame):
     """Grow the grid; whether there was room."""
     tally = cells.tally
     before = tally[USED]
+    flow = cells.flow
     for i in range(1, before):
-        grow(i, floor, cells, p, q)
+        # Asked here: to hand all arrays to a function costs more than the answer.
+        if p[i] >= floor and flow[i] & COMPLETE == 0:
+            grow(i, cells, p, q, frame)
     if tally[USED] > cells.key.size:
         tally[STATE] = FULL
         tally[USED] = before
@@ -113,7 +131,7 @@ def expand(floor, t, cells, p, q, frame):
         for i in range(before, tally[USED]):
             survey(i, t, cells, frame)
     for i in range(before, tally[USED]):
-        link(i, cells)
+        link_all(i, cells)
     return True
 
 
@@ -123,15 +141,36 @@ def corner_step(step, cells, masses, p, q, frame):
     used = tally[USED]
     s, flux = masses.half, masses.flux
     for i in range(1, used):
-        s[i] = corner_transport.transverse(i, step, cells, p)
+        s[i] = corner_transport.transverse(np.uint32(i), step, cells, p)
+    rate, beyond, here, there = np.empty((4, _LANES), real)
+    far, corners, joined = np.empty((3, _LANES), real)
     lost = np.int64(0)
     for d in unroll(range(DIMENSION)):
         above, below = cells.above[d], cells.below[d]
-        for i in range(1, used):
-            k = above[i]
-            flux[i] = corner_transport.crossing(d, i, k, step, cells, p, s, frame)
-            if k == 0:
-                lost += units(flux[i])
+        spread = frame.spread[d]
+        for first in range(1, used, _LANES):
+            count = min(_LANES, used - first)
+            for n in range(count):
+                i = np.uint32(first + n)
+                (rate[n], beyond[n], here[n], there[n], far[n], corners[n], joined[n]) = (
+                    corner_transport.gather(d, i, above[i], cells, p, s)
+                )
+            block = flux[first : first + count]
+            for n in range(count):
+                block[n] = corner_transport.moved(
+                    step,
+                    spread,
+                    rate[n],
+                    beyond[n],
+                    here[n],
+                    there[n],
+                    far[n],
+                    corners[n],
+                    joined[n],
+                )
+            for n in range(count):
+                if joined[n] == 0.0:
+                    lost += units(block[n])
         for i in range(1, used):
             before = p[i] if d == 0 else q[i]
             q[i] = before - flux[i] + flux[below[i]]
@@ -144,14 +183,27 @@ def corner_step(step, cells, masses, p, q, frame):
     tally[CLIPPED] += clipped
 
 
-def sweep(d, step, cells, masses, p, q, frame):
-    """Split transport of all cells along one dimension, from `p` to `q`."""
-    used = cells.tally[USED]
+def sweep_fluxes(start, stop, d, step, cells, masses, p, frame):
+    """What crosses the faces above a range of cells along one dimension."""
+    rate, beyond, here, there = np.empty((4, _LANES), real)
+    far = np.empty(_LANES, real)
+    above = cells.above[d]
+    spread = frame.spread[d]
+    for first in range(start, stop, _LANES):
+        count = min(_LANES, stop - first)
+        for n in range(count):
+            i = np.uint32(first + n)
+            rate[n], beyond[n], here[n], there[n], far[n] = split.gather(d, i, above[i], cells, p)
+        block = masses.flux[first : first + count]
+        for n in range(count):
+            block[n] = split.moved(step, spread, rate[n], beyond[n], here[n], there[n], far[n])
+
+
+def sweep_masses(start, stop, d, cells, masses, p, q):
+    """Masses of a range of cells after what crossed their faces."""
     flux = masses.flux
-    above, below = cells.above[d], cells.below[d]
-    for i in range(1, used):
-        flux[i] = split.crossing(d, i, above[i], step, cells, p, frame)
-    for i in range(1, used):
+    below = cells.below[d]
+    for i in range(start, stop):
         q[i] = p[i] - flux[i] + flux[below[i]]
 
 
@@ -161,6 +213,7 @@ def advance_cpu(start, stop, budget, prune_every, resort_above, cells, masses, f
     p, q = masses.now, masses.next
     t = clock[TIME]
     target = clock[TARGET]
+    taken = (target - t) * _FIRST_STEP
     tally[STATE] = REACHED
     work = 0
     while t < target:
@@ -169,10 +222,15 @@ def advance_cpu(start, stop, budget, prune_every, resort_above, cells, masses, f
             break
         if tally[READY] == 0:
             build(cells, frame, t)
-        if not expand(real(clock[THRESHOLD] * total_mass(tally)), t, cells, p, q, frame):
-            break
         left = target - t
+        # A field that depends on time is taken in the middle of the step that is expected.
+        middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
+        if not expand(real(clock[THRESHOLD] * total_mass(tally)), middle, cells, p, q, frame):
+            break
         dt = clock[COURANT] / np.float64(cells.fastest[0])
+        if VARYING:
+            dt = min(dt, _LONGER * taken)
+            taken = dt
         last = dt >= left
         dt = left if last else dt
         step = real(dt)
@@ -185,7 +243,8 @@ def advance_cpu(start, stop, budget, prune_every, resort_above, cells, masses, f
                 axis = DIMENSION - 1 - turn if backward else turn
                 for d in unroll(range(DIMENSION)):
                     if d == axis:
-                        sweep(d, step, cells, masses, p, q, frame)
+                        sweep_fluxes(1, tally[USED], d, step, cells, masses, p, frame)
+                        sweep_masses(1, tally[USED], d, cells, masses, p, q)
                 p, q = q, p
         t = target if last else t + dt
         tally[STEPS] += 1
@@ -247,6 +306,7 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
     peak = tally[PEAK]
     state = REACHED
     work = np.int64(0)
+    taken = (target - t) * _FIRST_STEP
     grid.sync()  # nobody writes before everybody has read
     if first == 1:
         tally[STATE] = REACHED
@@ -258,9 +318,18 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
             _build_cuda(grid, first, stride, used, t, cells, frame)
             ready = 1
         floor = real(threshold * total_mass(tally))
-        for i in range(first, used, stride):
-            grow(i, floor, cells, p, q)
+        _list_due(first, stride, used, floor, cells, masses, p)
         grid.sync()
+        due = tally[DUE]
+        if due > 0:
+            # A thread a move: all that it waits for is one place of the table.
+            for n in range(first - 1, due * MOVES, stride):
+                row = n // MOVES
+                i = masses.key[row]
+                grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
+            grid.sync()
+            if first == 1:
+                tally[DUE] = 0
         before = used
         used = tally[USED]
         state = tally[STATE]
@@ -273,30 +342,32 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
             if first == 1:
                 cells.fastest[0] = real(0.0)
             grid.sync()
-            for i in range(first, used, stride):
-                survey(i, t, cells, frame)
-                if i >= before:
-                    link(i, cells)
-            grid.sync()
-        elif used > before:
-            for i in range(before + first - 1, used, stride):
-                survey(i, t, cells, frame)
-                link(i, cells)
+        if VARYING or used > before:
+            middle = t + 0.5 * min(_LONGER * taken, target - t) if VARYING else t
+            for i in range(first if VARYING else before + first - 1, used, stride):
+                survey(i, middle, cells, frame)
+            for n in range(first - 1, 2 * DIMENSION * (used - before), stride):
+                i = before + n // (2 * DIMENSION)
+                way = n - (i - before) * (2 * DIMENSION)
+                link(i, way >> 1, way & 1, cells)
             grid.sync()
         left = target - t
         dt = courant / np.float64(cells.fastest[0])
+        if VARYING:
+            dt = min(dt, _LONGER * taken)
+            taken = dt
         last = dt >= left
         dt = left if last else dt
         step = real(dt)
         if CORNER:
             s = masses.half
             for i in range(first, used, stride):
-                s[i] = corner_transport.transverse(i, step, cells, p)
+                s[i] = corner_transport.transverse(np.uint32(i), step, cells, p)
             grid.sync()
             lost = np.int64(0)
             clipped = np.int64(0)
             for i in range(first, used, stride):
-                mass, out = corner_transport.update(i, step, cells, p, s, frame)
+                mass, out = corner_transport.update(np.uint32(i), step, cells, p, s, frame)
                 lost += units(out)
                 if mass < 0.0:
                     clipped -= units(mass)
@@ -312,8 +383,10 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
                 axis = DIMENSION - 1 - turn if backward else turn
                 for d in unroll(range(DIMENSION)):
                     if d == axis:
-                        for i in range(first, used, stride):
-                            q[i] = split.sweep(d, i, step, cells, p, frame)
+                        if FLUXES_FIRST:
+                            _fluxes(d, first, stride, used, step, cells, masses, p, frame)
+                            grid.sync()
+                        _sweep(d, first, stride, used, step, cells, masses, p, q, frame)
                 grid.sync()
                 p, q = q, p
         t = target if last else t + dt
@@ -341,6 +414,45 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
         tally[PEAK] = peak
 
 
+def _list_due(first, stride, used, floor, cells, masses, p):
+    """List the cells that are due to grow, and call them complete: as soon they will be."""
+    lane = cuda.threadIdx.x & 31
+    # Whole warps go round together, so that a warp asks for its places at once.
+    for warp in range(first - 1 - lane, used, stride):
+        i = warp + lane
+        due = i > 0 and i < used and is_due(i, floor, cells, p)
+        mask = np.uint32(cuda.ballot_sync(_EVERY_LANE, due))
+        if mask != 0:
+            place = np.int64(0)
+            if lane == 0:
+                place = cuda.atomic.add(cells.tally, DUE, np.int64(cuda.popc(mask)))
+            place = cuda.shfl_sync(_EVERY_LANE, place, 0)
+            if due:
+                ahead = np.uint32(mask & np.uint32((np.int64(1) << lane) - 1))
+                masses.key[place + cuda.popc(ahead)] = i
+                cells.flow[i] = np.uint32(cells.flow[i] | COMPLETE)
+
+
+def _fluxes(d, first, stride, used, step, cells, masses, p, frame):
+    """What crosses the faces above cells along one dimension, by split transport."""
+    spread = frame.spread[d]
+    for i in range(first, used, stride):
+        me = np.uint32(i)
+        masses.flux[me] = split.moved(
+            step, spread, *split.gather(d, me, cells.above[d, me], cells, p)
+        )
+
+
+def _sweep(d, first, stride, used, step, cells, masses, p, q, frame):
+    """Split transport along one dimension, from `p` to `q`."""
+    for i in range(first, used, stride):
+        me = np.uint32(i)
+        if FLUXES_FIRST:
+            q[me] = p[me] - masses.flux[me] + masses.flux[cells.below[d, me]]
+        else:
+            q[me] = split.sweep(d, me, step, cells, p, frame)
+
+
 def _build_cuda(grid, first, stride, used, t, cells, frame):
     """Table, rates and neighbours of all cells, as `build` makes them."""
     if first == 1:
@@ -353,7 +465,11 @@ def _build_cuda(grid, first, stride, used, t, cells, frame):
     grid.sync()
     for i in range(first, used, stride):
         survey(i, t, cells, frame)
-        link_above(i, cells)
+    for n in range(first - 1, DIMENSION * used, stride):
+        d = n // used
+        i = n - d * used
+        if i != 0:
+            link(i, d, 0, cells)
     grid.sync()
 
 
@@ -364,7 +480,8 @@ def _prune_cuda(grid, first, stride, used, floor, cells, masses, p, q):
         kept[i] = np.uint8(0)
     grid.sync()
     for i in range(first, used, stride):
-        mark(i, floor, cells, p, kept)
+        if p[i] >= floor:
+            mark(i, cells, kept)
     if first == 1:
         tally[USED] = 1
     grid.sync()

@@ -22,12 +22,14 @@ from ergode.density.lattice import (
     DIMENSION,
     centre_of,
     face_rates,
+    is_admissible,
     is_inside,
 )
 
 # Bound for each kernel.
 OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
 NOISY = (False,)  # dimensions along which mass spreads both ways
+VARYING = False  # the field depends on time
 SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
 
 EMPTY = np.int64(-1)
@@ -37,8 +39,8 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
 
 # Words of `tally`: counts (nobody is one), and sums of mass in units of 2^-60 since it was loaded.
 (
-    USED, READY, STATE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
-) = range(12)  # fmt: skip
+    USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
+) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
 
 # Values of STATE: why the steps ended.
@@ -213,29 +215,39 @@ def survey(i, t, cells, frame):
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
         fraction = abs(above[d]) + (2.0 * frame.spread[d] if NOISY[d] else real(0.0))
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
-    cells.flow[i] = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    if not VARYING:  # else what a cell needs may be another by now
+        bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    cells.flow[i] = bits
     raise_to(cells.fastest, 0, bound)
 
 
-def link_above(i, cells):
-    """Find the neighbours above a cell, and let them know it; all cells do so."""
-    key = cells.key[i]
+def link(i, d, side, cells):
+    """Find one neighbour of a cell, above (side 0) or below (side 1), and let it know the cell."""
+    other = find(cells.table, cells.key[i] + (1 - 2 * side) * step_key(d))
+    number = np.uint32(i)
+    if side == 0:
+        cells.above[d, i] = other
+        if other != 0:
+            cells.below[d, other] = number
+    else:
+        cells.below[d, i] = other
+        if other != 0:
+            cells.above[d, other] = number
+
+
+def link_all(i, cells):
+    """Find all neighbours of a cell, and let them know it."""
+    table, key = cells.table, cells.key[i]
+    number = np.uint32(i)
     for d in range(DIMENSION):
-        above = find(cells.table, key + step_key(d))
+        above = find(table, key + step_key(d))
+        below = find(table, key - step_key(d))
         cells.above[d, i] = above
-        if above != 0:
-            cells.below[d, above] = np.uint32(i)
-
-
-def link(i, cells):
-    """Find all neighbours of a new cell, and let them know it."""
-    link_above(i, cells)
-    key = cells.key[i]
-    for d in range(DIMENSION):
-        below = find(cells.table, key - step_key(d))
         cells.below[d, i] = below
+        if above != 0:
+            cells.below[d, above] = number
         if below != 0:
-            cells.above[d, below] = np.uint32(i)
+            cells.above[d, below] = number
 
 
 def _moves_out(bits, d, side):
@@ -243,19 +255,49 @@ def _moves_out(bits, d, side):
     return (bits >> np.uint32(d + 16 * side)) & np.uint32(1) != 0
 
 
-def _try_to_create(cells, masses, fresh, key, d):
-    """Make a cell unless it is there or beyond the lattice."""
+def _try_to_create(cells, masses, fresh, key, d, frame):
+    """Make a cell unless it is there, not admissible or beyond the lattice."""
     if is_inside(key, d):
-        create(cells, masses, fresh, key)
+        if is_admissible(key, frame):
+            create(cells, masses, fresh, key)
     else:
         cells.tally[STATE] = EDGE
 
 
-def grow(i, floor, cells, masses, fresh):
-    """Make the neighbours that a cell above the floor needs: downwind ones and their diagonals."""
-    bits = cells.flow[i]
-    if bits & COMPLETE != 0 or masses[i] < floor:
+def is_due(i, floor, cells, masses):
+    """Whether a cell has mass to move, and not yet all the neighbours that it needs."""
+    return masses[i] >= floor and cells.flow[i] & COMPLETE == 0
+
+
+def grow_towards(move, i, key, bits, cells, masses, fresh, frame):
+    """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
+
+    A move is a direction twice, for the neighbour itself, or two directions, for a diagonal.
+    """
+    a = move // (2 * DIMENSION)
+    b = move - a * (2 * DIMENSION)
+    d, side = a >> 1, a & 1
+    e, turn = b >> 1, b & 1
+    if not _moves_out(bits, d, side) or (a != b and (e <= d or not _moves_out(bits, e, turn))):
         return
+    there = cells.above[d, i] if side == 0 else cells.below[d, i]
+    beside = key + (1 - 2 * side) * step_key(d)
+    if a == b:
+        if there == 0:
+            _try_to_create(cells, masses, fresh, beside, d, frame)
+        return
+    if there != 0:
+        there = cells.above[e, there] if turn == 0 else cells.below[e, there]
+    if there == 0:
+        _try_to_create(cells, masses, fresh, beside + (1 - 2 * turn) * step_key(e), e, frame)
+
+
+def grow(i, cells, masses, fresh, frame):
+    """Make all neighbours that a cell needs: downwind ones and their diagonals.
+
+    What `grow_towards` does for all moves; written out, for on a CPU a call costs more than a look.
+    """
+    bits = cells.flow[i]
     cells.flow[i] = np.uint32(bits | COMPLETE)
     key = cells.key[i]
     for d in range(DIMENSION):
@@ -264,7 +306,7 @@ def grow(i, floor, cells, masses, fresh):
                 beside = key + (1 - 2 * side) * step_key(d)
                 there = cells.above[d, i] if side == 0 else cells.below[d, i]
                 if there == 0:
-                    _try_to_create(cells, masses, fresh, beside, d)
+                    _try_to_create(cells, masses, fresh, beside, d, frame)
                 for e in range(d + 1, DIMENSION):
                     for turn in range(2):
                         if _moves_out(bits, e, turn):
@@ -275,17 +317,20 @@ def grow(i, floor, cells, masses, fresh):
                                 )
                             if other == 0:
                                 _try_to_create(
-                                    cells, masses, fresh, beside + (1 - 2 * turn) * step_key(e), e
+                                    cells,
+                                    masses,
+                                    fresh,
+                                    beside + (1 - 2 * turn) * step_key(e),
+                                    e,
+                                    frame,
                                 )
 
 
 # ---- pruning
 
 
-def mark(i, floor, cells, masses, kept):
+def mark(i, cells, kept):
     """Mark a cell above the floor, and the neighbours that its mass needs, as kept."""
-    if masses[i] < floor:
-        return
     kept[i] = np.uint8(1)
     bits = cells.flow[i]
     # Of a complete cell all neighbours are there; of others some diagonals may be reached along

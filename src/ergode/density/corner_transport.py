@@ -22,6 +22,7 @@ from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
 ANY_NOISE = False
+EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
 
 
 def _limited(far, near):
@@ -43,24 +44,43 @@ def transverse(i, step, cells, p):
     return 0.5 * step * total
 
 
-def crossing(d, i, k, step, cells, p, s, frame):
-    """Mass that crosses the face between cell `i` and its neighbour `k` above it."""
+def gather(d, i, k, cells, p, s):
+    """What the face between cell `i` and its neighbour `k` above it (0: none) looks at.
+
+    Returns its rate, the rate of the next face upwind, masses - below the face, above it, second
+    upwind -, S of the cell upwind, and whether (1 or 0) there is a neighbour.
+    """
     rate = cells.rate[d, i]
+    upward = rate > 0.0
+    under = cells.below[d, i]
+    far = under
+    if EAGER:
+        over = cells.above[d, k]
+        far = under if upward else over
+    elif not upward:
+        far = cells.above[d, k]
+    # Without a cell second upwind there is no share of S to give back.
+    beyond = cells.rate[d, under if upward else k]
+    beyond = beyond if far != 0 else real(0.0)
+    up = i if upward else k
+    return rate, beyond, p[i], p[k], p[far], s[up], real(1.0) if k != 0 else real(0.0)
+
+
+def moved(step, spread, rate, beyond, here, there, far, corners, joined):
+    """Mass that crosses a face upward, from what `gather` found."""
+    upward = rate > 0.0
     c = step * rate
-    up = i if rate > 0.0 else k
-    far = cells.below[d, i] if rate > 0.0 else cells.above[d, k]
-    # The face between the two cells upwind: what comes through it is this dimension's share of S.
-    behind = step * (cells.rate[d, far] if rate > 0.0 else cells.rate[d, k])
-    inward = behind if behind * c > 0.0 and far != 0 else real(0.0)
-    before = p[up] - p[far]
-    ahead = p[k] - p[i]
-    slope = _limited(before if rate > 0.0 else -before, ahead) if k != 0 else real(0.0)
     size = abs(c)
-    own = 0.5 * abs(inward) * before
-    moved = c * (p[up] - s[up] + own) + 0.5 * size * (1.0 - size) * slope
+    up = here if upward else there
+    before = up - far
+    slope = _limited(before if upward else -before, there - here) * joined
+    # The face between the two cells upwind: what comes through it is this dimension's share of S.
+    behind = step * beyond
+    share = 0.5 * abs(behind) * before if behind * c > 0.0 else real(0.0)
+    result = c * (up - corners + share) + 0.5 * size * (1.0 - size) * slope
     if ANY_NOISE:
-        moved += step * frame.spread[d] * (p[i] - p[k]) if k != 0 else real(0.0)
-    return moved
+        result += step * spread * (here - there) * joined
+    return result
 
 
 def update(i, step, cells, p, s, frame):
@@ -68,12 +88,13 @@ def update(i, step, cells, p, s, frame):
     mass = p[i]
     lost = real(0.0)
     for d in unroll(range(DIMENSION)):
+        spread = frame.spread[d]
         below = cells.below[d, i]
         above = cells.above[d, i]
-        out = crossing(d, i, above, step, cells, p, s, frame)
+        out = moved(step, spread, *gather(d, i, above, cells, p, s))
         mass -= out
         if above == 0:
             lost += out
         if below != 0:
-            mass += crossing(d, below, i, step, cells, p, s, frame)
+            mass += moved(step, spread, *gather(d, below, i, cells, p, s))
     return mass, lost

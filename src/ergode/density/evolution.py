@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,18 @@ from ergode.models.vector_field import VectorField
 
 PRUNE_EVERY = 20
 _THREADS = 256
-_REGISTERS = None
-_BLOCKS = None
+_BLOCKS_LEAST = 64  # of a small grid: more threads than cells hide what little can be hidden
 _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
 _RESORT_ABOVE = {True: 1 << 19, False: 1 << 15}  # on CUDA, on a CPU
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where the density may be: a function of the state, and the range it must be in."""
+
+    function: Callable[..., tuple[Any, ...]]
+    least: float
+    largest: float
 
 
 class OutOfMemoryError(PlanError):
@@ -31,12 +40,19 @@ class OutOfMemoryError(PlanError):
 
 
 def bindings_of(
-    field: VectorField, lattice: Lattice, scheme: str, noisy: tuple[bool, ...], on_cuda: bool
+    field: VectorField,
+    lattice: Lattice,
+    scheme: str,
+    noisy: tuple[bool, ...],
+    on_cuda: bool,
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """What kernels are specialised to."""
     corner = scheme == "corner-transport"
     target = "cuda" if on_cuda else "cpu"
-    return {
+    limited = {} if limits is None else {"limited_by": Formula(limits.function)}
+    return limited | {
+        "LIMITED": limits is not None,
         "rhs": Formula(field.function),
         "DIMENSION": lattice.dimension,
         "BITS": lattice.bits,
@@ -48,6 +64,9 @@ def bindings_of(
         "NOISY": noisy,
         "ANY_NOISE": any(noisy),
         "VARYING": depends_on_time(field),
+        "MOVES": 4 * lattice.dimension**2,
+        "FLUXES_FIRST": lattice.dimension > 3,
+        "EAGER": not on_cuda,
         "claim": getattr(cells, f"claim_{target}"),
         "add": getattr(cells, f"add_{target}"),
         "raise_to": getattr(cells, f"raise_{target}"),
@@ -59,6 +78,13 @@ def depends_on_time(field: VectorField) -> bool:
     tree = syntax(field.function)
     name = tree.args.args[0].arg
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+
+
+def _registers(bindings: dict[str, Any]) -> int | None:
+    """Registers a thread of a CUDA kernel may use."""
+    # Large grids wait for memory, and more threads hide more of it; in few dimensions grids are
+    # small, wait for each other, and spilling would only add to that.
+    return 64 if bindings["DIMENSION"] > 3 else None
 
 
 _KERNELS: dict[tuple[Any, ...], list[kernels.Kernel]] = {}
@@ -77,7 +103,7 @@ def kernels_of(
         if on_cuda:
             _KERNELS[key] = [
                 kernels.cuda_kernel(
-                    body, precision=precision, bindings=bindings, registers=_REGISTERS
+                    body, precision=precision, bindings=bindings, registers=_registers(bindings)
                 )
                 for body in (advance.advance_cuda, advance.prune_cuda)
             ]
@@ -86,6 +112,9 @@ def kernels_of(
                 advance.advance_cpu, advance.prune_cpu, precision=precision, bindings=bindings
             )
     return _KERNELS[key]
+
+
+_BLOCKS_MOST: dict[kernels.Kernel, int] = {}
 
 
 class Evolution:
@@ -104,6 +133,8 @@ class Evolution:
         Type of masses and rates.
     noise : ndarray, shape [dimension, dimension], optional
         Process noise, diagonal along the lattice's axes.
+    limits : Limits, optional
+        Cells outside are never made.
     cells_most : int, optional
         More cells than this are treated as if memory were full.
     """
@@ -119,6 +150,7 @@ class Evolution:
         device: Device,
         precision: Precision = "float64",
         noise: np.ndarray | None = None,
+        limits: Limits | None = None,
         cells_most: int | None = None,
     ) -> None:
         self.lattice = lattice
@@ -129,13 +161,20 @@ class Evolution:
         if noise is not None:
             spread = np.diag(lattice.axes.T @ noise @ lattice.axes) / (2 * lattice.width**2)
         noisy = tuple((spread > 1e-12 * spread.max(initial=0.0)).tolist())
-        bindings = bindings_of(field, lattice, scheme, noisy, device.is_cuda)
+        bindings = bindings_of(field, lattice, scheme, noisy, device.is_cuda, limits)
         self._advance, self._prune = kernels_of(bindings, precision, device.is_cuda)
         real = np.dtype(precision)
         self._frame = Frame(
             *(
                 device.put(np.ascontiguousarray(part, real))
-                for part in (lattice.centre, lattice.width, lattice.axes, parameters, spread)
+                for part in (
+                    lattice.centre,
+                    lattice.width,
+                    lattice.axes,
+                    parameters,
+                    spread,
+                    np.zeros(2) if limits is None else np.array([limits.least, limits.largest]),
+                )
             )
         )
         self._clock = np.zeros(cells.CLOCKS)
@@ -253,8 +292,10 @@ class Evolution:
         with kernels.readable_errors():
             compiled = kernel.compiled("cuda")
             arguments = (*head, *tail, clock)
-            most = cuda.cooperative_block_count(compiled, _THREADS, arguments)
-            blocks = min(most, _BLOCKS or max(8, -(-2 * self.cell_count // _THREADS)))
+            if kernel not in _BLOCKS_MOST:
+                _BLOCKS_MOST[kernel] = cuda.cooperative_block_count(compiled, _THREADS, arguments)
+            most = _BLOCKS_MOST[kernel]
+            blocks = min(most, max(_BLOCKS_LEAST, -(-2 * self.cell_count // _THREADS)))
             cuda.launch(compiled, blocks, _THREADS, arguments)
         self._tally[:] = self.device.get(self._cells.tally)
         self._clock[:] = self.device.get(clock)
@@ -304,7 +345,7 @@ class Evolution:
         """Room for at least `count` cells, and for some growth."""
         if self._capacity > count + count // 2:
             return
-        wanted = max(1 << 14, 2 * count) if not self.device.is_cuda else max(1 << 18, 3 * count)
+        wanted = max(1 << 14, 2 * count) if not self.device.is_cuda else max(1 << 16, 3 * count)
         if self._cells_most is not None:
             wanted = min(wanted, self._cells_most + 1)
         room = self.device.available_bytes() // self._bytes_per_cell()

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.density.evolution import Limits
 from ergode.density.lattice import DIMENSIONS_MOST, Lattice
+from ergode.density.update import evaluate
 from ergode.models.priors import Gaussian, Mixture, Prior, Samples
 
 _BOX = 3.0  # standard deviations that the box of the published runs reaches
@@ -116,11 +118,12 @@ def lay_lattice(
 
 def lay_prior(
     prior: Prior, lattice: Lattice, threshold: float | None, boxed: bool
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Keys in ascending order, masses with the sum one, and the threshold to be used.
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Keys in ascending order, masses with the sum one, the threshold, and what was left out.
 
     With `boxed` the cells are all those of a box; else those above the threshold.
     """
+    left_out = 0.0
     if isinstance(prior, Samples):
         keys, cell = np.unique(lattice.pack(lattice.cell_of(prior.points)), return_inverse=True)
         mass = np.bincount(cell.ravel(), prior.weights, len(keys))
@@ -136,6 +139,9 @@ def lay_prior(
         keys = keys[order]
         log = prior.log_density(lattice.points(coordinates[order]))
         mass = np.exp(log - log.max())
+        if not _is_vague(prior):
+            peak = np.exp(log.max() + np.log(lattice.width).sum())
+            left_out = max(0.0, 1.0 - float(mass.sum() * peak))
     mass = mass / mass.sum()
     if threshold is None:
         threshold = float(_TAIL * mass.max())
@@ -146,8 +152,36 @@ def lay_prior(
                 f"threshold is {threshold:g}, but the largest cell of the prior has a probability "
                 f"of {mass.max():.3g}; use a smaller threshold or larger widths"
             )
+        left_out = 1.0 - (1.0 - left_out) * float(mass[stays].sum())
         keys, mass = keys[stays], mass[stays] / mass[stays].sum()
-    return keys, mass, threshold
+    return keys, mass, threshold, left_out
+
+
+def within(
+    limits: Limits | None,
+    lattice: Lattice,
+    parameters: np.ndarray,
+    keys: np.ndarray,
+    mass: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, Limits | None]:
+    """The cells that are admissible, their mass made one, and the limits.
+
+    Where the least value is NaN, the range is the one that these cells have.
+
+    Raises
+    ------
+    PlanError
+        None of the cells is admissible.
+    """
+    if limits is None:
+        return keys, mass, None
+    values = evaluate(limits.function, lattice, parameters, keys)
+    if np.isnan(limits.least):
+        limits = Limits(limits.function, float(values.min()), float(values.max()))
+    inside = (values >= limits.least) & (values <= limits.largest)
+    if not inside.any():
+        raise PlanError("the prior lies wholly outside the region")
+    return keys[inside], mass[inside] / mass[inside].sum(), limits
 
 
 def _is_vague(prior: Prior) -> bool:
@@ -197,6 +231,11 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         side = np.arange(np.ceil(middle[d] - half), np.floor(middle[d] + half) + 1)
         if side.size == 0:
             side = np.array([np.rint(middle[d])])
+        if len(points) * side.size > _CELLS_MOST:
+            raise PlanError(
+                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
+                "threshold"
+            )
         points = np.column_stack(
             [np.repeat(points, side.size, axis=0), np.tile(side.astype(np.int64), len(points))]
         )
@@ -208,9 +247,4 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         inside = square <= reach**2
         if inside.any():
             points = points[inside]
-        if len(points) > _CELLS_MOST:
-            raise PlanError(
-                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
-                "threshold"
-            )
     return points

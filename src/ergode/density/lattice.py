@@ -96,10 +96,16 @@ DIMENSION = 1
 BITS = 62
 PARAMETERS = 0
 ROTATED = False
+LIMITED = False
 
 
 def rhs(t, y, p):
     """The user's function: bound for each kernel."""
+    return y
+
+
+def limited_by(y, t, p):
+    """What must lie in a range for a cell to be admissible: bound for each kernel."""
     return y
 
 
@@ -111,6 +117,7 @@ class Frame(NamedTuple):
     axes: Any  # [dimension, dimension]
     parameters: Any  # [parameter]
     spread: Any  # [dimension]: by which noise exchanges mass with a neighbour, a unit of time
+    limits: Any  # [2]: least and largest admissible value
 
 
 def coordinate(key, d):
@@ -137,6 +144,15 @@ def point(z, frame):
 def centre_of(key, frame):
     """Centre of a cell, along the axes of the lattice."""
     return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
+
+
+def is_admissible(key, frame):
+    """Whether a cell may have mass."""
+    if LIMITED:
+        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+        value = real(limited_by(point(centre_of(key, frame), frame), real(0.0), p)[0])
+        return value >= frame.limits[0] and value <= frame.limits[1]
+    return True
 
 
 def drift(t, z, frame):

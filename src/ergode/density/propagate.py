@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time as clock
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,18 +13,18 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import time_grid
+from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
-from ergode.density.evolution import Evolution, OutOfMemoryError
-from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix
-from ergode.density.record import Record
+from ergode.density.evolution import Evolution, Limits, OutOfMemoryError
+from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix, within
+from ergode.density.record import Record, sharpness
 from ergode.density.update import correct
 from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
-from ergode.models.sweep import lay_out
-from ergode.models.vector_field import VectorField
+from ergode.models.sweep import Layout, lay_out
+from ergode.models.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
     import xarray
@@ -41,7 +42,7 @@ results.register(
         ),
         Variable(
             "mass_lost", ("time",), "floating", "1",
-            "probability dropped since the first time, by pruning and at missing neighbours",
+            "probability dropped so far: of the prior, by pruning and at missing neighbours",
         ),
         Variable(
             "mass_kept", ("time",), "floating", "1",
@@ -88,6 +89,8 @@ results.register(
 # A density of which more was dropped, or which is sharper, than this is not to be trusted.
 _LOST_MOST = 0.01
 _SHARPEST = 1.75
+_THINNEST = 0.85
+_STEPS_MOST = 1e7
 
 
 def propagate(
@@ -104,6 +107,8 @@ def propagate(
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
+    conserved: Callable[..., tuple[Any, ...]] | None = None,
+    region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] = "all",
     cells_most: int | None = None,
     progress: bool = False,
@@ -125,19 +130,22 @@ def propagate(
         are those after it.
     measurements : sequence of Measurement
         In any order; several may have one time.
-    parameters : mapping of str to float
-        Parameters of the field by name.
+    parameters : mapping of str to float or array_like
+        Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
+        batch: as many densities, of which no cells are kept, along dims of their own.
     process_noise : array_like, shape [variable_count, variable_count] or [variable_count], optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
         of time. If it is not diagonal, the grid is turned to its axes.
     width : float or sequence of float, optional
         Width of cells, of all or of each variable (of each axis, where the grid is turned). Half
-        a standard deviation of the prior if not given.
+        a standard deviation of the prior if not given: errors of a few per cent where the density
+        keeps its size, more where it contracts. Halving it quarters them.
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. 1e-4
         of the largest cell of the prior if not given.
     scheme : {"split", "corner-transport"}
-        How mass moves (see `ergode.density.split` and `ergode.density.corner_transport`).
+        How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
+        published runs, with their box of three standard deviations as the prior.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     precision : {"float32", "float64"}
@@ -145,6 +153,13 @@ def propagate(
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
         Directions of the grid: of the variables, the principal axes of the prior's covariance, or
         the columns of an orthogonal matrix.
+    conserved : function, optional
+        ``conserved(y, t, p)`` that returns a tuple with one quantity that the equations conserve,
+        such as Jacobi's constant: cells where it is outside the range it has in the prior are
+        never made.
+    region : function, optional
+        ``region(y, t, p)`` that returns a tuple with one number, positive where the density may
+        be. Nothing leaves the region.
     keep : {"all", "last", "none"}
         Of which times the density itself is part of the result.
     cells_most : int, optional
@@ -203,24 +218,46 @@ def propagate(
     _check_choice("keep", keep, ("all", "last", "none"))
     grid = time_grid(times)
     prior = prior.by_name(field.variables)
-    values = _parameters(field, parameters)
+    layout = lay_out(
+        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
+    )
+    if layout.dims:
+        return _run_batch(
+            layout, device, field=field, prior=prior, times=grid, measurements=measurements,
+            process_noise=process_noise, width=width, threshold=threshold, scheme=scheme,
+            precision=precision, axes=axes, conserved=conserved, region=region,
+            cells_most=cells_most,
+        )  # fmt: skip
+    values = np.array([layout.rows[name][0] for name in field.parameters], np.float64)
     sorted_measurements = _measurements(field, measurements, grid)
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
     ):
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
+    if cells_most is not None:
+        cells_most = integer("cells_most", cells_most, 1, 2**31)
     noise = noise_matrix(process_noise, len(field.variables))
     lattice = lay_lattice(prior, width, directions(axes, prior, noise))
+    if noise is not None:
+        spread = np.diag(lattice.axes.T @ noise @ lattice.axes) / lattice.width**2
+        steps = float(spread.max() * (grid[-1] - grid[0]))
+        if steps > _STEPS_MOST:
+            raise PlanError(
+                f"process_noise spreads the density over a cell in {1 / spread.max():.3g} of time, "
+                f"which would take {steps:.1e} steps; use larger widths"
+            )
     boxed = scheme == "corner-transport"
-    keys, mass, chosen = lay_prior(prior, lattice, threshold, boxed)
+    keys, mass, chosen, left_out = lay_prior(prior, lattice, threshold, boxed)
+    limits = _limits(field, conserved, region)
+    keys, mass, limits = within(limits, lattice, values, keys, mass)
     place = devices.resolve(device)
     started = clock.perf_counter()
     evolution = Evolution(
         field, lattice, values, scheme=scheme, threshold=chosen, device=place,
-        precision=precision, noise=noise, cells_most=cells_most,
+        precision=precision, noise=noise, limits=limits, cells_most=cells_most,
     )  # fmt: skip
     record = Record(lattice, grid, len(sorted_measurements), keep)
-    run = _Run(evolution, record, sorted_measurements, values, progress)
+    run = _Run(evolution, record, sorted_measurements, values, left_out, progress)
     run.go(keys, mass)
     return _dataset(
         field, record, sorted_measurements, chosen, noise, evolution,
@@ -232,6 +269,39 @@ def propagate(
     )  # fmt: skip
 
 
+def _run_batch(layout: Layout, device: str | devices.Device, **options: Any) -> xarray.Dataset:
+    """Densities for many values of the parameters: on a CPU, one a thread."""
+    import xarray
+
+    place = devices.resolve(device)
+    each: str | devices.Device = place if place.is_cuda else devices.resolve("cpu:1")
+    started = clock.perf_counter()
+
+    def one(index: int) -> xarray.Dataset:
+        values = {name: float(row[index]) for name, row in layout.rows.items()}
+        return propagate(parameters=values, device=each, keep="none", **options)
+
+    first = one(0)  # compiles what all others use
+    with ThreadPoolExecutor(1 if place.is_cuda else place.core_count) as pool:
+        rest = list(pool.map(one, range(1, layout.count)))
+    found = [first, *rest]
+    kept = [name for name in first.data_vars if "cell" not in first[name].dims]
+    flat = xarray.concat([one[kept] for one in found], "batch", combine_attrs="drop")
+    shape = layout.shape
+    arrays = {
+        name: (
+            (*layout.dims, *flat[name].dims[1:]),
+            flat[name].values.reshape(*shape, *flat[name].shape[1:]),
+            first[name].attrs,
+        )
+        for name in kept
+    }
+    work = {name: sum(one.attrs[name] for one in found) for name in ("steps", "cell_steps")}
+    attrs = first.attrs | work | {"wall_seconds": clock.perf_counter() - started}
+    coords = {name: first[name] for name in first.coords} | layout.coords
+    return xarray.Dataset(arrays, coords=coords, attrs=attrs)
+
+
 class _Run:
     """From time to time and from measurement to measurement."""
 
@@ -241,13 +311,14 @@ class _Run:
         record: Record,
         measurements: Sequence[Measurement],
         parameters: np.ndarray,
+        left_out: float,
         show: bool,
     ) -> None:
         self.evolution, self.record = evolution, record
         self.measurements, self.parameters = measurements, parameters
         self.show = show
         self.ended_early = ""
-        self._lost = 0.0  # before the latest measurement
+        self._lost = left_out  # before the latest measurement
 
     def go(self, keys: np.ndarray, mass: np.ndarray) -> None:
         """Run from the first time to the last."""
@@ -283,6 +354,15 @@ class _Run:
             raise PlanError(
                 f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
                 "zero wherever the density is not"
+            )
+        cells = float(sharpness(evolution.lattice, keys, after).min())
+        if cells < _THINNEST:
+            warnings.warn(
+                f"the measurement at time {measurement.time:g} leaves a density thinner than a "
+                "cell: it lies far from the density, or its noise is narrower than the cells; its "
+                "evidence, and what follows, are not to be trusted",
+                RuntimeWarning,
+                stacklevel=5,
             )
         budget = evolution.budget
         self._lost += budget["pruned"] + budget["lost"]
@@ -365,21 +445,26 @@ def _check_choice(name: str, value: Any, known: Sequence[str]) -> None:
         raise PlanError(f"{name} {value!r} is unknown; expected {' or '.join(map(repr, known))}")
 
 
-def _parameters(field: VectorField, parameters: Mapping[str, float] | None) -> np.ndarray:
-    layout = lay_out(
-        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
-    )
-    if layout.dims:
-        raise ModelError(
-            f"parameters of '{layout.dims[0]}' are many; a density has one value of each"
-        )
-    return np.array([layout.rows[name][0] for name in field.parameters], np.float64)
+def _limits(
+    field: VectorField,
+    conserved: Callable[..., tuple[Any, ...]] | None,
+    region: Callable[..., tuple[Any, ...]] | None,
+) -> Limits | None:
+    if conserved is not None and region is not None:
+        raise PlanError("conserved and region are both given; expected one of them")
+    function = region if conserved is None else conserved
+    if function is None:
+        return None
+    name = "region" if conserved is None else "conserved"
+    arguments = {"y": len(field.variables), "t": None, "p": len(field.parameters)}
+    check_function(function, arguments, ["value"], name)
+    return Limits(function, 0.0 if conserved is None else np.nan, np.inf)
 
 
 def _measurements(
     field: VectorField, measurements: Sequence[Measurement], grid: np.ndarray
 ) -> list[Measurement]:
-    found = list(measurements)
+    found = [measurements] if isinstance(measurements, Measurement) else list(measurements)
     for number, measurement in enumerate(found):
         if not isinstance(measurement, Measurement):
             raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device
+from ergode.core.devices import Device, resolve
 from ergode.core.machine import Formula, real, unroll
 from ergode.core.source import formula_text
 from ergode.density.lattice import PARAMETERS, Frame, Lattice, centre_of, point
@@ -79,6 +80,17 @@ def _kernel(measurement: Measurement, lattice: Lattice, parameter_count: int) ->
     return _KERNELS[key]
 
 
+def evaluate(
+    function: Callable[..., tuple[Any, ...]],
+    lattice: Lattice,
+    parameters: np.ndarray,
+    keys: np.ndarray,
+) -> np.ndarray:
+    """Value of a user's function of the state at the centres of cells, on the CPU."""
+    one = Measurement(0.0, likelihood=function)
+    return _log_likelihoods(one, lattice, parameters, resolve("cpu"), keys)
+
+
 def correct(
     measurement: Measurement,
     lattice: Lattice,
@@ -92,6 +104,25 @@ def correct(
     The evidence is the probability density of what was measured, given all before; for a
     likelihood known up to a constant, so is it.
     """
+    log = _log_likelihoods(measurement, lattice, parameters, device, keys)
+    log = np.where(np.isnan(log), -np.inf, log)
+    top = float(log[mass > 0].max(initial=-np.inf))
+    if not np.isfinite(top):
+        return mass, -math.inf
+    after = mass * np.exp(log - top)
+    total = float(after.sum())
+    evidence = top + math.log(total / float(mass.sum()))
+    return after / total, evidence
+
+
+def _log_likelihoods(
+    measurement: Measurement,
+    lattice: Lattice,
+    parameters: np.ndarray,
+    device: Device,
+    keys: np.ndarray,
+) -> np.ndarray:
+    """Logarithm of the likelihood at the centres of cells."""
     kernel = _kernel(measurement, lattice, parameters.size)
     if measurement.likelihood is None:
         value = measurement.value
@@ -102,7 +133,7 @@ def correct(
     else:
         value, precision, constant = np.zeros(1), np.zeros((1, 1)), 0.0
     nothing = np.zeros(lattice.dimension)
-    parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing)
+    parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros(2))
     frame = Frame(*map(device.put, parts))
     out = device.empty(len(keys), np.float64)
     with kernels.readable_errors():
@@ -110,12 +141,4 @@ def correct(
             kernel, len(keys), device.put(keys), measurement.time, frame, device.put(value),
             device.put(precision), out,
         )  # fmt: skip
-    log = device.get(out)
-    log = np.where(np.isnan(log), -np.inf, log)
-    top = float(log[mass > 0].max(initial=-np.inf))
-    if not np.isfinite(top):
-        return mass, -math.inf
-    after = mass * np.exp(log - top)
-    total = float(after.sum())
-    evidence = constant + top + math.log(total / float(mass.sum()))
-    return after / total, evidence
+    return device.get(out) + constant

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 
 if TYPE_CHECKING:
@@ -86,8 +87,11 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     """
     import xarray
 
+    _check_cells(cells)
     names = [variables] if isinstance(variables, str) else list(variables)
     known = [str(name) for name in cells["variable"].values]
+    if not names:
+        raise PlanError("variables is empty; expected at least one name")
     for name in names:
         if name not in known:
             raise PlanError(f"there is no variable '{name}'; expected one of {', '.join(known)}")
@@ -148,11 +152,19 @@ def region_probability(
         Maps points [cell_count, variable_count] to whether they are in the region: booleans, or
         fractions of a cell.
     """
-    return float(np.asarray(contains(cells["point"].values), float) @ cells["mass"].values)
+    _check_cells(cells)
+    inside = np.asarray(contains(cells["point"].values), float)
+    if inside.shape != cells["mass"].shape:
+        raise PlanError(
+            f"contains returned shape {inside.shape}; expected one value for each of "
+            f"{cells.sizes['cell']} cells"
+        )
+    return float(inside @ cells["mass"].values)
 
 
 def entropy(cells: xarray.Dataset) -> float:
     """Differential entropy of a density [nats]."""
+    _check_cells(cells)
     mass = cells["mass"].values
     mass = mass[mass > 0]
     volume = float(np.prod(cells.attrs["width"]))
@@ -161,6 +173,8 @@ def entropy(cells: xarray.Dataset) -> float:
 
 def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
     """Points drawn from a density, uniform within cells, shape [count, variable_count]."""
+    _check_cells(cells)
+    count = integer("count", count, 0, 2**40)
     rng = np.random.Generator(np.random.Philox(seed))
     mass = cells["mass"].values
     which = np.searchsorted(np.cumsum(mass), rng.random(count) * mass.sum())
@@ -168,6 +182,11 @@ def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
     size = cells.sizes["variable"]
     axes = np.reshape(cells.attrs["axes"], (size, size))
     return cells["point"].values[np.minimum(which, mass.size - 1)] + inside @ axes.T
+
+
+def _check_cells(cells: xarray.Dataset) -> None:
+    if "point" not in cells:
+        raise PlanError("expected the cells of one time, from ergode.density.cells_at")
 
 
 def _is_turned(cells: xarray.Dataset) -> bool:

@@ -196,7 +196,7 @@ class LeapEnsemble(CountingEnsemble):
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
-        nodes = 19 + 4 * self.infection_count
+        nodes = 27 + 4 * self.infection_count
         if self.device.is_cuda:
             nodes = 10 + self.rules.mask.size + (12 * self.infection_count if self._pushes else 0)
         return nodes * self.node_count + 4 * self.times.size * self.column_count

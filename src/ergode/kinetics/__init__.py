@@ -1,6 +1,7 @@
 """Stiff thermonuclear and chemical kinetics in many zones."""
 
 from ergode.kinetics.conditions import Trajectory
+from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 
-__all__ = ["Trajectory", "integrate"]
+__all__ = ["Trajectory", "ignition_delay", "integrate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,8 +16,11 @@ from ergode.core.errors import ModelError
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.system import FIXED, PRESSURE, VOLUME, Course
+from ergode.models.expressions import Expression
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.thermochemistry import NasaPolynomials
+
+_SUM_TOLERANCE = 1e-3
 
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
 
@@ -74,12 +78,15 @@ class Zones:
     amounts : ndarray, shape [zone_count, variable_count]
         Specific amounts at the start [mol/g], and the temperature where it is a variable.
     heating : int
+    has_temperature : bool
+        Whether a temperature was given.
     """
 
     count: int
     course: Course
     amounts: np.ndarray
     heating: int
+    has_temperature: bool
 
 
 def zones_of(
@@ -89,7 +96,7 @@ def zones_of(
     temperature: Any,
     density: Any,
     pressure: Any,
-    initial: Mapping[str, Any],
+    initial: Mapping[str, Any] | None,
     heating: str | None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
@@ -102,7 +109,10 @@ def zones_of(
     if heating not in HEATING:
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
-    rows = _composition(network, initial)
+    rows = _composition(network, initial) if initial is not None else {}
+    if initial is None or not (mechanism.nuclear or mechanism.molecular):
+        for i, amount in enumerate(_own_amounts(network)):
+            rows.setdefault(i, np.array([amount * (mechanism.mass[i] if initial is None else 1.0)]))
     named = {"temperature": temperature, "density": density, "pressure": pressure}
     courses = {name: _values(name, value) for name, value in named.items() if value is not None}
     _check_given(mechanism, courses, heating)
@@ -127,6 +137,7 @@ def zones_of(
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
         dense = _on_grid(courses["density"], times, count, 1.0)
+        _check_sum(amounts)
         amounts /= mechanism.mass
     elif mechanism.molecular:
         dense = _gas(network, courses, times, count, hot, amounts)
@@ -135,7 +146,30 @@ def zones_of(
     mode = HEATING[heating]
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
-    return Zones(count, Course(times, hot, dense), np.ascontiguousarray(amounts), mode)
+    return Zones(
+        count, Course(times, hot, dense), np.ascontiguousarray(amounts), mode,
+        "temperature" in courses,
+    )  # fmt: skip
+
+
+def _own_amounts(network: ReactionNetwork) -> list[float]:
+    """What the network says there is of each species."""
+    values = network.evaluate_parameters()
+    return [
+        float(one.initial.evaluate(values) if isinstance(one.initial, Expression) else one.initial)
+        for one in network.species
+    ]
+
+
+def _check_sum(fractions: np.ndarray) -> None:
+    apart = np.abs(fractions.sum(axis=1) - 1.0)
+    if apart.max() > _SUM_TOLERANCE:
+        zone = int(np.argmax(apart))
+        warnings.warn(
+            f"mass fractions add up to {fractions[zone].sum():g} in zone {zone}; expected 1",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _gas(
@@ -160,6 +194,11 @@ def _gas(
 
 
 def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str | None) -> None:
+    if heating and not (mechanism.nuclear or mechanism.molecular):
+        raise ModelError(
+            f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
+            "polynomials, which it needs"
+        )
     needs = mechanism.rates.parameters[1:].any() or mechanism.rates.reverse.size
     if "temperature" not in courses and (needs or heating):
         raise ModelError("temperature is not given, but coefficients of the network depend on it")
@@ -168,10 +207,6 @@ def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str 
             raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
         if "pressure" in courses or heating == "constant-pressure":
             raise ModelError("pressure is for networks of molecules; nuclei have a density")
-    elif heating and not mechanism.molecular:
-        raise ModelError(
-            f"heating is {heating!r}, but not every species has a thermochemistry to heat with"
-        )
     elif not mechanism.molecular:
         for name in ("density", "pressure"):
             if name in courses:

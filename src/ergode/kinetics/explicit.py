@@ -91,12 +91,12 @@ def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
     """Coefficients of gains and losses at time t."""
     temperature = interpolated(times, temperatures, t)
     density = interpolated(times, densities, t)
-    base_coefficients(system.rates, temperature, density, room.slots)
+    base_coefficients(system.rates, temperature, density, room.slots, 0, 1)
     if BODIES:
         third_bodies(system.rates, temperature, density, y, room.slots, room.slopes)
     if REVERSIBLE:
-        log_volumes(system.thermo, temperature, room.volumes)
-        detailed_balance(system.rates, density, room.volumes, room.slots, room.slopes)
+        log_volumes(system.thermo, temperature, room.volumes, 0, 1)
+        detailed_balance(system.rates, density, room.volumes, room.slots, 0, 1)
     entry_values(system.gains, room.slots, room.gain_values)
     entry_values(system.losses, room.slots, room.loss_values)
 

@@ -25,18 +25,20 @@ from ergode.models.reaction_network import ReactionNetwork
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal[
-    "auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", "partial-equilibrium"
-]
+Method = Literal["auto", "rodas4", "rosenbrock23", "asymptotic"]
 
 _COMMON = [
-    Variable("temperature", ("zone", "time"), "float64", "K", "temperature"),
+    Variable("temperature", ("zone", "time"), "float64", "K", "temperature; NaN if not given"),
     Variable("step_count", ("zone",), "int64", "1", "steps that were accepted"),
     Variable("repeated_count", ("zone",), "int64", "1", "steps that were repeated, smaller"),
     Variable(
         "conservation_error", ("zone",), "float64", "1",
         "how far conserved sums were off, relative: the largest that was put right (implicit), "
         "or what is left at the end (explicit)",
+    ),
+    Variable(
+        "steepest_time", ("zone",), "float64", "time",
+        "when the temperature rose fastest; NaN where it is given",
     ),
     Variable("status", ("zone",), "uint8", "1", "how the zone ended (see Status)"),
 ]  # fmt: skip
@@ -66,7 +68,7 @@ def integrate(
     network: ReactionNetwork,
     *,
     times: ArrayLike,
-    initial: Mapping[str, Any],
+    initial: Mapping[str, Any] | None = None,
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
@@ -89,8 +91,9 @@ def integrate(
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [s, or the unit of the coefficients]. The
         integration begins at ``times[0]``.
-    initial : mapping of str to float or array_like, shape [zone_count]
-        Amounts at ``times[0]``; species that are not named begin with nothing. Of nuclei mass
+    initial : mapping of str to float or array_like, shape [zone_count], optional
+        Amounts at ``times[0]``; those of the network if not given. Nuclei and molecules that are
+        not named begin with nothing, other species with the network's amount. Of nuclei mass
         fractions (``"12C"``, ``"c12"`` and the network's own spelling are all known); of molecules
         with NASA polynomials mole fractions if `pressure`, mass fractions if `density` is given;
         otherwise concentrations [mol/cm3, or the unit of the coefficients].
@@ -104,15 +107,15 @@ def integrate(
         Whether the energy that reactions release changes the temperature. Nuclei heat themselves
         at constant volume, as an ideal gas of nuclei and electrons with radiation; molecules as
         their NASA polynomials say.
-    method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
-"partial-equilibrium"}
-        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`; the
-        others are explicit and algebraically stabilised: they are far slower and far less
-        accurate, and are here because codes and papers use them. ``"auto"`` is ``"rodas4"``.
+    method : {"auto", "rodas4", "rosenbrock23", "asymptotic"}
+        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`;
+        ``"asymptotic"`` is explicit and algebraically stabilised: far slower and far less
+        accurate, and here because codes and papers use it. ``"auto"`` is ``"rodas4"``.
     rtol, atol : float
         Allowed error of a step, ``atol + rtol * amount`` for every species, where amounts are mass
-        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first).
-        In ``"quasi-steady-state"`` rtol bounds the distance of predictor and corrector.
+        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first,
+        1e-18 with NASA polynomials).
+        rtol is between 1e-13 and 1; ``"asymptotic"`` does not use it.
     reference_control : bool
         Of ``"asymptotic"``: choose between the two formulas as the reference code does when it
         repeats a step, rather than as the method is published.
@@ -182,6 +185,8 @@ def integrate(
                         conservation_tolerance)):  # fmt: skip
         if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
             raise PlanError(f"{name} is {value!r}; expected a positive number")
+    if not 1e-13 <= rtol < 1:
+        raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
     mechanism = lower(network)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
@@ -270,6 +275,8 @@ def _dataset(
     amounts = outcome.amounts[:, :, :count]
     if zones.heating != FIXED:
         temperature = outcome.amounts[:, :, count].copy()
+    elif not zones.has_temperature:
+        temperature = np.full((zones.count, grid.size), np.nan)
     else:
         temperature = np.array(
             [np.interp(grid, zones.course.times, row) for row in zones.course.temperature]
@@ -279,6 +286,7 @@ def _dataset(
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
         "conservation_error": outcome.defect,
+        "steepest_time": outcome.peak,
         "status": outcome.status,
     }
     coords: dict[str, Any] = {

@@ -115,24 +115,28 @@ class Thermodynamics(NamedTuple):
 # --- device functions -----------------------------------------------------------------------------
 
 
-def base_coefficients(rates, temperature, density, slots):
-    """Sums of exponentials, times the power of density of mass action."""
+def base_coefficients(rates, temperature, density, slots, first, stride):
+    """Sums of exponentials, times the power of density of mass action.
+
+    Here and below, of all that there is to do every `stride`-th from `first` on is done.
+    """
     t9 = temperature * 1e-9
     logarithm = log(t9)
     third = exp(logarithm / 3.0)
     inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
     a = rates.parameters
-    for slot in range(slots.size):
+    for slot in range(first, slots.size, stride):
         total = 0.0
         for count in range(rates.slot_start[slot], rates.slot_start[slot + 1]):
             s = count & NATURAL
             x = a[0, s] + a[1, s] * inverse + a[2, s] * cube + a[3, s] * third
             x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
             total += rates.prefactor[s] * exp(x)
+        # Slots beyond the reactions are limits, which are no reaction's coefficient yet.
+        if slot < rates.order.size:
+            for _ in range(1, rates.order[slot]):
+                total *= density
         slots[slot] = total
-    for r in range(rates.order.size):
-        for _ in range(1, rates.order[r]):
-            slots[r] *= density
 
 
 def third_bodies(rates, temperature, density, y, slots, slopes):
@@ -187,13 +191,13 @@ def _troe(parameters, temperature, reduced):
     return exp(ten * exponent), slope
 
 
-def log_volumes(thermo, temperature, found):
+def log_volumes(thermo, temperature, found, first, stride):
     """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
     logarithm = log(temperature)
     if MOLECULES:
         a = thermo.polynomials
         unit = log(STANDARD_PRESSURE / (GAS_CONSTANT * temperature))
-        for i in range(found.size):
+        for i in range(first, found.size, stride):
             o = 1 if temperature <= a[0, i] else 8
             t = temperature
             enthalpy = (
@@ -222,16 +226,16 @@ def log_volumes(thermo, temperature, found):
             below += 1
         share = (temperature - grid[below]) / (grid[below + 1] - grid[below])
         share = min(max(share, 0.0), 1.0)
-        for i in range(found.size):
+        for i in range(first, found.size, stride):
             excited = (1.0 - share) * thermo.partition[below, i]
             excited += share * thermo.partition[below + 1, i]
             found[i] = thermo.translation[i] + 1.5 * logarithm + excited
             found[i] -= thermo.mass_excess[i] / (GAS_CONSTANT * temperature)
 
 
-def detailed_balance(rates, density, volumes, slots, slopes):
+def detailed_balance(rates, density, volumes, slots, first, stride):
     """Coefficients of reverse reactions from those of the forward ones."""
-    for q in range(rates.reverse.size):
+    for q in range(first, rates.reverse.size, stride):
         exponent, change = 0.0, 0.0
         for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
             k = count & NATURAL
@@ -240,11 +244,10 @@ def detailed_balance(rates, density, volumes, slots, slopes):
         r, forward = rates.reverse[q], rates.forward[q]
         # Specific amounts: both directions have the power of density of their own reactants.
         slots[r] = slots[forward] * exp(exponent + change * log(density))
-        slopes[r] = slopes[forward]
 
 
 def energies(thermo, temperature, found):
-    """Internal energy of every species [erg/mol]; of nuclei without their motion."""
+    """Internal energy of every species [erg/mol]; of nuclei with their electrons."""
     if MOLECULES:
         a = thermo.polynomials
         for i in range(found.size):
@@ -262,7 +265,8 @@ def energies(thermo, temperature, found):
             found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
     else:
         for i in range(found.size):
-            found[i] = thermo.mass_excess[i]
+            motion = 1.5 * GAS_CONSTANT * temperature * (1.0 + thermo.charge[i])
+            found[i] = thermo.mass_excess[i] + motion
 
 
 def heat_capacity(thermo, temperature, density, y):
@@ -289,10 +293,9 @@ MOLECULES = True
 
 
 def equation_of_state(temperature, density, nuclei, electrons):
-    """Ideal gas of nuclei and electrons, and radiation: heat capacity [erg/(g K)].
+    """Heat capacity of an ideal gas of nuclei and electrons with radiation [erg/(g K)].
 
-    What a user's equation of state replaces: a function of temperature [K], density [g/cm3] and
-    the specific amounts of nuclei and of electrons [mol/g].
+    Temperature [K], density [g/cm3], specific amounts of nuclei and of electrons [mol/g].
     """
     radiation = 4.0 * 7.565733250280007e-15 * temperature * temperature * temperature / density
     return 1.5 * 8.31446261815324e7 * (nuclei + electrons) + radiation

@@ -25,12 +25,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.core.machine import cuda
 from ergode.core.status import Status
 from ergode.kinetics.elimination import factorize, solve
 from ergode.kinetics.mechanism import NATURAL
 from ergode.kinetics.system import (
     FIXED,
     Room,
+    System,
     jacobian,
     rate_of_change,
     set_conditions,
@@ -152,9 +154,10 @@ HEATING = FIXED
 DONE, NOT_FINITE, TOO_MANY_STEPS, INACCURATE = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS), int(Status.INACCURATE)
 )  # fmt: skip
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 8.0
+NOT_A_NUMBER = math.nan
+SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
 # Steps shorter than this of the time are lost in rounding.
-_SHORTEST = 1e-15
+SHORTEST = 1e-15
 
 
 class Work(NamedTuple):
@@ -203,36 +206,39 @@ def project(invariants, species_count, totals, y, gram):
     for i in range(species_count):
         y[i] = max(y[i], 0.0)
     count = invariants.shape[0]
+    width = count + 1
     worst = 0.0
     for k in range(count):
         for other in range(count):
             total = 0.0
             for i in range(species_count):
                 total += invariants[k, i] * y[i] * invariants[other, i]
-            gram[k, other] = total
+            gram[k * width + other] = total
         total, scale = 0.0, 0.0
         for i in range(species_count):
             total += invariants[k, i] * y[i]
             scale += abs(invariants[k, i]) * y[i]
-        gram[k, count] = totals[k] - total
+        gram[k * width + count] = totals[k] - total
         if scale > 0.0:
-            worst = max(worst, abs(gram[k, count]) / scale)
+            worst = max(worst, abs(gram[k * width + count]) / scale)
     for k in range(count):
-        pivot = gram[k, k]
+        pivot = gram[k * width + k]
         for other in range(k + 1, count):
-            factor = gram[other, k] / pivot if pivot > 0.0 else 0.0
+            factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
             for m in range(k, count + 1):
-                gram[other, m] -= factor * gram[k, m]
+                gram[other * width + m] -= factor * gram[k * width + m]
     for back in range(count):
         k = (count - 1 - back) & NATURAL
-        total = gram[k, count]
+        total = gram[k * width + count]
         for m in range(k + 1, count):
-            total -= gram[k, m] * gram[m, count]
-        gram[k, count] = total / gram[k, k] if gram[k, k] > 1e-280 else 0.0
+            total -= gram[k * width + m] * gram[m * width + count]
+        gram[k * width + count] = (
+            total / gram[k * width + k] if gram[k * width + k] > 1e-280 else 0.0
+        )
     for i in range(species_count):
         factor = 1.0
         for k in range(count):
-            factor += gram[k, count] * invariants[k, i]
+            factor += gram[k * width + count] * invariants[k, i]
         y[i] *= max(factor, 0.0)
     return worst
 
@@ -242,7 +248,8 @@ def integrate_zone(
 ):
     """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
 
-    Returns status, steps taken, steps repeated and the largest defect that was put right.
+    Returns status, steps taken, steps repeated, the largest defect that was put right and, where
+    the zone heats itself, the time when its temperature rose fastest.
     """
     y, new, change, trial, U = work.y, work.new, work.change, work.trial, work.stages
     size, species_count = change.size, system.flows.start.size - 1
@@ -253,7 +260,8 @@ def integrate_zone(
     # The variable that empty slots of complexes refer to.
     y[size] = 1.0
     new[size] = 1.0
-    totals = work.gram[invariants.shape[0]]
+    width = invariants.shape[0] + 1
+    totals = work.gram[width * (width - 1) : width * width - 1]
     for k in range(invariants.shape[0]):
         totals[k] = 0.0
         for i in range(species_count):
@@ -263,16 +271,28 @@ def integrate_zone(
         set_conditions(system, room, temperatures[0], densities[0], y)
     h = 0.0
     place, taken, repeated, defect = 1, 0, 0, 0.0
+    peak, steepest = NOT_A_NUMBER, 0.0
+    before, speed, begun = 0.0, 0.0, t
     fresh, after_reject = True, False
     while place < point_count:
         if taken + repeated >= most_steps:
-            return TOO_MANY_STEPS, taken, repeated, defect
+            return TOO_MANY_STEPS, taken, repeated, defect, peak
         if fresh:
             rate_of_change(system, room, times, temperatures, densities, t, y, change)
+            if HEATING != FIXED and taken > 0:
+                # Of the cubic through both ends of the step.
+                for eighth in range(1, 9):
+                    theta = 0.125 * eighth
+                    slope = 6.0 * theta * (1.0 - theta) * (y[size - 1] - before) / (t - begun)
+                    slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
+                    slope += theta * (3.0 * theta - 2.0) * change[size - 1]
+                    if slope > steepest:
+                        steepest = slope
+                        peak = begun + theta * (t - begun)
             if taken == 0:
                 h = first_step(system, rtol, y, change, end - t)
-        if not (h > _SHORTEST * max(abs(t), 1e-3 * (end - t))) or not (h < np.inf):
-            return NOT_FINITE, taken, repeated, defect
+        if not (h > SHORTEST * max(abs(t), 1e-12 * (end - t))) or not (h < np.inf):
+            return NOT_FINITE, taken, repeated, defect, peak
         last = t + h * 1.0000001 >= end
         if last:
             h = end - t
@@ -290,7 +310,7 @@ def integrate_zone(
                     for i in range(size):
                         work.in_time[i] = (work.in_time[i] - change[i]) / shift
             fresh = False
-        for index in range(matrix.size):
+        for index in range(plan.column.size):
             matrix[index] = -work.slopes[index]
         for k in range(size):
             matrix[plan.pivot[k]] += 1.0 / (h * method.gamma)
@@ -300,7 +320,7 @@ def integrate_zone(
                 for i in range(size):
                     total = y[i]
                     for j in range(stage):
-                        total += method.a[stage, j] * U[j, i]
+                        total += method.a[stage, j] * U[j * size + i]
                     new[i] = total
                 rate_of_change(
                     system, room, times, temperatures, densities,
@@ -312,16 +332,16 @@ def integrate_zone(
             for i in range(size):
                 total = 0.0
                 for j in range(stage):
-                    total += method.c[stage, j] * U[j, i]
+                    total += method.c[stage, j] * U[j * size + i]
                 trial[i] += total / h
                 if DYNAMIC:
                     trial[i] += method.gammas[stage] * h * work.in_time[i]
-            solve(plan, matrix, trial, U[stage], work.row)
+            solve(plan, matrix, trial, U[stage * size : (stage + 1) * size], work.row)
         for i in range(size):
             total, error = y[i], 0.0
             for j in range(stage_count):
-                total += method.m[j] * U[j, i]
-                error += method.e[j] * U[j, i]
+                total += method.m[j] * U[j * size + i]
+                error += method.e[j] * U[j * size + i]
             new[i] = total
             trial[i] = error
         error = weighted_norm(system, rtol, trial, y, new)
@@ -330,8 +350,8 @@ def integrate_zone(
             h *= 0.1
             after_reject = True
             continue
-        factor = _SAFETY * max(error, 1e-10) ** -method.exponent
-        factor = min(max(factor, _LEAST), _MOST)
+        factor = SAFETY * max(error, 1e-10) ** -method.exponent
+        factor = min(max(factor, LEAST), MOST)
         if error > 1.0:
             repeated += 1
             h *= min(factor, 0.9)
@@ -345,18 +365,19 @@ def integrate_zone(
             for i in range(size):
                 curve, bend = 0.0, 0.0
                 for j in range(stage_count):
-                    curve += method.p[j] * U[j, i]
-                    bend += method.q[j] * U[j, i]
+                    curve += method.p[j] * U[j * size + i]
+                    bend += method.q[j] * U[j * size + i]
                 inner = new[i] + (1.0 - theta) * (curve + theta * bend)
                 out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
             place += 1
+        before, speed, begun = y[size - 1], change[size - 1], t
         for i in range(size):
             y[i] = new[i]
         t = then
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
         fresh = True
-    return DONE, taken, repeated, defect
+    return DONE, taken, repeated, defect, peak
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -364,11 +385,10 @@ def integrate_zone(
 
 def integrate_cpu(
     start, stop, system, method, course, grid, rtol, most_steps, out, status, taken, repeated,
-    defect,
+    defect, peak,
 ):  # fmt: skip
     """Zones `start` to `stop`, one after another."""
-    size = out.shape[2]
-    invariant_count = system.invariants.shape[0]
+    size, width = out.shape[2], system.invariants.shape[0] + 1
     rates = system.rates
     room = Room(
         np.empty(rates.slot_start.size - 1),
@@ -386,14 +406,14 @@ def integrate_cpu(
         np.empty(size),
         np.empty(size),
         np.empty(size),
-        np.empty((method.m.size, size)),
-        np.empty(system.plan.column.size),
-        np.empty(system.plan.column.size),
+        np.empty(method.m.size * size),
+        np.empty(system.plan.column.size + 1),
+        np.empty(system.plan.column.size + 1),
         np.empty(size),
-        np.empty((invariant_count + 1, invariant_count + 1)),
+        np.empty(width * width),
     )
     for zone in range(start, stop):
-        outcome, steps, again, worst = integrate_zone(
+        outcome, steps, again, worst, when = integrate_zone(
             system, method, room, work, course.times, course.temperature[zone],
             course.density[zone], grid, rtol, most_steps, out[zone],
         )  # fmt: skip
@@ -401,3 +421,67 @@ def integrate_cpu(
         taken[zone] = steps
         repeated[zone] = again
         defect[zone] = worst
+        peak[zone] = when
+
+
+# --- CUDA, a thread for every zone ----------------------------------------------------------------
+
+
+def thread_count_of_numbers(system: System, stage_count: int) -> int:
+    """Numbers that a thread keeps in device memory."""
+    size, width = system.absolute.size, system.invariants.shape[0] + 1
+    rates, complexes = system.rates, system.complexes.first.size
+    room = rates.slot_count + 2 * rates.order.size + 2 * system.thermo.charge.size
+    room += system.flows.complex.size + 4 * complexes
+    work = 2 * (size + 1) + (4 + stage_count) * size + 2 * (system.plan.column.size + 1)
+    return room + work + width * width
+
+
+def integrate_threads(
+    system, method, times, temperature, density, grid, rtol, most_steps, scratch, counter, out,
+    status, taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, each by one thread, whose numbers lie beside those of the others."""
+    memory = scratch[:, cuda.grid(1)]
+    size, width = out.shape[2], system.invariants.shape[0] + 1
+    rates, species = system.rates, system.thermo.charge.size
+    slots, reactions = rates.slot_start.size - 1, rates.order.size
+    entries, complexes = system.flows.complex.size, system.complexes.first.size
+    factors, stages = system.plan.column.size + 1, method.m.size * size
+    a = slots
+    b = a + reactions
+    c = b + reactions
+    d = c + species
+    e = d + species
+    f = e + entries
+    g = f + complexes
+    h = g + 3 * complexes
+    room = Room(
+        memory[0:a], memory[a:b], memory[b:c], memory[c:d], memory[d:e], memory[e:f], memory[f:g],
+        memory[g:h],
+    )  # fmt: skip
+    a = h + size + 1
+    b = a + size + 1
+    c = b + size
+    d = c + size
+    e = d + size
+    f = e + stages
+    g = f + factors
+    i = g + factors
+    j = i + size
+    work = Work(
+        memory[h:a], memory[a:b], memory[b:c], memory[c:d], memory[d:e], memory[e:f], memory[f:g],
+        memory[g:i], memory[i:j], memory[j : j + width * width],
+    )  # fmt: skip
+    zone = cuda.atomic.add(counter, 0, 1)
+    while zone < out.shape[0]:
+        outcome, steps, again, worst, when = integrate_zone(
+            system, method, room, work, times, temperature[zone], density[zone], grid, rtol,
+            most_steps, out[zone],
+        )  # fmt: skip
+        status[zone] = outcome
+        taken[zone] = steps
+        repeated[zone] = again
+        defect[zone] = worst
+        peak[zone] = when
+        zone = cuda.atomic.add(counter, 0, 1)

@@ -14,6 +14,7 @@ from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics import asymptotic, rosenbrock
 from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
+from ergode.kinetics.blocks import Launch, run_on_blocks, run_on_threads
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import explicit_system_of
 from ergode.kinetics.lower import Mechanism
@@ -23,7 +24,7 @@ IMPLICIT = tuple(rosenbrock.TABLEAUS)
 EXPLICIT = ("asymptotic",)
 METHODS = (*IMPLICIT, *EXPLICIT)
 
-_ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-3
+_ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_MOLECULAR, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Outcome:
     amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
     status : ndarray of uint8, shape [zone_count]
     taken, repeated : ndarray of int64, shape [zone_count]
-    defect : ndarray of float64, shape [zone_count]
+    defect, peak : ndarray of float64, shape [zone_count]
     """
 
     amounts: np.ndarray
@@ -63,6 +64,7 @@ class Outcome:
     taken: np.ndarray
     repeated: np.ndarray
     defect: np.ndarray
+    peak: np.ndarray
 
     @classmethod
     def empty(cls, zones: Zones, grid: np.ndarray) -> Outcome:
@@ -75,6 +77,7 @@ class Outcome:
             np.zeros(zones.count, np.int64),
             np.zeros(zones.count, np.int64),
             np.zeros(zones.count),
+            np.full(zones.count, np.nan),
         )
 
 
@@ -94,8 +97,10 @@ def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) 
     """Absolute tolerance of every variable."""
     count = mechanism.structure.species_count
     if atol is None:
-        largest = float(zones.amounts[:, :count].max())
-        atol = _ATOL_NUCLEAR if mechanism.nuclear else _ATOL_RELATIVE * (largest or 1.0)
+        largest = float(zones.amounts[:, :count].max(axis=1).min())
+        # Traces of radicals decide when a flame begins: they are followed from next to nothing.
+        relative = _ATOL_MOLECULAR if mechanism.molecular else _ATOL_RELATIVE
+        atol = _ATOL_NUCLEAR if mechanism.nuclear else relative * (largest or 1.0)
     absolute = np.full(zones.amounts.shape[1], float(atol))
     absolute[:count] /= mechanism.mass
     absolute[count:] = _ATOL_TEMPERATURE
@@ -125,19 +130,40 @@ def run_zones(
 
     if options.method in IMPLICIT:
         absolute = absolute_tolerances(mechanism, zones, options.atol)
-        system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
         method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
+        alone = zones.heating != FIXED or mechanism.has_bodies
+        if device.is_cuda and not alone:
+            launch = Launch(
+                mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
+                absolute=absolute, step_limit=options.step_limit,
+            )  # fmt: skip
+            run_on_blocks(launch, zones, grid, outcome, finished)
+            return
+        system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
+        if device.is_cuda:
+            run_on_threads(
+                device, bindings, system, method, zones, grid, options.rtol, options.step_limit,
+                outcome, finished,
+            )  # fmt: skip
+            return
         kernel = kernels.cpu_kernel(rosenbrock.integrate_cpu, bindings=bindings)
         device.run(
             kernel, zones.count, system, method, zones.course, grid, options.rtol,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
-            outcome.defect, finished=finished,
+            outcome.defect, outcome.peak, finished=finished,
         )  # fmt: skip
         return
-    system = explicit_system_of(mechanism)
     control = Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
+    explicit = explicit_system_of(mechanism)
+    if device.is_cuda:
+        launch = Launch(
+            mechanism, device, bindings, explicit=True, method=control, absolute=explicit.weight,
+            step_limit=options.step_limit,
+        )  # fmt: skip
+        run_on_blocks(launch, zones, grid, outcome, finished)
+        return
     kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
     device.run(
-        kernel, zones.count, system, control, zones.course, grid, options.step_limit,
+        kernel, zones.count, explicit, control, zones.course, grid, options.step_limit,
         outcome.amounts, outcome.status, outcome.taken, outcome.defect, finished=finished,
     )  # fmt: skip

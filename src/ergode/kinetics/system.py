@@ -53,7 +53,8 @@ class Terms(NamedTuple):
     slope : ndarray of uint32, shape [term_count]
         Derivative of a product: complex times `SLOTS`, plus the slot.
     place : ndarray of uint32, shape [variable_count, variable_count]
-        Index of the entry of a row and column, where the matrix is full; else of shape [1, 1].
+        Index of the entry of a row and column, or the number of entries where there is none; of
+        shape [1, 1] where nothing asks for it.
     """
 
     start: np.ndarray
@@ -120,17 +121,22 @@ def system_of(
     """
     structure = mechanism.structure
     count = structure.species_count + (heating != FIXED)
-    pattern, terms = _pattern(structure.complexes, structure.net_flows, count)
+    pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
+    # Third bodies and a density that follows from amounts couple every species with every other;
+    # a temperature alone is one row and one column more.
     full = heating != FIXED or mechanism.has_bodies
-    if full:
+    if heating == PRESSURE or mechanism.has_bodies:
         pattern[:] = True
+    elif heating == VOLUME:
+        pattern[-1], pattern[:, -1] = True, True
     plan = eliminate(pattern, depth_weight)
     places = plan.positions()
     ordered: list[list[tuple[int, int]]] = [[] for _ in range(plan.column.size)]
     for pair, items in terms.items():
         ordered[places[pair]] = items
     flat = [item for items in ordered for item in items]
-    place = np.zeros((count, count) if full else (1, 1), np.uint32)
+    # What is not an entry is beyond them all, and zero.
+    place = np.full((count, count) if full else (1, 1), plan.column.size, np.uint32)
     if full:
         for (i, j), index in places.items():
             place[i, j] = index
@@ -156,9 +162,10 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
     return Complexes(*(np.where(slot == old, new, slot).astype(np.uint32) for slot in complexes))
 
 
-def _pattern(
+def pattern_of(
     complexes: Complexes, flows: Flows, count: int
 ) -> tuple[np.ndarray, dict[tuple[int, int], list[tuple[int, int]]]]:
+    """Where the Jacobian may not be zero, and of which (entry, slope) each place is the sum."""
     pattern = np.zeros((count, count), bool)
     terms: dict[tuple[int, int], list[tuple[int, int]]] = {}
     species_count = flows.start.size - 1
@@ -196,12 +203,12 @@ def interpolated(times, values, t):
 
 def set_conditions(system, room, temperature, density, y):
     """Coefficients, and the values of the flows, at these conditions."""
-    base_coefficients(system.rates, temperature, density, room.slots)
+    base_coefficients(system.rates, temperature, density, room.slots, 0, 1)
     if BODIES:
         third_bodies(system.rates, temperature, density, y, room.slots, room.slopes)
     if REVERSIBLE:
-        log_volumes(system.thermo, temperature, room.volumes)
-        detailed_balance(system.rates, density, room.volumes, room.slots, room.slopes)
+        log_volumes(system.thermo, temperature, room.volumes, 0, 1)
+        detailed_balance(system.rates, density, room.volumes, room.slots, 0, 1)
     entry_values(system.flows, room.slots, room.values)
 
 
@@ -273,6 +280,7 @@ def jacobian(system, room, times, temperatures, densities, t, y, change, trial, 
             term = count & NATURAL
             total += room.values[terms.value[term]] * room.derivatives[terms.slope[term]]
         matrix[index] = total
+    matrix[terms.start.size - 1] = 0.0
     if BODIES:
         _body_terms(system, room, times, temperatures, densities, t, y, trial, matrix)
     if HEATING != FIXED:
@@ -307,7 +315,7 @@ def _body_terms(system, room, times, temperatures, densities, t, y, trial, matri
                     k = term & NATURAL
                     value += flows.weight[k] * room.scratch[flows.source[k]]
                 total += value * room.products[flows.complex[e]]
-            if total != 0.0:
+            if total != 0.0 and partners > 0.0:
                 total /= partners
                 for j in range(count):
                     matrix[system.terms.place[i, j]] += total * rates.efficiency[kind, j]

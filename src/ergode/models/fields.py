@@ -155,6 +155,27 @@ def two_body() -> VectorField:
     return VectorField(_two_body, ["x", "y", "z", "vx", "vy", "vz"], ["mu"])
 
 
+def planar_jacobi_constant(y: Any, t: Any, p: Any) -> Any:
+    """Jacobi's constant of the planar problem, as `conserved` takes it."""
+    from_first = y[0] + p[0]
+    from_second = from_first - 1
+    r1 = (from_first * from_first + y[1] * y[1]) ** 0.5
+    r2 = (from_second * from_second + y[1] * y[1]) ** 0.5
+    speed = y[2] * y[2] + y[3] * y[3]
+    return (y[0] * y[0] + y[1] * y[1] + 2 * (1 - p[0]) / r1 + 2 * p[0] / r2 - speed,)
+
+
+def jacobi_constant(y: Any, t: Any, p: Any) -> Any:
+    """Jacobi's constant of the problem in space, as `conserved` takes it."""
+    from_first = y[0] + p[0]
+    from_second = from_first - 1
+    rest = y[1] * y[1] + y[2] * y[2]
+    r1 = (from_first * from_first + rest) ** 0.5
+    r2 = (from_second * from_second + rest) ** 0.5
+    speed = y[3] * y[3] + y[4] * y[4] + y[5] * y[5]
+    return (y[0] * y[0] + y[1] * y[1] + 2 * (1 - p[0]) / r1 + 2 * p[0] / r2 - speed,)
+
+
 def duffing() -> VectorField:
     """Duffing's oscillator: x'' = -damping x' - stiffness x - hardening x^3."""
     return VectorField(_duffing, ["x", "v"], ["damping", "stiffness", "hardening"])

@@ -1,0 +1,243 @@
+"""Networks on a CUDA device: a block of threads for every zone, or a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device, spans
+from ergode.core.errors import PlanError
+from ergode.kinetics import asymptotic, rosenbrock, rosenbrock_block
+from ergode.kinetics.block_tables import INDEXABLE, block_flows_of, block_system_of
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.lower import Mechanism
+
+# Species that a warp serves best alone; larger networks get more threads. Registers a thread: as
+# many as let the blocks run together that shared memory has room for.
+_SMALL = 32
+_THREADS_SMALL, _THREADS_LARGE, _THREADS_EXPLICIT = 32, 128, 128
+_REGISTERS_SMALL, _REGISTERS_LARGE, _REGISTERS_EXPLICIT = 64, 128, 96
+_ZONES_AT_ONCE = 1 << 20
+
+
+def threads_for(mechanism: Mechanism) -> int:
+    """Threads of a block that serve a network well."""
+    small = mechanism.structure.species_count <= _SMALL
+    return _THREADS_SMALL if small else _THREADS_LARGE
+
+
+@lru_cache(maxsize=16)
+def _system(mechanism: Mechanism, threads: int) -> Any:
+    return block_system_of(mechanism, threads)
+
+
+@lru_cache(maxsize=16)
+def _flows(mechanism: Mechanism) -> Any:
+    return block_flows_of(mechanism)
+
+
+def put_all(device: Device, value: Any) -> Any:
+    """A named tuple, or an array, on a device; numbers stay what they are."""
+    if isinstance(value, np.ndarray):
+        return device.put(value)
+    if isinstance(value, tuple):
+        return type(value)(*(put_all(device, item) for item in value))
+    return value
+
+
+class Launch:
+    """A kernel with everything of a network on the device, ready for zones.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    device : Device
+    bindings : mapping
+        As from `runs.bindings_of`.
+    explicit : bool
+        The asymptotic method, or a Rosenbrock method.
+    method : Control or Method
+    rtol : float
+    absolute : ndarray, shape [species_count]
+        Absolute tolerances, or the weights of the sum that watches over explicit steps.
+    step_limit : int
+    threads, registers : int, optional
+        Of a block, and of a thread at most.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        device: Device,
+        bindings: dict[str, Any],
+        *,
+        explicit: bool,
+        method: Any,
+        rtol: float = 0.0,
+        absolute: np.ndarray | None = None,
+        step_limit: int,
+        threads: int | None = None,
+        registers: int | None = None,
+    ) -> None:
+        self.device = device
+        self.explicit = explicit
+        self.threads = threads or threads_for(mechanism)
+        rates, thermo = mechanism.rates, mechanism.thermo
+        count = mechanism.structure.species_count
+        self._limit = step_limit
+        if explicit:
+            flows = _flows(mechanism)
+            body: Callable[..., Any] = asymptotic.asymptotic_block
+            numbers = asymptotic.shared_count(flows, count)
+            self.scratch_count = rates.slot_count + count
+            parts: tuple[Any, ...] = (flows, rates, thermo, absolute, method)
+        else:
+            system = _system(mechanism, self.threads)
+            if max(system.entry_count, system.complex.size) >= INDEXABLE:
+                raise PlanError(
+                    f"the factors of the Jacobian have {system.entry_count} entries; at most "
+                    f"{INDEXABLE - 1} are possible on '{device.name}': use device='cpu'"
+                )
+            body = rosenbrock_block.integrate_block
+            numbers = rosenbrock_block.shared_count(
+                system, method.m.size, len(mechanism.invariants)
+            )
+            self.scratch_count = rosenbrock_block.scratch_count(system, rates.slot_count)
+            several = rosenbrock_block.partial_count(system)
+            parts = (system, several, rates, thermo, method, mechanism.invariants, absolute)
+        self.shared_bytes = 8 * numbers
+        self._parts = tuple(put_all(device, part) for part in parts)
+        self._rtol = rtol
+        registers = registers or (
+            _REGISTERS_EXPLICIT
+            if explicit
+            else _REGISTERS_SMALL
+            if self.threads == _THREADS_SMALL
+            else _REGISTERS_LARGE
+        )
+        self.kernel = kernels.cuda_kernel(body, bindings=bindings, registers=registers)
+
+    def arguments(
+        self, times: Any, temperature: Any, density: Any, grid: Any, scratch: Any, counter: Any,
+        out: Any, status: Any, taken: Any, repeated: Any, defect: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """What the kernel takes, in order."""
+        head = (*self._parts, times, temperature, density, grid)
+        tail = (scratch, counter, out, status, taken)
+        if self.explicit:
+            return (*head, self._limit, *tail, defect)
+        return (*head, self._rtol, self._limit, *tail, repeated, defect)
+
+    def start(self, times: Any, temperature: Any, density: Any, grid: Any, out: Any) -> Any:
+        """Start the kernel on zones whose arrays are on the device.
+
+        Returns
+        -------
+        tuple
+            status, taken, repeated and defect of all zones, on the device.
+        """
+        from ergode.core import cuda
+
+        count = out.shape[0]
+        counter = self.device.empty(1, np.int32)
+        cuda.fill_zero(counter)
+        outcome = (
+            self.device.empty(count, np.uint8),
+            self.device.empty(count, np.int64),
+            self.device.empty(count, np.int64),
+            self.device.empty(count, np.float64),
+        )
+        cuda.fill_zero(outcome[2])
+        compiled = self.kernel.compiled("cuda")
+        few = self.device.empty((1, max(self.scratch_count, 1)), np.float64)
+        probe = self.arguments(times, temperature, density, grid, few, counter, out, *outcome)
+        blocks = cuda.cooperative_block_count(compiled, self.threads, probe, self.shared_bytes)
+        blocks = min(count, max(blocks, 1))
+        scratch = self.device.empty((blocks, max(self.scratch_count, 1)), np.float64)
+        arguments = self.arguments(
+            times, temperature, density, grid, scratch, counter, out, *outcome
+        )
+        cuda.launch(compiled, blocks, self.threads, arguments, self.shared_bytes)
+        return outcome
+
+
+def run_on_blocks(
+    launch: Launch,
+    zones: Zones,
+    grid: np.ndarray,
+    outcome: Any,
+    finished: Callable[[int, int], None],
+) -> None:
+    """Integrate all zones in chunks that fit the device, and fill `outcome`."""
+    device = launch.device
+    put = device.put
+    each = 8 * (grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 4)
+    chunk = max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (2 * each)))
+    times, grid_there = put(zones.course.times), put(grid)
+    for first, last in spans(zones.count, chunk):
+        part = slice(first, last)
+        out = put(outcome.amounts[part])
+        found = launch.start(
+            times, put(zones.course.temperature[part]), put(zones.course.density[part]),
+            grid_there, out,
+        )  # fmt: skip
+        outcome.amounts[part] = device.get(out)
+        for name, array in zip(("status", "taken", "repeated", "defect"), found, strict=True):
+            getattr(outcome, name)[part] = device.get(array)
+        finished(first, last)
+
+
+_ALONE_THREADS = 32
+_ALONE_BLOCKS_PER_CORE = 16
+
+
+def run_on_threads(
+    device: Device,
+    bindings: dict[str, Any],
+    system: Any,
+    method: Any,
+    zones: Zones,
+    grid: np.ndarray,
+    rtol: float,
+    step_limit: int,
+    outcome: Any,
+    finished: Callable[[int, int], None],
+) -> None:
+    """Integrate zones with a thread for each: networks whose coefficients depend on amounts."""
+    from ergode.core import cuda
+
+    numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
+    kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
+    room = device.available_bytes() // 2
+    blocks = min(-(-zones.count // _ALONE_THREADS), _ALONE_BLOCKS_PER_CORE * device.core_count)
+    blocks = max(1, min(blocks, room // (8 * numbers * _ALONE_THREADS)))
+    scratch = device.empty((numbers, blocks * _ALONE_THREADS), np.float64)
+    each = 8 * (grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 5)
+    chunk = max(1, min(_ZONES_AT_ONCE, room // each))
+    put = device.put
+    there = put_all(device, system), put_all(device, method), put(zones.course.times)
+    grid_there = put(grid)
+    for first, last in spans(zones.count, chunk):
+        part = slice(first, last)
+        out = put(outcome.amounts[part])
+        counter = device.empty(1, np.int32)
+        cuda.fill_zero(counter)
+        found = [
+            put(getattr(outcome, name)[part])
+            for name in ("status", "taken", "repeated", "defect", "peak")
+        ]
+        arguments = (
+            *there, put(zones.course.temperature[part]), put(zones.course.density[part]),
+            grid_there, rtol, step_limit, scratch, counter, out, *found,
+        )  # fmt: skip
+        cuda.launch(kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
+        outcome.amounts[part] = device.get(out)
+        for name, array in zip(
+            ("status", "taken", "repeated", "defect", "peak"), found, strict=True
+        ):
+            getattr(outcome, name)[part] = device.get(array)
+        finished(first, last)

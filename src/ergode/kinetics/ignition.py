@@ -1,0 +1,140 @@
+"""Ignition delays: how long a hot mixture waits before it burns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import results
+from ergode.core.errors import ModelError
+from ergode.core.results import Variable
+from ergode.core.status import Status
+from ergode.kinetics.integrate import integrate
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.thermochemistry import NasaPolynomials
+
+if TYPE_CHECKING:
+    import xarray
+
+_DIMS = ("temperature", "pressure", "equivalence_ratio")
+# Atoms of oxygen that an atom needs to burn.
+_OXYGEN = {"C": 2.0, "H": 0.5, "O": -1.0}
+_LEAST_RISE = 50.0
+
+results.register(
+    "kinetics",
+    "ignition",
+    [
+        Variable(
+            "ignition_delay", _DIMS, "float64", "s",
+            "time until the temperature rises fastest; NaN where nothing ignited",
+        ),
+        Variable("final_temperature", _DIMS, "float64", "K", "temperature at the end"),
+        Variable("step_count", _DIMS, "int64", "1", "steps that were accepted"),
+        Variable("status", _DIMS, "uint8", "1", "how the reactor ended (see Status)"),
+    ],
+)  # fmt: skip
+
+
+def ignition_delay(
+    network: ReactionNetwork,
+    *,
+    temperature: ArrayLike,
+    pressure: ArrayLike,
+    fuel: str | Mapping[str, float],
+    oxidizer: Mapping[str, float],
+    equivalence_ratio: ArrayLike = 1.0,
+    duration: float = 1.0,
+    heating: Literal["constant-volume", "constant-pressure"] = "constant-volume",
+    rtol: float = 1e-5,
+    device: str = "auto",
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Ignition delays over a grid of temperature, pressure and equivalence ratio, in one call.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+        Of molecules with NASA polynomials, as from `ergode.read_cantera`.
+    temperature : array_like, shape [temperature_count]
+        At the start [K].
+    pressure : array_like, shape [pressure_count]
+        At the start [dyn/cm2] (1 atm is 1.01325e6).
+    fuel, oxidizer : mapping of str to float
+        Moles of each species; a fuel of one species may be its name.
+    equivalence_ratio : array_like, shape [ratio_count]
+        Fuel over oxidizer, relative to complete combustion.
+    duration : float
+        How long to wait for ignition [s].
+    heating : {"constant-volume", "constant-pressure"}
+        Which reactor.
+    rtol, device, progress
+        As for `integrate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ignition_delay(temperature, pressure, equivalence_ratio) [s], the time when the temperature
+        rises fastest, and final_temperature.
+
+    Raises
+    ------
+    ModelError
+        As `integrate`; or the oxidizer cannot burn the fuel.
+    """
+    axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
+            (temperature, pressure, equivalence_ratio)]  # fmt: skip
+    for name, axis in zip(_DIMS, axes, strict=True):
+        if axis.ndim != 1 or not axis.size or not (np.isfinite(axis) & (axis > 0)).all():
+            raise ModelError(f"{name} is {axis}; expected positive numbers")
+    hot, dense, ratio = (a.ravel() for a in np.meshgrid(*axes, indexing="ij"))
+    burnt = {fuel: 1.0} if isinstance(fuel, str) else dict(fuel)
+    needed = _oxygen(network, burnt)
+    offered = -_oxygen(network, dict(oxidizer))
+    if not (needed > 0 and offered > 0):
+        raise ModelError(
+            f"fuel needs {needed:g} atoms of oxygen and oxidizer offers {offered:g}; expected more "
+            "than 0 of both"
+        )
+    initial: dict[str, np.ndarray] = {}
+    for name, amount in burnt.items():
+        initial[name] = amount * ratio * offered / needed
+    for name, amount in oxidizer.items():
+        initial[name] = initial.get(name, 0.0) + np.full(ratio.size, float(amount))
+    found = integrate(
+        network, times=[0.0, duration], initial=initial, temperature=hot, pressure=dense,
+        heating=heating, rtol=rtol, device=device, progress=progress,
+    )  # fmt: skip
+    shape = tuple(axis.size for axis in axes)
+    final = found["temperature"].values[:, -1]
+    good = (found["status"].values == Status.DONE) & (final > hot + _LEAST_RISE)
+    values = {
+        "ignition_delay": np.where(good, found["steepest_time"].values, np.nan),
+        "final_temperature": final,
+        "step_count": found["step_count"].values,
+        "status": found["status"].values,
+    }
+    return results.dataset(
+        "kinetics",
+        "ignition",
+        {name: value.reshape(shape) for name, value in values.items()},
+        coords=dict(zip(_DIMS, axes, strict=True)),
+        attrs=dict(found.attrs) | {"reactor": heating},
+    )
+
+
+def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:
+    """Atoms of oxygen that burn a mixture to CO2 and H2O; negative where it brings more."""
+    total = 0.0
+    for name, amount in mixture.items():
+        if name not in network.index:
+            raise ModelError(f"'{name}' is not a species of the network")
+        known: Any = network.species[network.index[name]].thermochemistry
+        if not isinstance(known, NasaPolynomials):
+            raise ModelError(f"species '{name}' has no composition to burn")
+        for element, count in known.composition.items():
+            total += amount * count * _OXYGEN.get(element, 0.0)
+    return total

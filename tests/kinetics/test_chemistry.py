@@ -1,0 +1,115 @@
+"""Reactors of Cantera's own mechanisms, against Cantera."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ergode
+
+ct = pytest.importorskip("cantera")
+pytest.importorskip("ruamel.yaml")
+DATA = Path(ct.__file__).parent / "data"
+AIR = {"O2": 1.0, "N2": 3.76}
+
+
+@pytest.fixture(scope="module")
+def hydrogen():
+    return ergode.read_cantera(DATA / "h2o2.yaml")
+
+
+def peer(file, kind, start, mixture, times):
+    gas = ct.Solution(file)
+    gas.TPX = start, ct.one_atm, mixture
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reactor = {
+            "constant-volume": ct.IdealGasReactor,
+            "constant-pressure": ct.IdealGasConstPressureReactor,
+        }[kind](gas)
+        network = ct.ReactorNet([reactor])
+    network.rtol, network.atol = 1e-9, 1e-20
+    temperatures, concentrations = [], []
+    for time in times:
+        network.advance(time)
+        temperatures.append(reactor.T)
+        concentrations.append(reactor.phase.concentrations * 1e-3)
+    return np.array(temperatures), np.array(concentrations)
+
+
+@pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+def test_a_reactor_is_that_of_cantera(hydrogen, kind):
+    mixture = {"H2": 2.0, "O2": 1.0, "AR": 4.0}
+    times = np.linspace(0, 4e-4, 9)
+    result = ergode.kinetics.integrate(
+        hydrogen, times=times, initial=mixture, temperature=1100.0, pressure=1.01325e6,
+        heating=kind, rtol=1e-7, device="cpu",
+    )  # fmt: skip
+    hot, amounts = peer("h2o2.yaml", kind, 1100.0, mixture, times[1:])
+    np.testing.assert_allclose(result["temperature"].values[0, 1:], hot, rtol=1e-4)
+    found = result["concentration"].values[0, 1:]
+    np.testing.assert_allclose(found, amounts, rtol=2e-3, atol=1e-5 * amounts.max())
+    assert result["conservation_error"].item() < 1e-9
+
+
+def test_ignition_of_methane_is_that_of_cantera():
+    network = ergode.read_cantera(DATA / "gri30.yaml")
+    found = ergode.kinetics.ignition_delay(
+        network, temperature=[1500.0], pressure=[1.01325e6], fuel="CH4", oxidizer=AIR,
+        duration=0.1, device="cpu",
+    )  # fmt: skip
+    assert found.sizes == {"temperature": 1, "pressure": 1, "equivalence_ratio": 1}
+    delay = found["ignition_delay"].item()
+    times = delay * np.linspace(0.99, 1.01, 401)
+    hot, _ = peer("gri30.yaml", "constant-volume", 1500.0, {"CH4": 1, "O2": 2, "N2": 7.52}, times)
+    middle = times[np.argmax(np.gradient(hot, times))]
+    assert delay == pytest.approx(middle, rel=1e-3)
+
+
+def test_what_does_not_ignite_has_no_delay(hydrogen):
+    found = ergode.kinetics.ignition_delay(
+        hydrogen, temperature=[600.0, 1200.0], pressure=[1e6], fuel="H2",
+        oxidizer={"O2": 1.0, "AR": 3.76}, duration=1e-2, device="cpu",
+    )  # fmt: skip
+    delay = found["ignition_delay"].values.ravel()
+    assert np.isnan(delay[0])
+    assert 1e-6 < delay[1] < 1e-3
+    with pytest.raises(ergode.ModelError, match="cannot|needs|more than 0"):
+        ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1000, pressure=1e6, fuel="AR", oxidizer={"O2": 1}, device="cpu"
+        )
+
+
+def test_equilibrium_follows_from_detailed_balance(hydrogen):
+    result = ergode.kinetics.integrate(
+        hydrogen, times=[0, 10.0], initial={"H2": 2, "O2": 1}, temperature=2500.0,
+        pressure=1.01325e6, device="cpu", rtol=1e-6,
+    )  # fmt: skip
+    gas = ct.Solution("h2o2.yaml")
+    gas.TPX = 2500.0, ct.one_atm, {"H2": 2, "O2": 1}
+    gas.equilibrate("TV")
+    np.testing.assert_allclose(
+        result["concentration"].values[0, -1], gas.concentrations * 1e-3, rtol=1e-4, atol=1e-20
+    )
+
+
+def test_malformed_mechanisms(tmp_path, hydrogen):
+    good = (DATA / "h2o2.yaml").read_text()
+    path = tmp_path / "mechanism.yaml"
+
+    def error(text, **options):
+        path.write_text(text)
+        with pytest.raises(ergode.ReadError) as caught:
+            ergode.read_cantera(path, **options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "not YAML" in error("a: [")
+    assert "not a mechanism" in error("- 1")
+    assert "no phase 'x'" in error(good, phase="x")
+    assert "no species" in error(good.replace("O + H2 <=> H + OH", "O + H3 <=> H + OH"))
+    assert "cannot be read" in error(good.replace("O + H2 <=> H + OH", "O + H2"))
+    assert "NASA9" in error(good.replace("model: NASA7", "model: NASA9", 1))
+    with pytest.raises(ergode.ReadError, match="no such file"):
+        ergode.read_cantera(tmp_path / "none.yaml")

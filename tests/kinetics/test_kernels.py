@@ -1,0 +1,235 @@
+"""What the compilers make of the kernels, and that both targets compute the same."""
+
+import numpy as np
+import pytest
+from grid_of_threads import Block
+from type_ia import TYPE_IA
+
+import ergode
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.kinetics import asymptotic, blocks, rosenbrock, runs
+from ergode.kinetics.block_tables import TAIL_MOST, program_of, segments_of
+from ergode.kinetics.conditions import zones_of
+from ergode.kinetics.elimination import eliminate
+from ergode.kinetics.explicit import explicit_system_of
+from ergode.kinetics.lower import lower
+from ergode.kinetics.system import system_of
+
+
+def chain(count):
+    """A network that is too large to be all tail, with a species that all others make."""
+    names = [f"s{i}" for i in range(count)]
+    reactions = [
+        ergode.Reaction(f"{a} + {names[0]} -> {b}", rate_constant=1.0 + 0.1 * i)
+        for i, (a, b) in enumerate(zip(names[1:], names[2:], strict=False))
+    ]
+    reactions += [
+        ergode.Reaction(f"{b} -> {a} + {names[0]}", rate_constant=30.0 / (i + 1))
+        for i, (a, b) in enumerate(zip(names[1:], names[2:], strict=False))
+    ]
+    return ergode.ReactionNetwork(dict.fromkeys(names, 0.0), reactions)
+
+
+ROBERTSON = ergode.ReactionNetwork(
+    {"A": 1, "B": 0, "C": 0},
+    [
+        ergode.Reaction("A -> B", rate_constant=0.04),
+        ergode.Reaction("2 B -> B + C", rate_constant=3e7),
+        ergode.Reaction("B + C -> A + C", rate_constant=1e4),
+    ],
+)
+CHAIN = chain(TAIL_MOST + 8)
+CASES = {
+    "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),
+    "chain": (CHAIN, {"s0": 1.0, "s1": 0.7}, 1.0, 64),
+}
+
+
+def launch_of(network, initial, threads, explicit, rtol=1e-2):
+    mechanism = lower(network)
+    zones = zones_of(
+        network, mechanism, temperature=None, density=None, pressure=None, initial=initial,
+        heating=None,
+    )  # fmt: skip
+    bindings = runs.bindings_of(mechanism, zones)
+    method = (
+        asymptotic.Control(0.01, 1e-7, True, False)
+        if explicit
+        else rosenbrock.method_of(rosenbrock.RODAS4)
+    )
+    absolute = (
+        explicit_system_of(mechanism).weight
+        if explicit
+        else runs.absolute_tolerances(mechanism, zones, None)
+    )
+    launch = blocks.Launch(
+        mechanism, resolve("cpu:1"), bindings, explicit=explicit, method=method, rtol=rtol,
+        absolute=absolute, step_limit=60, threads=threads,
+    )  # fmt: skip
+    return mechanism, zones, launch
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["rodas4", "asymptotic"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, explicit):
+    network, initial, stop, threads = case
+    mechanism, zones, launch = launch_of(network, initial, threads, explicit)
+    # Explicit steps are many: the first fifty tell.
+    grid = np.array([0.0, 1e-9 if explicit else 0.1, 1.0]) * stop
+    found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
+    block = Block(launch.kernel.source("cuda"), launch.threads, launch.shared_bytes // 8)
+    course, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            course.times, course.temperature, course.density, grid, scratch,
+            np.zeros(1, np.int32), found.amounts, found.status, found.taken, found.repeated,
+            found.defect,
+        )
+    )  # fmt: skip
+    options = runs.Options("asymptotic" if explicit else "rodas4", 1e-2, None, True, 60)
+    runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    np.testing.assert_array_equal(found.status, expected.status)
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("explicit", [False, True], ids=["rodas4", "asymptotic"])
+def test_block_kernels_compile(explicit, dynamic):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 32, explicit)
+    bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
+    kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
+    outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
+    course = zones.course
+    text = cuda.ptx(
+        kernel.compiled("cuda"),
+        launch.arguments(
+            course.times, course.temperature, course.density, np.array([0.0, 1.0]),
+            np.zeros((1, 9)), np.zeros(1, np.int32), outcome.amounts, outcome.status,
+            outcome.taken, outcome.repeated, outcome.defect,
+        ),
+    )  # fmt: skip
+    assert "__local_depot" not in text
+
+
+def test_thread_kernel_compiles():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    mechanism, zones, _ = launch_of(ROBERTSON, {"A": 1.0}, 32, False)
+    bindings = runs.bindings_of(mechanism, zones) | {
+        "DYNAMIC": True, "HEATING": 2, "BODIES": True, "REVERSIBLE": True, "MOLECULES": True,
+    }  # fmt: skip
+    system = system_of(mechanism, np.ones(4), heating=2)
+    outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
+    course = zones.course
+    kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
+    text = cuda.ptx(
+        kernel.compiled("cuda"),
+        (
+            system, rosenbrock.method_of(rosenbrock.RODAS4), course.times, course.temperature,
+            course.density, np.array([0.0, 1.0]), 1e-3, 100, np.zeros((9, 32)),
+            np.zeros(1, np.int32), outcome.amounts, outcome.status, outcome.taken,
+            outcome.repeated, outcome.defect, outcome.peak,
+        ),
+    )  # fmt: skip
+    assert ".entry" in text
+
+
+def test_elimination_fills_in_what_it_must():
+    rng = np.random.default_rng(1)
+    pattern = rng.uniform(size=(30, 30)) < 0.1
+    for weight in (0.0, 0.5):
+        plan = eliminate(pattern, weight)
+        matrix = np.where(pattern | np.eye(30, dtype=bool), rng.normal(size=(30, 30)), 0.0)
+        matrix += 20 * np.eye(30)
+        permuted = matrix[np.ix_(plan.order, plan.order)]
+        places = plan.positions()
+        for k in range(29):
+            permuted[k + 1 :, k + 1 :] -= (
+                np.outer(permuted[k + 1 :, k], permuted[k, k + 1 :]) / (permuted[k, k])
+            )
+            permuted[k + 1 :, k] /= permuted[k, k]
+        filled = {(int(plan.order[i]), int(plan.order[j])) for i, j in np.argwhere(permuted != 0.0)}
+        assert filled <= set(places)
+
+
+def test_segments_cover_every_term_once():
+    rng = np.random.default_rng(2)
+    rows = rng.integers(0, 7, 60).tolist()
+    sums, order = segments_of(rows, 8, 4)
+    np.testing.assert_array_equal(np.sort(order), np.arange(60))
+    totals, partial = np.zeros(8), np.zeros(int(sums.start[-1]))
+    for segment, target in enumerate(sums.target):
+        total = 0
+        for k in range(4):
+            place = sums.layer[k] + segment
+            if place < sums.layer[k + 1]:
+                total += order[place] + 1
+        if target >= 0:
+            totals[target] = total
+        else:
+            partial[-1 - target] = total
+    for k, row in enumerate(sums.row):
+        totals[row] = partial[sums.start[k] : sums.start[k + 1]].sum()
+    np.testing.assert_array_equal(totals, np.bincount(rows, np.arange(60) + 1, minlength=8))
+
+
+def test_a_thread_keeps_what_it_adds_to():
+    rng = np.random.default_rng(3)
+    items = [(int(t), k, 0, 0) for k, t in enumerate(rng.integers(0, 5, 40))]
+    program = program_of([items[:25], items[25:]], (9, 99, 0, 0), 8)
+    found = []
+    for first, last in zip(program.level[:-1], program.level[1:], strict=True):
+        owner = {}
+        for step in range(first, last):
+            for lane in range(8):
+                item = int(program.item[step, lane])
+                target, number = item & 0xFFFF, (item >> 16) & 0xFFFF
+                if target != 9:
+                    assert owner.setdefault(target, lane) == lane
+                    found.append(number)
+    assert sorted(found) == list(range(40))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "asymptotic"])
+def test_cuda_agrees_with_cpu(fern, method):
+    zones = TYPE_IA | {"temperature": np.linspace(5e9, 8e9, 5)}
+    options = {"times": [0, 1e-13, 1e-11], "method": method, "rtol": 1e-4}
+    one, other = (
+        ergode.kinetics.integrate(fern, device=device, **options, **zones)
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(one["status"], other["status"])
+    np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-9)
+    np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=1e-3)
+
+
+@pytest.mark.cuda
+def test_cuda_type_ia_zone_step_for_step(fern, reference):
+    result = ergode.kinetics.integrate(
+        fern, times=[0, 1e-9], method="asymptotic", reference_control=True, device="cuda", **TYPE_IA
+    )
+    assert result["step_count"].item() == pytest.approx(32_181, rel=1e-3)
+    np.testing.assert_allclose(result["mass_fraction"].values[0, -1], reference, atol=1e-5)
+
+
+@pytest.mark.cuda
+def test_cuda_reactors_agree_with_cpu():
+    ct = pytest.importorskip("cantera")
+    import pathlib
+
+    network = ergode.read_cantera(pathlib.Path(ct.__file__).parent / "data" / "h2o2.yaml")
+    one, other = (
+        ergode.kinetics.ignition_delay(
+            network, temperature=[1000.0, 1100.0], pressure=[1e6, 1e7], fuel="H2",
+            oxidizer={"O2": 1.0, "AR": 3.76}, device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_allclose(one["ignition_delay"], other["ignition_delay"], rtol=1e-4)
