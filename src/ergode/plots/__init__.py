@@ -1,7 +1,8 @@
 """Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
 
 from ergode.plots.density import density, density_marginals, density_strip
-from ergode.plots.epidemics import check_figure_path, epidemic_curves, save_epidemic_curves
+from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
+from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, nuclide_chart
 from ergode.plots.stochastic import amounts, realizations
 from ergode.plots.trajectories import trajectories

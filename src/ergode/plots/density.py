@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _RED = "#0072B2", "#D55E00"
+_BLUE, _RED = COLOURS[:2]
 _PROBABILITIES = (0.997, 0.95, 0.683)
 
 
@@ -53,7 +54,7 @@ def density(
     from ergode.density import views
 
     cells = views.cells_at(dataset, time)
-    ax = _new_axes() if ax is None else ax
+    ax = quiet(new_axes() if ax is None else ax)
     names = [str(name) for name in dataset["variable"].values]
     if len(names) == 1:
         curve = views.marginal(cells, names[0])
@@ -97,7 +98,7 @@ def density_strip(
     name = names[0] if variable is None else variable
     if name not in names:
         raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
-    ax = _new_axes() if ax is None else ax
+    ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
     time = dataset["time"].values
     mean = dataset["mean"].values[:, k]
@@ -119,14 +120,12 @@ def density_marginals(
     dataset: xarray.Dataset, time: float | None = None, *, color: str = _BLUE
 ) -> Figure:
     """Draw all marginals of a density at one time: curves on the diagonal, pairs below it."""
-    from matplotlib.figure import Figure
-
     from ergode.density import views
 
     cells = views.cells_at(dataset, time)
     names = [str(name) for name in dataset["variable"].values]
     size = len(names)
-    figure = Figure(figsize=(2.2 * size + 1, 2.2 * size + 0.6), dpi=160, layout="constrained")
+    figure = new_figure((2.2 * size + 1, 2.2 * size + 0.6))
     grid: Any = figure.subplots(size, size, squeeze=False)
     for row, below in enumerate(names):
         for column, across in enumerate(names):
@@ -148,9 +147,3 @@ def density_marginals(
 def _widened(values: np.ndarray) -> np.ndarray:
     step = values[1] - values[0] if values.size > 1 else 1.0
     return np.concatenate([[values[0] - step], values, [values[-1] + step]])
-
-
-def _new_axes() -> Axes:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(7.2, 4.2), dpi=160, layout="constrained").add_subplot()

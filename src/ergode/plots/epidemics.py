@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,14 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.plots.frame import (
+    check_figure_path,
+    new_axes,
+    new_figure,
+    quiet,
+    save_figure,
+    time_label,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -28,8 +35,6 @@ _USUAL = {
     "D": "#6B6B6B",
 }
 _SPARE = ("#56B4E9", "#F0E442", "#CC79A7", "#6B6B6B", "#009E73", "#E69F00", "#0072B2", "#D55E00")
-_SUFFIXES = (".png", ".svg", ".pdf")
-_SIZE, _DPI = (7.2, 4.2), 160
 _LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 
 
@@ -95,7 +100,7 @@ def epidemic_curves(
     time = np.asarray(dataset["time"], float)
     colours = _colours(known)
 
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     pairs = [(low, -1 - low) for low in range(len(levels) // 2)]
     for name in chosen:
         rows = curves[known.index(name)]
@@ -138,29 +143,9 @@ def save_epidemic_curves(
         As for `epidemic_curves`; or the suffix is another, or the folder does not exist.
     """
     path = check_figure_path(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+    figure = new_figure()
     epidemic_curves(dataset, compartments=compartments, ax=figure.subplots())
-    if title:
-        figure.suptitle(title, x=0.012, ha="left", fontweight="bold")
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-        figure.savefig(Path(scratch, path.name))
-        os.replace(Path(scratch, path.name), path)
-    return path
-
-
-def check_figure_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if a figure could be written there; else a PlanError."""
-    path = Path(path)
-    if path.suffix not in _SUFFIXES:
-        raise PlanError(
-            f"cannot write the figure '{path.name}': expected a name that ends in "
-            f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
-        )
-    if not path.parent.is_dir():
-        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
-    return path
+    return save_figure(figure, path, title)
 
 
 def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
@@ -204,27 +189,19 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
     return colours | {name: spare[i % len(spare)] for i, name in enumerate(others)}
 
 
-def _new_axes() -> Axes:
-    import matplotlib.pyplot as pyplot
-
-    _, ax = pyplot.subplots(figsize=_SIZE, dpi=_DPI, layout="constrained")
-    return ax
-
-
 def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    quiet: Any = {"alpha": 0.7, "fontsize": 9}
-    ax.set_xlabel(f"time [{unit}]" if unit not in ("", "1", "time") else "time")
+    small: Any = {"alpha": 0.7, "fontsize": 9}
+    ax.set_xlabel(time_label(unit))
     ax.set_ylabel("nodes")
     ax.set_xlim(float(time[0]), float(time[-1]) if time.size > 1 else None)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
-    ax.tick_params(length=3)
+    quiet(ax)
     # Above the axes, where no curve can be: names on the left, what the bands are on the right.
     handles, _ = ax.get_legend_handles_labels()
     columns = min(len(handles), 8)
@@ -232,4 +209,4 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str) -> None:
         loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False,
         handlelength=1.3, columnspacing=1.4, borderaxespad=0.3,
     )  # fmt: skip
-    ax.set_title(caption, loc="right", pad=8, **quiet)
+    ax.set_title(caption, loc="right", pad=8, **small)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.plots.frame import new_axes, quiet
 
 if TYPE_CHECKING:
     import xarray
@@ -63,7 +64,7 @@ def abundances(
     for one in chosen:
         if one not in names:
             raise PlanError(f"the dataset has no species '{one}'")
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     time = np.asarray(dataset["time"], float) - float(dataset["time"][0])
     shown = time > 0
     peaks = {one: np.nanmax(values[:, names.index(one)]) for one in chosen}
@@ -86,8 +87,7 @@ def abundances(
         handles[::-1], labels[::-1], frameon=False, fontsize=8, loc="center left",
         bbox_to_anchor=(1.0, 0.5),
     )  # fmt: skip
-    _bare(ax)
-    return ax
+    return quiet(ax)
 
 
 def nuclide_chart(
@@ -118,7 +118,7 @@ def nuclide_chart(
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
 
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     z = np.asarray(dataset["charge_number"], int)
     n = np.asarray(dataset["mass_number"], int) - z
     fraction = values[time]
@@ -142,8 +142,7 @@ def nuclide_chart(
         xlim=(n.min() - 1, n.max() + 1), ylim=(z.min() - 1, z.max() + 1),
         xlabel="neutrons", ylabel="protons", aspect="equal",
     )  # fmt: skip
-    _bare(ax)
-    return ax
+    return quiet(ax)
 
 
 def _amounts(dataset: xarray.Dataset, zone: int) -> tuple[str, np.ndarray, list[str]]:
@@ -161,13 +160,3 @@ def _label(name: str) -> str:
     digits = name[: len(name) - len(name.lstrip("0123456789"))]
     rest = name[len(digits) :]
     return f"$^{{{digits}}}${rest}" if digits and rest.isalpha() else name
-
-
-def _new_axes() -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(7.2, 4.2), dpi=160, layout="constrained").add_subplot()
-
-
-def _bare(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.plots.frame import COLOURS, new_axes, quiet
 
 if TYPE_CHECKING:
     import xarray
@@ -51,8 +52,6 @@ def realizations(
     >>> len(ergode.plots.realizations(result).lines)
     3
     """
-    from matplotlib import pyplot
-
     names = _species(dataset, species)
     kind = "amount" if "amount" in dataset else "mean"
     if kind not in dataset or "time" not in dataset[kind].dims:
@@ -60,10 +59,10 @@ def realizations(
     swept = set(dataset[kind].dims) - {"replicate", "time", "species"}
     if swept:
         raise PlanError(f"the dataset is swept over {', '.join(map(str, swept))}; select one point")
-    ax = ax or pyplot.subplots()[1]
+    ax = ax or new_axes()
     times = dataset["time"].values
     for number, name in enumerate(names):
-        color = f"C{number % 10}"
+        color = COLOURS[number % len(COLOURS)]
         if kind == "mean":
             mean = dataset["mean"].sel(species=name).values
             width = np.sqrt(dataset["variance"].sel(species=name).values)
@@ -82,7 +81,7 @@ def realizations(
     ax.set_ylabel("molecules")
     if len(names) <= 12:
         ax.legend(frameon=False)
-    return ax
+    return quiet(ax)
 
 
 def amounts(
@@ -109,8 +108,6 @@ def amounts(
     PlanError
         The dataset has no histogram, or no such species.
     """
-    from matplotlib import pyplot
-
     if "histogram" not in dataset:
         raise PlanError("the dataset has no histogram; simulate with output='histogram'")
     _species(dataset, [species])
@@ -118,14 +115,17 @@ def amounts(
     counts = counts.isel(time=-1) if time is None else counts.sel(time=time, method="nearest")
     if counts.ndim != 1:
         raise PlanError("the dataset is of a sweep; select one point")
-    ax = ax or pyplot.subplots()[1]
+    ax = ax or new_axes()
     low = counts["bin"].values
     width = np.diff(low, append=low[-1] + (low[-1] - low[-2] if low.size > 1 else 1))
     total = max(int(counts.sum()), 1)
-    ax.bar(low, counts.values / total / width, width=width, align="edge", lw=0, alpha=0.7)
+    ax.bar(
+        low, counts.values / total / width, width=width, align="edge", lw=0, alpha=0.7,
+        color=COLOURS[0],
+    )  # fmt: skip
     ax.set_xlabel(f"molecules of {species}")
     ax.set_ylabel("probability")
-    return ax
+    return quiet(ax)
 
 
 def _species(dataset: xarray.Dataset, wanted: Sequence[str] | None) -> list[str]:

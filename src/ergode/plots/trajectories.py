@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
 
 if TYPE_CHECKING:
     import xarray
@@ -75,27 +76,22 @@ def trajectories(
     states = states[np.unique(np.linspace(0, len(states) - 1, _MOST_CURVES).astype(int))]
     time = np.asarray(dataset["time"], float)
 
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(7.2, 4.2), dpi=160, layout="constrained").add_subplot()
+    ax = quiet(new_axes() if ax is None else ax)
     fade = max(0.15, len(states) ** -0.5)
     if phase is not None:
         x, y = (known.index(name) for name in phase)
         for state in states:
-            ax.plot(state[:, x], state[:, y], linewidth=0.8, alpha=fade, color="#0072B2")
+            ax.plot(state[:, x], state[:, y], linewidth=0.8, alpha=fade, color=COLOURS[0])
         ax.set_xlabel(phase[0])
         ax.set_ylabel(phase[1])
         return ax
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B6B6B")
     for number, name in enumerate(chosen):
         for index, state in enumerate(states):
             ax.plot(
                 time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
-                color=colours[number % len(colours)], label=name if index == 0 else None,
+                color=COLOURS[number % len(COLOURS)], label=name if index == 0 else None,
             )  # fmt: skip
-    unit = str(dataset["time"].attrs.get("units", ""))
-    ax.set_xlabel(f"time [{unit}]" if unit else "time")
+    ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
     if len(chosen) > 1:
         ax.legend(frameon=False)
     else:

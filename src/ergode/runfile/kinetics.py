@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ergode import kinetics, plots
 from ergode.models.reaction_network import ReactionNetwork
+from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.tables import Table
 
@@ -58,11 +59,9 @@ class KineticRun:
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
         """Write the figure of a result: the first zone."""
-        ax = plots.abundances(dataset, zone=0)
-        if title:
-            ax.set_title(title)
-        figure: Any = ax.figure
-        figure.savefig(path)
+        figure = new_figure()
+        plots.abundances(dataset, zone=0, ax=figure.subplots())
+        save_figure(figure, path, title)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out: the most abundant species at the end."""

@@ -11,6 +11,7 @@ from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.sweep import grid
+from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.tables import Table
 from ergode.stochastic.simulate import Output
@@ -62,16 +63,13 @@ class StochasticRun:
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
         """Write the figure of a result."""
-        from matplotlib import pyplot
-
-        figure, ax = pyplot.subplots(layout="constrained")
+        figure = new_figure()
+        ax = figure.subplots()
         if "histogram" in dataset:
             plots.amounts(dataset, species=str(dataset["species"].values[0]), ax=ax)
         else:
             plots.realizations(dataset, ax=ax)
-        ax.set_title(title or "")
-        figure.savefig(path)
-        pyplot.close(figure)
+        save_figure(figure, path, title)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

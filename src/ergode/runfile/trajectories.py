@@ -13,6 +13,7 @@ from ergode import plots, trajectories
 from ergode.models.equations import field_from_equations
 from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
+from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -62,11 +63,9 @@ class TrajectoryRun:
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
         """Write the figure of a result."""
-        ax = plots.trajectories(dataset)
-        if title:
-            ax.set_title(title)
-        figure: Any = ax.figure
-        figure.savefig(path)
+        figure = new_figure()
+        plots.trajectories(dataset, ax=figure.subplots())
+        save_figure(figure, path, title)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

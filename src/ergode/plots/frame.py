@@ -1,0 +1,76 @@
+"""What all figures share: their size, quiet axes, and colours that everybody can tell apart."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ergode.core.errors import PlanError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZE, DPI = (7.2, 4.2), 160
+_SUFFIXES = (".png", ".svg", ".pdf")
+# M. Okabe, K. Ito, "Color universal design" (2008).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B6B6B")
+
+
+def new_figure(size: tuple[float, float] = SIZE) -> Figure:
+    """A figure that is drawn to a file and shown nowhere."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, dpi=DPI, layout="constrained")
+
+
+def new_axes() -> Axes:
+    """Axes of a new figure, which a notebook shows."""
+    from matplotlib import pyplot
+
+    _, ax = pyplot.subplots(figsize=SIZE, dpi=DPI, layout="constrained")
+    return ax
+
+
+def quiet(ax: Axes) -> Axes:
+    """The axes without a frame on the sides where nothing is read off."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(length=3)
+    return ax
+
+
+def time_label(units: Any) -> str:
+    """What to write at an axis of time."""
+    return f"time [{units}]" if units not in (None, "", "1", "time") else "time"
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], title: str | None = None) -> Path:
+    """Write a figure, all of it or nothing, with a title above it.
+
+    Raises
+    ------
+    PlanError
+        As `check_figure_path`.
+    """
+    path = check_figure_path(path)
+    if title:
+        figure.suptitle(title, x=0.012, ha="left", fontweight="bold")
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+        figure.savefig(Path(scratch, path.name))
+        os.replace(Path(scratch, path.name), path)
+    return path
+
+
+def check_figure_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if a figure could be written there; else a PlanError."""
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise PlanError(
+            f"cannot write the figure '{path.name}': expected a name that ends in "
+            f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
+        )
+    if not path.parent.is_dir():
+        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
+    return path
