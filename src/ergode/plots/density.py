@@ -100,16 +100,21 @@ def density_strip(
         raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
     ax = quiet(new_axes() if ax is None else ax)
     k = names.index(name)
-    time = dataset["time"].values
-    mean = dataset["mean"].values[:, k]
-    deviation = np.sqrt(dataset["covariance"].values[:, k, k])
+    # Just before a measurement the density is what was predicted: both sides of the jump are drawn.
+    seen = dataset["measurement"].values
+    time = np.concatenate([seen, dataset["time"].values])
+    order = np.argsort(time, kind="stable")
+    time = time[order]
+    mean = np.concatenate([dataset["prior_mean"].values[:, k], dataset["mean"].values[:, k]])[order]
+    variance = [dataset[name].values[:, k, k] for name in ("prior_covariance", "covariance")]
+    deviation = np.sqrt(np.concatenate(variance)[order])
     for factor, alpha in ((2, 0.15), (1, 0.3)):
         ax.fill_between(
             time, mean - factor * deviation, mean + factor * deviation, color=_BLUE, alpha=alpha,
             linewidth=0,
         )  # fmt: skip
     ax.plot(time, mean, color=_BLUE)
-    for at in dataset["measurement"].values:
+    for at in seen:
         ax.axvline(at, color=_RED, linewidth=0.8)
     ax.set_xlabel("time")
     ax.set_ylabel(name)
