@@ -23,4 +23,5 @@ ruff check .
 ruff format --check .
 mypy
 lint-imports
-python -m pytest -q "$@"
+# A worker for every core; the tests of a file share kernels, so they stay together.
+python -m pytest -q -n auto --dist loadfile "$@"
