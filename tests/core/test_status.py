@@ -48,6 +48,10 @@ def test_failures_are_placed():
         Status.TOO_MANY_STEPS: "1 of 6 runs, first run (1, 2): "
         "The limit on the number of steps was reached."
     }
+    assert failures(np.array([8, 7], np.uint8), ["trajectory"]) == {
+        Status.STEP_TOO_SMALL: "1 of 2 trajectories, first trajectory 1: "
+        "The step that the tolerance asks for vanishes beside the time."
+    }
     assert failures(np.array(3, np.uint8)) == {
         Status.NOT_FINITE: "1 of 1 runs: A value became infinite or not a number."
     }

@@ -62,6 +62,7 @@ def test_case_by_every_method(shared_data, case, method):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", [m for m in methods.EXACT if m != "direct"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_case_by_every_method(shared_data, case, method):

@@ -56,12 +56,13 @@ def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
     """
     found, counts = np.unique(codes, return_counts=True)
     what = dims[0] if len(dims) == 1 else "run"
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     sentences = {}
     for code, count in zip(found.tolist(), counts.tolist(), strict=True):
         if Status(code).is_error:
             where = tuple(int(k) for k in np.argwhere(codes == code)[0])
             first = f", first {what} {where[0] if len(where) == 1 else where}" if where else ""
             sentences[Status(code)] = (
-                f"{count} of {np.size(codes)} {what}s{first}: {Status(code).sentence}"
+                f"{count} of {np.size(codes)} {several}{first}: {Status(code).sentence}"
             )
     return sentences

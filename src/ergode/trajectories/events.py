@@ -53,7 +53,7 @@ class Event:
     ...     events=[ergode.trajectories.Event(height, direction=-1, effect=bounce, name="impact")],
     ... )
     >>> result["event_count"].sel(event="impact").values.tolist()
-    [..., 2]
+    [..., 3]
     """
 
     function: Callable[..., Any]
