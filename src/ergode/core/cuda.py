@@ -106,6 +106,32 @@ def get(array: Any) -> np.ndarray:
     return array.copy_to_host()
 
 
+def view(array: Any) -> Any:
+    """Another library's array on a device, as one of ours on the same memory."""
+    return cuda.as_cuda_array(array)
+
+
+def index_of(array: Any) -> int:
+    """Which device another library's array is on."""
+    device = getattr(array, "device", None)
+    index = getattr(device, "id", getattr(device, "index", 0))  # CuPy's word, and PyTorch's
+    return index if isinstance(index, int) else 0
+
+
+def like(sample: Any, array: Any) -> Any:
+    """One of our arrays as one of the library that `sample` is of, on the same memory."""
+    library = type(sample).__module__.partition(".")[0]
+    if library == "cupy":
+        import cupy
+
+        return cupy.asarray(array)
+    if library == "torch":
+        from importlib import import_module
+
+        return import_module("torch").as_tensor(array, device=sample.device)
+    return array
+
+
 def synchronize() -> None:
     """Wait until everything launched has ended."""
     cuda.synchronize()

@@ -138,20 +138,12 @@ class Launch:
         Returns
         -------
         tuple
-            status, taken, repeated and defect of all zones, on the device.
+            status, taken, repeated, defect and peak of all zones, on the device.
         """
         from ergode.core import cuda
 
         count = out.shape[0]
-        counter = self.device.empty(1, np.int32)
-        cuda.fill_zero(counter)
-        outcome = (
-            self.device.empty(count, np.uint8),
-            self.device.empty(count, np.int64),
-            self.device.empty(count, np.int64),
-            self.device.empty(count, np.float64),
-        )
-        cuda.fill_zero(outcome[2])
+        counter, *outcome, peak = _results(self.device, count)
         compiled = self.kernel.compiled("cuda")
         few = self.device.empty((1, max(self.scratch_count, 1)), np.float64)
         probe = self.arguments(times, temperature, density, grid, few, counter, out, *outcome)
@@ -162,11 +154,82 @@ class Launch:
             times, temperature, density, grid, scratch, counter, out, *outcome
         )
         cuda.launch(compiled, blocks, self.threads, arguments, self.shared_bytes)
-        return outcome
+        return (*outcome, peak)
 
 
-def run_on_blocks(
-    launch: Launch,
+_ALONE_THREADS = 32
+_ALONE_BLOCKS_PER_CORE = 16
+
+
+class ThreadLaunch:
+    """As `Launch`, with a thread for every zone: networks whose coefficients depend on amounts.
+
+    Parameters
+    ----------
+    device : Device
+    bindings : mapping
+        As from `runs.bindings_of`.
+    system : System
+    method : Method
+    rtol : float
+    step_limit : int
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        bindings: dict[str, Any],
+        system: Any,
+        method: Any,
+        *,
+        rtol: float,
+        step_limit: int,
+    ) -> None:
+        self.device = device
+        self.kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
+        self._numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
+        self._parts = put_all(device, system), put_all(device, method)
+        self._options = rtol, step_limit
+
+    def start(self, times: Any, temperature: Any, density: Any, grid: Any, out: Any) -> Any:
+        """Start the kernel on zones whose arrays are on the device; as `Launch.start`."""
+        from ergode.core import cuda
+
+        device, count = self.device, out.shape[0]
+        blocks = min(-(-count // _ALONE_THREADS), _ALONE_BLOCKS_PER_CORE * device.core_count)
+        room = device.available_bytes() // 2
+        blocks = max(1, min(blocks, room // (8 * self._numbers * _ALONE_THREADS)))
+        scratch = device.empty((self._numbers, blocks * _ALONE_THREADS), np.float64)
+        counter, *outcome = _results(device, count)
+        arguments = (
+            *self._parts, times, temperature, density, grid, *self._options, scratch, counter,
+            out, *outcome,
+        )  # fmt: skip
+        cuda.launch(self.kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
+        return tuple(outcome)
+
+
+def _results(device: Device, count: int) -> tuple[Any, ...]:
+    """A counter at zero, and room for status, taken, repeated, defect and peak of zones."""
+    from ergode.core import cuda
+
+    counter, repeated = device.empty(1, np.int32), device.empty(count, np.int64)
+    cuda.fill_zero(counter)
+    cuda.fill_zero(repeated)
+    peak = device.put(np.full(count, np.nan))
+    return (
+        counter, device.empty(count, np.uint8), device.empty(count, np.int64), repeated,
+        device.empty(count, np.float64), peak,
+    )  # fmt: skip
+
+
+def zones_at_once(device: Device, numbers: int) -> int:
+    """Zones of so many numbers each that fit a device beside everything else."""
+    return max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (16 * numbers)))
+
+
+def run_on_device(
+    launch: Launch | ThreadLaunch,
     zones: Zones,
     grid: np.ndarray,
     outcome: Any,
@@ -175,10 +238,9 @@ def run_on_blocks(
     """Integrate all zones in chunks that fit the device, and fill `outcome`."""
     device = launch.device
     put = device.put
-    each = 8 * (grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 4)
-    chunk = max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (2 * each)))
+    each = grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 5
     times, grid_there = put(zones.course.times), put(grid)
-    for first, last in spans(zones.count, chunk):
+    for first, last in spans(zones.count, zones_at_once(device, each)):
         part = slice(first, last)
         out = put(outcome.amounts[part])
         found = launch.start(
@@ -186,58 +248,7 @@ def run_on_blocks(
             grid_there, out,
         )  # fmt: skip
         outcome.amounts[part] = device.get(out)
-        for name, array in zip(("status", "taken", "repeated", "defect"), found, strict=True):
-            getattr(outcome, name)[part] = device.get(array)
-        finished(first, last)
-
-
-_ALONE_THREADS = 32
-_ALONE_BLOCKS_PER_CORE = 16
-
-
-def run_on_threads(
-    device: Device,
-    bindings: dict[str, Any],
-    system: Any,
-    method: Any,
-    zones: Zones,
-    grid: np.ndarray,
-    rtol: float,
-    step_limit: int,
-    outcome: Any,
-    finished: Callable[[int, int], None],
-) -> None:
-    """Integrate zones with a thread for each: networks whose coefficients depend on amounts."""
-    from ergode.core import cuda
-
-    numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
-    kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
-    room = device.available_bytes() // 2
-    blocks = min(-(-zones.count // _ALONE_THREADS), _ALONE_BLOCKS_PER_CORE * device.core_count)
-    blocks = max(1, min(blocks, room // (8 * numbers * _ALONE_THREADS)))
-    scratch = device.empty((numbers, blocks * _ALONE_THREADS), np.float64)
-    each = 8 * (grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 5)
-    chunk = max(1, min(_ZONES_AT_ONCE, room // each))
-    put = device.put
-    there = put_all(device, system), put_all(device, method), put(zones.course.times)
-    grid_there = put(grid)
-    for first, last in spans(zones.count, chunk):
-        part = slice(first, last)
-        out = put(outcome.amounts[part])
-        counter = device.empty(1, np.int32)
-        cuda.fill_zero(counter)
-        found = [
-            put(getattr(outcome, name)[part])
-            for name in ("status", "taken", "repeated", "defect", "peak")
-        ]
-        arguments = (
-            *there, put(zones.course.temperature[part]), put(zones.course.density[part]),
-            grid_there, rtol, step_limit, scratch, counter, out, *found,
-        )  # fmt: skip
-        cuda.launch(kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
-        outcome.amounts[part] = device.get(out)
-        for name, array in zip(
-            ("status", "taken", "repeated", "defect", "peak"), found, strict=True
-        ):
+        names = ("status", "taken", "repeated", "defect", "peak")
+        for name, array in zip(names, found, strict=True):
             getattr(outcome, name)[part] = device.get(array)
         finished(first, last)

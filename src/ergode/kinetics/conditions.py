@@ -186,9 +186,8 @@ def _gas(
         amounts /= amounts.sum(axis=1, keepdims=True)
         amounts *= pressure[:, :1] / (GAS_CONSTANT * hot[:, :1])
     elif "density" in courses:
-        weights = np.array([molar_mass(one.thermochemistry) for one in network.species])
         amounts /= amounts.sum(axis=1, keepdims=True)
-        amounts *= _on_grid(courses["density"], times, count, 1.0)[:, :1] / weights
+        amounts *= _on_grid(courses["density"], times, count, 1.0)[:, :1] / molar_masses(network)
     total = amounts.sum(axis=1, keepdims=True) * GAS_CONSTANT * hot[:, :1]
     return np.repeat(total, times.size, axis=1)
 
@@ -320,6 +319,11 @@ _ATOMIC_WEIGHTS = {
     "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
     "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
 }  # fmt: skip
+
+
+def molar_masses(network: ReactionNetwork) -> np.ndarray:
+    """Grams a mole of every molecule, from its atoms."""
+    return np.array([molar_mass(one.thermochemistry) for one in network.species])
 
 
 def molar_mass(known: Any) -> float:

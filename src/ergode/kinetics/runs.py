@@ -11,10 +11,11 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
+from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.kinetics import asymptotic, rosenbrock
 from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
-from ergode.kinetics.blocks import Launch, run_on_blocks, run_on_threads
+from ergode.kinetics.blocks import Launch, ThreadLaunch, run_on_device
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import explicit_system_of
 from ergode.kinetics.lower import Mechanism
@@ -113,6 +114,41 @@ def _tables(mechanism: Mechanism, heating: int, depth_weight: float) -> Any:
     return system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
 
 
+def launch_of(
+    mechanism: Mechanism,
+    heating: int,
+    bindings: dict[str, Any],
+    absolute: np.ndarray,
+    options: Options,
+    device: Device,
+) -> Launch | ThreadLaunch:
+    """A kernel on a CUDA device with everything of a network, ready for zones."""
+    if options.method in EXPLICIT:
+        if mechanism.has_bodies:
+            raise PlanError(
+                f"method {options.method!r} does not know coefficients that depend on amounts on "
+                f"'{device.name}'; use device='cpu', or 'rodas4'"
+            )
+        return Launch(
+            mechanism, device, bindings, explicit=True, method=_control(mechanism, options),
+            absolute=explicit_system_of(mechanism).weight, step_limit=options.step_limit,
+        )  # fmt: skip
+    method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
+    if heating != FIXED or mechanism.has_bodies:
+        system = _tables(mechanism, heating, 0.0)._replace(absolute=absolute)
+        return ThreadLaunch(
+            device, bindings, system, method, rtol=options.rtol, step_limit=options.step_limit
+        )
+    return Launch(
+        mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
+        absolute=absolute, step_limit=options.step_limit,
+    )  # fmt: skip
+
+
+def _control(mechanism: Mechanism, options: Options) -> Control:
+    return Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
+
+
 def run_zones(
     mechanism: Mechanism,
     zones: Zones,
@@ -124,46 +160,27 @@ def run_zones(
 ) -> None:
     """Integrate all zones and fill `outcome`."""
     bindings = bindings_of(mechanism, zones)
+    absolute = absolute_tolerances(mechanism, zones, options.atol)
 
     def finished(start: int, stop: int) -> None:
         report(stop - start)
 
-    if options.method in IMPLICIT:
-        absolute = absolute_tolerances(mechanism, zones, options.atol)
+    if device.is_cuda:
+        launch = launch_of(mechanism, zones.heating, bindings, absolute, options, device)
+        run_on_device(launch, zones, grid, outcome, finished)
+    elif options.method in IMPLICIT:
         method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
-        alone = zones.heating != FIXED or mechanism.has_bodies
-        if device.is_cuda and not alone:
-            launch = Launch(
-                mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
-                absolute=absolute, step_limit=options.step_limit,
-            )  # fmt: skip
-            run_on_blocks(launch, zones, grid, outcome, finished)
-            return
         system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
-        if device.is_cuda:
-            run_on_threads(
-                device, bindings, system, method, zones, grid, options.rtol, options.step_limit,
-                outcome, finished,
-            )  # fmt: skip
-            return
         kernel = kernels.cpu_kernel(rosenbrock.integrate_cpu, bindings=bindings)
         device.run(
             kernel, zones.count, system, method, zones.course, grid, options.rtol,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
             outcome.defect, outcome.peak, finished=finished,
         )  # fmt: skip
-        return
-    control = Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
-    explicit = explicit_system_of(mechanism)
-    if device.is_cuda:
-        launch = Launch(
-            mechanism, device, bindings, explicit=True, method=control, absolute=explicit.weight,
-            step_limit=options.step_limit,
+    else:
+        kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
+        device.run(
+            kernel, zones.count, explicit_system_of(mechanism), _control(mechanism, options),
+            zones.course, grid, options.step_limit, outcome.amounts, outcome.status,
+            outcome.taken, outcome.defect, finished=finished,
         )  # fmt: skip
-        run_on_blocks(launch, zones, grid, outcome, finished)
-        return
-    kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
-    device.run(
-        kernel, zones.count, explicit, control, zones.course, grid, options.step_limit,
-        outcome.amounts, outcome.status, outcome.taken, outcome.defect, finished=finished,
-    )  # fmt: skip

@@ -1,0 +1,351 @@
+"""Burning for a hydrodynamics code: every cell a zone, for one step of time.
+
+The arrays of the other code are taken as they are: NumPy's on the host, and on a GPU whatever
+offers its memory by the CUDA array interface (CuPy, PyTorch, JAX, Numba) - read where they lie, the
+results left beside them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ergode.core import devices, kernels
+from ergode.core.arguments import integer
+from ergode.core.errors import ModelError, PlanError
+from ergode.kinetics.blocks import Launch, ThreadLaunch, zones_at_once
+from ergode.kinetics.conditions import HEATING, Zones, molar_masses
+from ergode.kinetics.lower import Mechanism, lower
+from ergode.kinetics.rates import GAS_CONSTANT
+from ergode.kinetics.runs import (
+    IMPLICIT,
+    METHODS,
+    Options,
+    Outcome,
+    absolute_tolerances,
+    bindings_of,
+    launch_of,
+    run_zones,
+)
+from ergode.kinetics.system import FIXED, Course
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.thermochemistry import NasaPolynomials
+
+_STANDARD_TEMPERATURE = 298.15
+
+
+class Burned(NamedTuple):
+    """What a step of burning leaves, in arrays of the kind that came in.
+
+    Attributes
+    ----------
+    mass_fraction : array of float64, shape [*cells, species_count]
+    energy : array of float64, shape [*cells]
+        Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
+        enthalpy of formation at 298.15 K.
+    status : array of uint8, shape [*cells]
+        How each cell ended (see `ergode.Status`). What is not finite on the way in is
+        ``NOT_FINITE``, and no other cell's matter.
+    """
+
+    mass_fraction: Any
+    energy: Any
+    status: Any
+
+
+def burn(
+    network: ReactionNetwork,
+    temperature: Any,
+    density: Any,
+    mass_fraction: Any,
+    duration: float,
+    *,
+    heating: Literal["constant-volume"] | None = None,
+    method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
+    rtol: float = 1e-4,
+    atol: float | None = None,
+    step_limit: int = 100_000,
+    device: str | devices.Device = "cpu",
+) -> Burned:
+    """Burn every cell of a grid for one step of time, for operator splitting.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+        Of nuclei, or of molecules with NASA polynomials.
+    temperature, density : array of float64, shape [*cells]
+        [K], [g/cm3]; cells may have any number of axes.
+    mass_fraction : array of float64, shape [*cells, species_count]
+        In the order of the network's species.
+    duration : float
+        [s].
+    heating : {None, "constant-volume"}
+        Whether the temperature of a cell follows what its reactions release, within the step.
+    method, rtol, atol, step_limit
+        As of `integrate`.
+    device : str or Device
+        Where to burn host arrays; arrays on a CUDA device are burnt there.
+
+    Returns
+    -------
+    Burned
+        ``mass_fraction``, ``energy`` and ``status``: NumPy arrays of NumPy arrays; CuPy arrays of
+        CuPy arrays; and so on. On a device nothing is copied from or to the host but a single
+        cell of the first call, and the call may return before the device is done.
+
+    Raises
+    ------
+    ModelError
+        Shapes do not fit; or, of host arrays, a value is negative or not finite.
+    PlanError
+        An option is unknown, or device arrays are not contiguous or not float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ergode
+    >>> law = ergode.Reaclib([(60.9649, 0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3)], 0.5)
+    >>> network = ergode.ReactionNetwork(
+    ...     [
+    ...         ergode.Species("c12", mass_number=12, charge_number=6,
+    ...                        thermochemistry=ergode.Nucleus(0.0)),
+    ...         ergode.Species("mg24", mass_number=24, charge_number=12,
+    ...                        thermochemistry=ergode.Nucleus(-13.933)),
+    ...     ],
+    ...     [ergode.Reaction("2 c12 -> mg24", rate_constant=law)],
+    ... )
+    >>> x, energy, status = ergode.kinetics.burn(
+    ...     network, np.full(3, 3e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3), 1e-6
+    ... )
+    >>> bool((energy > 0).all()), status.tolist()
+    (True, [0, 0, 0])
+    """
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    mechanism = lower(network)
+    if not (mechanism.nuclear or mechanism.molecular):
+        raise ModelError(
+            "the species are neither nuclei nor molecules with NASA polynomials, of which a burning"
+            " cell consists; integrate() has concentrations"
+        )
+    if heating not in (None, "constant-volume"):
+        raise ModelError(f"heating is {heating!r}; expected None or 'constant-volume'")
+    if method not in METHODS:
+        raise PlanError(f"method {method!r} is unknown; expected {', '.join(map(repr, METHODS))}")
+    if heating and method not in IMPLICIT:
+        raise PlanError(f"method {method!r} cannot follow a temperature; use 'rodas4'")
+    if not (isinstance(rtol, int | float) and 1e-13 <= rtol < 1):
+        raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
+    if not (isinstance(duration, int | float) and 0 < duration < np.inf):
+        raise ModelError(f"duration is {duration!r}; expected a positive number of seconds")
+    limit = integer("step_limit", step_limit, 1, 2**31 - 1)
+    options = Options(method, float(rtol), atol, False, limit)
+    given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
+    there = [name for name, a in given.items() if hasattr(a, "__cuda_array_interface__")]
+    if there and len(there) < len(given):
+        here = next(name for name in given if name not in there)
+        raise PlanError(f"{there[0]} is on a CUDA device and {here} is not; expected all on one")
+    grid = np.array([0.0, float(duration)])
+    mode = HEATING[heating]
+    if there:
+        return _on_device(network, mechanism, given, grid, mode, options)
+    return _on_host(network, mechanism, given, grid, mode, options, devices.resolve(device))
+
+
+def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int, ...]:
+    """Shape of the grid of cells."""
+    cells = tuple(given["temperature"].shape)
+    wanted = {"density": cells, "mass_fraction": (*cells, len(network.species))}
+    for name, shape in wanted.items():
+        if tuple(given[name].shape) != shape:
+            raise ModelError(
+                f"{name} has shape {tuple(given[name].shape)}; expected {shape}, for temperature "
+                f"has {cells} and the network {len(network.species)} species"
+            )
+    if not all(cells):
+        raise ModelError("temperature has no cells")
+    return cells
+
+
+def _scales(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """Grams of a mole of each species, and its energy [erg/mol] that burning may release."""
+    if mechanism.nuclear:
+        return mechanism.mass, mechanism.thermo.mass_excess
+    return molar_masses(network), np.array([_formation(one) for one in network.species])
+
+
+def _formation(species: Any) -> float:
+    known = species.thermochemistry
+    assert isinstance(known, NasaPolynomials)
+    t = _STANDARD_TEMPERATURE
+    a = known.low if t <= known.middle else known.high
+    powers = sum(a[k] * t**k / (k + 1) for k in range(5))
+    return float(GAS_CONSTANT * t * (powers + a[5] / t))
+
+
+# --- host -----------------------------------------------------------------------------------------
+
+
+def _on_host(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    given: dict[str, Any],
+    grid: np.ndarray,
+    heating: int,
+    options: Options,
+    place: devices.Device,
+) -> Burned:
+    arrays = {}
+    for name, value in given.items():
+        try:
+            arrays[name] = np.asarray(value, np.float64)
+        except (TypeError, ValueError):
+            raise ModelError(f"{name} is {value!r}; expected an array of numbers") from None
+    cells = _check_shapes(network, arrays)
+    for name, value in arrays.items():
+        least = "0 or more" if name == "mass_fraction" else "a positive number"
+        bad = ~(np.isfinite(value) & ((value >= 0) if least == "0 or more" else (value > 0)))
+        if bad.any():
+            at = tuple(int(k) for k in np.argwhere(bad)[0])
+            of = f" of '{mechanism.names[at[-1]]}'" if name == "mass_fraction" else ""
+            cell = at[: len(cells)]
+            where = cell[0] if len(cell) == 1 else cell
+            raise ModelError(f"{name}{of} is {value[at]:g} in cell {where}; expected {least}")
+    weight, energy = _scales(network, mechanism)
+    hot, dense = (arrays[name].reshape(-1) for name in ("temperature", "density"))
+    fractions = arrays["mass_fraction"].reshape(hot.size, -1)
+    zones = _zones(mechanism, hot, dense, fractions / weight, heating)
+    outcome = Outcome.empty(zones, grid)
+    run_zones(mechanism, zones, grid, options, place, outcome, lambda _: None)
+    count = weight.size
+    first, last = outcome.amounts[:, 0, :count], outcome.amounts[:, 1, :count]
+    if mechanism.molecular:
+        first, last = first / dense[:, None], last / dense[:, None]
+    released = ((first - last) @ energy).reshape(cells)
+    burnt = (last * weight).reshape(*cells, count)
+    return Burned(burnt, released, outcome.status.reshape(cells))
+
+
+def _zones(
+    mechanism: Mechanism, hot: np.ndarray, dense: np.ndarray, specific: np.ndarray, heating: int
+) -> Zones:
+    """Cells as zones; `specific` is in moles a gram."""
+    amounts = specific * dense[:, None] if mechanism.molecular else specific
+    if heating != FIXED:
+        amounts = np.concatenate([amounts, hot[:, None]], axis=1)
+    course_density = np.ones((hot.size, 1)) if mechanism.molecular else dense[:, None].copy()
+    course = Course(np.zeros(1), hot[:, None].copy(), course_density)
+    return Zones(hot.size, course, np.ascontiguousarray(amounts), heating, True)
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+
+def _on_device(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    given: dict[str, Any],
+    grid: np.ndarray,
+    heating: int,
+    options: Options,
+) -> Burned:
+    from ergode.core import cuda
+
+    cells = _check_shapes(network, given)
+    place = devices.resolve(f"cuda:{cuda.index_of(given['temperature'])}")
+    arrays = {}
+    for name, value in given.items():
+        arrays[name] = cuda.view(value)
+        if arrays[name].dtype != np.float64 or not arrays[name].is_c_contiguous():
+            raise PlanError(
+                f"{name} is an array of {arrays[name].dtype} on the device; expected float64, "
+                "contiguous with the species last"
+            )
+    weight, energy = _scales(network, mechanism)
+    total, count = int(np.prod(cells)), weight.size
+    hot, dense = (arrays[name].reshape(total) for name in ("temperature", "density"))
+    fractions = arrays["mass_fraction"].reshape(total, count)
+    # A cell on the host says which kernel it takes, and what a trace is.
+    one = (cuda.get(array[:1]) for array in (hot, dense, fractions))
+    absolute = _traces(mechanism, heating, options.atol, weight, *one)
+    launch = _launch(mechanism, heating, absolute, options, place)
+    load, store = (kernels.for_each(body) for body in (_load, _store))
+    tables = place.put(weight), place.put(energy)
+    times, grid_there = place.put(np.zeros(1)), place.put(grid)
+    burnt, released, status = (
+        place.empty(shape, kind)
+        for shape, kind in (((total, count), np.float64), (total, np.float64), (total, np.uint8))
+    )
+    width = count + (heating != FIXED)
+    chunk = zones_at_once(place, 2 * width + 5)
+    for start, stop in devices.spans(total, chunk):
+        part = slice(start, stop)
+        out = place.empty((stop - start, 2, width), np.float64)
+        inside = place.empty((stop - start, 1), np.float64)
+        place.run(
+            load, stop - start, fractions[part], hot[part], dense[part], tables[0],
+            int(mechanism.molecular), inside, out,
+        )  # fmt: skip
+        found = launch.start(times, hot[part].reshape(-1, 1), inside, grid_there, out)
+        place.run(
+            store, stop - start, out, dense[part], *tables, int(mechanism.molecular), found[0],
+            burnt[part], released[part], status[part],
+        )  # fmt: skip
+    shaped = burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells)
+    return Burned(*(cuda.like(given["temperature"], array) for array in shaped))
+
+
+def _traces(
+    mechanism: Mechanism,
+    heating: int,
+    atol: float | None,
+    weight: np.ndarray,
+    hot: np.ndarray,
+    dense: np.ndarray,
+    fractions: np.ndarray,
+) -> tuple[float, ...]:
+    """Absolute tolerances, from one cell."""
+    zones = _zones(mechanism, hot, dense, fractions / weight, heating)
+    return tuple(absolute_tolerances(mechanism, zones, atol).tolist())
+
+
+@lru_cache(maxsize=8)
+def _launch(
+    mechanism: Mechanism,
+    heating: int,
+    absolute: tuple[float, ...],
+    options: Options,
+    place: devices.Device,
+) -> Launch | ThreadLaunch:
+    """A kernel that is ready, kept for the next step of the other code."""
+    sample = _zones(
+        mechanism, np.ones(1), np.ones(1), np.zeros((1, mechanism.mass.size)), heating
+    )  # fmt: skip
+    bindings = bindings_of(mechanism, sample)
+    return launch_of(mechanism, heating, bindings, np.array(absolute), options, place)
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def _load(zone, fractions, temperature, density, weight, molecular, inside, out):  # type: ignore[no-untyped-def]
+    scale = density[zone] if molecular else 1.0
+    inside[zone, 0] = 1.0 if molecular else density[zone]
+    for i in range(weight.size):
+        out[zone, 0, i] = fractions[zone, i] / weight[i] * scale
+    if out.shape[2] > weight.size:
+        out[zone, 0, weight.size] = temperature[zone]
+
+
+def _store(  # type: ignore[no-untyped-def]
+    zone, out, density, weight, energy, molecular, ended, fractions, released, status
+):
+    scale = density[zone] if molecular else 1.0
+    total = 0.0
+    for i in range(weight.size):
+        total += (out[zone, 0, i] - out[zone, 1, i]) / scale * energy[i]
+        fractions[zone, i] = out[zone, 1, i] / scale * weight[i]
+    released[zone] = total
+    status[zone] = ended[zone]

@@ -1,0 +1,107 @@
+"""Cells of another code, on the host and on a device."""
+
+import numpy as np
+import pytest
+from type_ia import TYPE_IA
+
+import ergode
+from ergode.core import kernels
+from ergode.kinetics import burn
+from ergode.kinetics.burn import _load, _store
+
+CELLS = (2, 3)
+
+
+@pytest.fixture(scope="module")
+def cells(fern):
+    """Temperatures, densities and compositions that differ."""
+    names = [one.name for one in fern.species]
+    x = np.zeros((*CELLS, len(names)))
+    x[..., names.index("12C")] = np.linspace(0.3, 0.7, 6).reshape(CELLS)
+    x[..., names.index("16O")] = 1.0 - x[..., names.index("12C")]
+    return np.linspace(5e9, 7e9, 6).reshape(CELLS), np.full(CELLS, 1e8), x
+
+
+def test_cells_are_zones(fern, cells):
+    hot, dense, x = cells
+    found = burn(fern, hot, dense, x, 1e-10, rtol=1e-3)
+    zones = ergode.kinetics.integrate(
+        fern, times=[0, 1e-10], temperature=hot.ravel(), density=1e8, rtol=1e-3, device="cpu",
+        initial={"12C": x[..., x[0, 0] > 0].reshape(6, 2)[:, 0],
+                 "16O": x[..., x[0, 0] > 0].reshape(6, 2)[:, 1]},
+    )  # fmt: skip
+    assert found.mass_fraction.shape == x.shape and found.energy.shape == CELLS
+    np.testing.assert_array_equal(found.status, 0)
+    np.testing.assert_allclose(
+        found.mass_fraction.reshape(6, -1), zones["mass_fraction"].values[:, 1], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        found.energy.ravel(), zones["energy_released"].values[:, 1], rtol=1e-9
+    )
+
+
+def test_what_cannot_burn(fern, cells):
+    hot, dense, x = cells
+    good = {"temperature": hot, "density": dense, "mass_fraction": x, "duration": 1e-10}
+
+    def message(error=ergode.ModelError, network=fern, **changes):
+        with pytest.raises(error) as caught:
+            burn(network, **(good | changes))
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    hole = np.where(np.arange(6).reshape(CELLS) == 4, np.nan, hot)
+    assert "temperature is nan in cell (1, 1)" in message(temperature=hole)
+    assert "density is 0 in cell (0, 0)" in message(density=0 * dense)
+    assert "mass_fraction of '12C' is -0.3 in cell (0, 0)" in message(mass_fraction=-x)
+    assert "mass_fraction has shape (2, 3, 149)" in message(mass_fraction=x[..., 1:])
+    assert "duration is 0" in message(duration=0)
+    assert "'bdf' is unknown" in message(ergode.PlanError, method="bdf")
+    assert "cannot follow" in message(
+        ergode.PlanError, method="asymptotic", heating="constant-volume"
+    )
+    plain = ergode.ReactionNetwork({"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
+    assert "neither nuclei" in message(network=plain)
+
+
+def test_what_goes_between_layouts_compiles():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
+    load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out)
+    store = (0, 3, out, one, np.ones(2), np.ones(2), 1, one, two, one, np.ones(3, np.uint8))
+    for body, arguments in ((_load, load), (_store, store)):
+        assert ".entry" in cuda.ptx(kernels.for_each(body).compiled("cuda"), arguments)
+
+
+@pytest.mark.cuda
+def test_arrays_on_a_device_stay_there(fern, cells):
+    cupy = pytest.importorskip("cupy")
+    host = burn(fern, *cells, 1e-10, rtol=1e-3)
+    hot, dense, x = (cupy.asarray(a) for a in cells)
+    hot[1, 2] = cupy.nan
+    found = burn(fern, hot, dense, x, 1e-10, rtol=1e-3)
+    assert all(isinstance(a, cupy.ndarray) for a in found)
+    assert found.status.get().tolist() == [[0, 0, 0], [0, 0, ergode.Status.NOT_FINITE]]
+    good = np.isfinite(hot.get())
+    np.testing.assert_allclose(
+        found.mass_fraction.get()[good], host.mass_fraction[good], rtol=1e-8, atol=1e-14
+    )
+    np.testing.assert_allclose(found.energy.get()[good], host.energy[good], rtol=1e-8)
+    with pytest.raises(ergode.PlanError, match="is not; expected all on one"):
+        burn(fern, hot, cells[1], x, 1e-10)
+    with pytest.raises(ergode.PlanError, match="float32"):
+        burn(fern, hot.astype("f4"), dense, x, 1e-10)
+
+
+@pytest.mark.cuda
+def test_heated_cells_on_a_device(fern):
+    cupy = pytest.importorskip("cupy")
+    x = np.zeros((4, len(fern.species)))
+    x[:, [one.name for one in fern.species].index("12C")] = 1.0
+    zones = np.linspace(4e9, 6e9, 4), np.full(4, TYPE_IA["density"]), x
+    options = {"heating": "constant-volume", "rtol": 1e-4}
+    host = burn(fern, *zones, 1e-9, **options)
+    found = burn(fern, *(cupy.asarray(a) for a in zones), 1e-9, **options)
+    np.testing.assert_allclose(found.energy.get(), host.energy, rtol=1e-6)
