@@ -1,5 +1,7 @@
 """What the compilers make of the CUDA kernels, and that both devices compute the same."""
 
+import math
+
 import numpy as np
 import pytest
 from density_cases import LINEAR, LORENZ, lorenz
@@ -7,7 +9,18 @@ from density_cases import LINEAR, LORENZ, lorenz
 import ergode
 from ergode.density import cells, evolution
 from ergode.density.lattice import Frame, Lattice
+from ergode.density.noise import Noise
 
+
+def driven(t, y, p):
+    return y[1], p[0] * math.cos(t) - y[0]
+
+
+def louder(t, y, p):
+    return 0.0, p[0] + 0.1 * y[1] * y[1]
+
+
+DRIVEN = ergode.VectorField(driven, ["x", "v"], ["drive"])
 RING = ergode.fields.lorenz96(6)
 
 
@@ -20,8 +33,8 @@ def arguments(field, precision):
 
     words = np.zeros((n, 4), np.uint32)
     grid = cells.Cells(
-        np.zeros(4, np.int64), real(n, 4), words, words, words[0], np.zeros(8, np.int64), real(1),
-        np.zeros(cells.TALLIES, np.int64),
+        np.zeros(4, np.int64), real(n, 4), real(n, 4), words, words, words[0],
+        np.zeros(8, np.int64), real(2), np.zeros(cells.TALLIES, np.int64), np.zeros(8, np.int64),
     )  # fmt: skip
     masses = cells.Masses(
         real(4), real(4), real(4), real(4), np.zeros(4, np.int64), np.zeros(4, np.uint8)
@@ -31,26 +44,27 @@ def arguments(field, precision):
 
 
 @pytest.mark.parametrize(
-    ("field", "scheme", "noisy", "precision"),
+    ("field", "scheme", "noise", "precision"),
     [
-        (LORENZ, "corner-transport", False, "float64"),
-        (RING, "split", False, "float32"),
-        (LINEAR, "split", True, "float64"),
+        (LORENZ, "corner-transport", None, "float64"),
+        (RING, "split", None, "float32"),
+        (LINEAR, "split", Noise(np.eye(2)), "float32"),
+        (DRIVEN, "corner-transport", Noise(function=louder), "float64"),
     ],
-    ids=["lorenz63", "lorenz96", "noise"],
+    ids=["lorenz63", "lorenz96", "noise", "local noise that grows, losses allowed"],
 )
-def test_cuda_kernels_compile_to_registers(field, scheme, noisy, precision):
+def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
     n = len(field.variables)
     lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n))
-    bindings = evolution.bindings_of(field, lattice, scheme, (noisy,) * n, True)
+    bindings = evolution.bindings_of(field, lattice, scheme, noise, True, retained=field is DRIVEN)
     advance, prune = evolution.kernels_of(bindings, precision, True)
     tail = arguments(field, precision)
     text = cuda.ptx(advance.compiled("cuda"), (1 << 62, 20, 1 << 19, *tail))
     assert "__local_depot" not in text
-    if precision == "float32":  # sums and the clock alone are in double precision
+    if precision == "float32" and noise is None:  # sums and the clock alone are in double precision
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
     assert "__local_depot" not in cuda.ptx(prune.compiled("cuda"), tail)
 

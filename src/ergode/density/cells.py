@@ -24,12 +24,14 @@ from ergode.density.lattice import (
     face_rates,
     is_admissible,
     is_inside,
+    spreads,
 )
 
 # Bound for each kernel.
 OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
 NOISY = (False,)  # dimensions along which mass spreads both ways
-VARYING = False  # the field depends on time
+LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
+VARYING = False  # the field or the noise depends on time
 SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
 
 EMPTY = np.int64(-1)
@@ -46,8 +48,12 @@ MASS_UNIT = np.float64(2.0**60)
 # Values of STATE: why the steps ended.
 REACHED, FULL, EDGE, PAUSED = range(4)
 
-# Words of `clock`.
-TIME, TARGET, THRESHOLD, COURANT, CLOCKS = range(5)
+# Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
+# loaded -, the threshold, the part of the largest step to take, and what may be pruned: at once
+# after it was loaded, and a unit of time.
+(
+    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, COURANT, ALLOWED, LOSS_RATE, CLOCKS,
+) = range(9)  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -55,12 +61,14 @@ class Cells(NamedTuple):
 
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells a unit of time, on the face above
+    spread: Any  # real [dimension, capacity], if noise is local: part that goes each way, likewise
     above: Any  # uint32 [dimension, capacity]: number of the neighbour
     below: Any  # uint32 [dimension, capacity]
     flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
     table: Any  # int64 [2 x table size]: key and number of a cell, side by side
-    fastest: Any  # real [1]: largest rate that bounds the step
+    fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
     tally: Any  # int64 [TALLIES]
+    ladder: Any  # int64: mass of cells by their size, to prune what may be lost
 
 
 class Masses(NamedTuple):
@@ -213,12 +221,19 @@ def survey(i, t, cells, frame):
             bits = np.uint32(bits | np.uint32(1 << d))
         if below[d] < 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
-        fraction = abs(above[d]) + (2.0 * frame.spread[d] if NOISY[d] else real(0.0))
+        fraction = abs(above[d])
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
     if not VARYING:  # else what a cell needs may be another by now
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
     raise_to(cells.fastest, 0, bound)
+    if LOCAL_NOISE:
+        spread = spreads(t, z, frame)
+        bound = real(0.0)
+        for d in unroll(range(DIMENSION)):
+            cells.spread[d, i] = spread[d]
+            bound += spread[d]
+        raise_to(cells.fastest, 1, bound)
 
 
 def link(i, d, side, cells):

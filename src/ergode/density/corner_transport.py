@@ -21,7 +21,6 @@ from ergode.core.machine import real, unroll
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
-ANY_NOISE = False
 EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
 
 
@@ -66,7 +65,7 @@ def gather(d, i, k, cells, p, s):
     return rate, beyond, p[i], p[k], p[far], s[up], real(1.0) if k != 0 else real(0.0)
 
 
-def moved(step, spread, rate, beyond, here, there, far, corners, joined):
+def moved(step, rate, beyond, here, there, far, corners, joined):
     """Mass that crosses a face upward, from what `gather` found."""
     upward = rate > 0.0
     c = step * rate
@@ -78,23 +77,20 @@ def moved(step, spread, rate, beyond, here, there, far, corners, joined):
     behind = step * beyond
     share = 0.5 * abs(behind) * before if behind * c > 0.0 else real(0.0)
     result = c * (up - corners + share) + 0.5 * size * (1.0 - size) * slope
-    if ANY_NOISE:
-        result += step * spread * (here - there) * joined
     return result
 
 
-def update(i, step, cells, p, s, frame):
+def update(i, step, cells, p, s):
     """Mass of a cell after a step, unclipped, and what it lost to missing neighbours."""
     mass = p[i]
     lost = real(0.0)
     for d in unroll(range(DIMENSION)):
-        spread = frame.spread[d]
         below = cells.below[d, i]
         above = cells.above[d, i]
-        out = moved(step, spread, *gather(d, i, above, cells, p, s))
+        out = moved(step, *gather(d, i, above, cells, p, s))
         mass -= out
         if above == 0:
             lost += out
         if below != 0:
-            mass += moved(step, spread, *gather(d, below, i, cells, p, s))
+            mass += moved(step, *gather(d, below, i, cells, p, s))
     return mass, lost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,11 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
-from ergode.core.source import Precision, formula_text, syntax
-from ergode.density import advance, cells
+from ergode.core.source import Precision, formula_text
+from ergode.density import advance, cells, pruning
 from ergode.density.cells import Cells, Masses
 from ergode.density.lattice import Frame, Lattice
+from ergode.density.noise import Noise, depends_on_time
 from ergode.models.vector_field import VectorField
 
 PRUNE_EVERY = 20
@@ -43,16 +43,28 @@ def bindings_of(
     field: VectorField,
     lattice: Lattice,
     scheme: str,
-    noisy: tuple[bool, ...],
+    noise: Noise | None,
     on_cuda: bool,
     limits: Limits | None = None,
+    retained: bool = False,
 ) -> dict[str, Any]:
     """What kernels are specialised to."""
     corner = scheme == "corner-transport"
     target = "cuda" if on_cuda else "cpu"
-    limited = {} if limits is None else {"limited_by": Formula(limits.function)}
-    return limited | {
+    given: dict[str, Any] = {}
+    if limits is not None:
+        given["limited_by"] = Formula(limits.function)
+    noisy = (False,) * lattice.dimension
+    varying = depends_on_time(field.function)
+    if noise is not None:
+        noisy = tuple((noise.spread(lattice) != 0).tolist())
+        if noise.function is not None:
+            given |= {"noise": Formula(noise.function), "AMPLITUDES": noise.amplitudes}
+            varying |= depends_on_time(noise.function)
+    return given | {
         "LIMITED": limits is not None,
+        "LOCAL_NOISE": noise is not None and noise.function is not None,
+        "RETAINED": retained,
         "rhs": Formula(field.function),
         "DIMENSION": lattice.dimension,
         "BITS": lattice.bits,
@@ -63,7 +75,7 @@ def bindings_of(
         "CORNER": corner,
         "NOISY": noisy,
         "ANY_NOISE": any(noisy),
-        "VARYING": depends_on_time(field),
+        "VARYING": varying,
         "MOVES": 4 * lattice.dimension**2,
         "FLUXES_FIRST": lattice.dimension > 3,
         "EAGER": not on_cuda,
@@ -71,13 +83,6 @@ def bindings_of(
         "add": getattr(cells, f"add_{target}"),
         "raise_to": getattr(cells, f"raise_{target}"),
     }
-
-
-def depends_on_time(field: VectorField) -> bool:
-    """Whether the field's function looks at its first argument."""
-    tree = syntax(field.function)
-    name = tree.args.args[0].arg
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
 
 
 def _registers(bindings: dict[str, Any]) -> int | None:
@@ -105,11 +110,11 @@ def kernels_of(
                 kernels.cuda_kernel(
                     body, precision=precision, bindings=bindings, registers=_registers(bindings)
                 )
-                for body in (advance.advance_cuda, advance.prune_cuda)
+                for body in (advance.advance_cuda, pruning.prune_cuda)
             ]
         else:
             _KERNELS[key] = kernels.cpu_kernels(
-                advance.advance_cpu, advance.prune_cpu, precision=precision, bindings=bindings
+                advance.advance_cpu, pruning.prune_cpu, precision=precision, bindings=bindings
             )
     return _KERNELS[key]
 
@@ -131,12 +136,15 @@ class Evolution:
     device : Device
     precision : {"float32", "float64"}
         Type of masses and rates.
-    noise : ndarray, shape [dimension, dimension], optional
-        Process noise, diagonal along the lattice's axes.
+    noise : Noise, optional
+        Process noise.
     limits : Limits, optional
         Cells outside are never made.
     cells_most : int, optional
         More cells than this are treated as if memory were full.
+    allowed : (float, float), optional
+        The threshold follows from what may be lost: at once when cells are loaded, and a unit of
+        time after that.
     """
 
     def __init__(
@@ -149,19 +157,20 @@ class Evolution:
         threshold: float,
         device: Device,
         precision: Precision = "float64",
-        noise: np.ndarray | None = None,
+        noise: Noise | None = None,
         limits: Limits | None = None,
         cells_most: int | None = None,
+        allowed: tuple[float, float] | None = None,
     ) -> None:
         self.lattice = lattice
         self.device = device
         self.precision = precision
         self._cells_most = cells_most
-        spread = np.zeros(lattice.dimension)
-        if noise is not None:
-            spread = np.diag(lattice.axes.T @ noise @ lattice.axes) / (2 * lattice.width**2)
-        noisy = tuple((spread > 1e-12 * spread.max(initial=0.0)).tolist())
-        bindings = bindings_of(field, lattice, scheme, noisy, device.is_cuda, limits)
+        spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
+        bindings = bindings_of(
+            field, lattice, scheme, noise, device.is_cuda, limits, allowed is not None
+        )
+        self._local_noise = bool(bindings["LOCAL_NOISE"])
         self._advance, self._prune = kernels_of(bindings, precision, device.is_cuda)
         real = np.dtype(precision)
         self._frame = Frame(
@@ -180,6 +189,7 @@ class Evolution:
         self._clock = np.zeros(cells.CLOCKS)
         self._clock[cells.THRESHOLD] = threshold
         self._clock[cells.COURANT] = 1.0
+        self._clock[[cells.ALLOWED, cells.LOSS_RATE]] = allowed or (0.0, 0.0)
         self._tally = np.zeros(cells.TALLIES, np.int64)
         self._cells: Cells | None = None
         self._masses: Masses | None = None
@@ -223,7 +233,7 @@ class Evolution:
 
     def load(self, time: float, keys: np.ndarray, mass: np.ndarray) -> None:
         """Begin anew with these cells, which must be in ascending order of their keys."""
-        self._clock[cells.TIME] = time
+        self._clock[[cells.TIME, cells.NOISE_TIME, cells.LOADED_AT]] = time
         self._allocate(len(keys))
         self._place(keys, mass)
         tally = self._tally
@@ -339,7 +349,8 @@ class Evolution:
         word = np.dtype(self.precision).itemsize
         dimension = self.lattice.dimension
         # Table places are two to four a cell, each of 16 bytes.
-        return 8 + 4 + 8 + 1 + dimension * (word + 8) + 4 * word + 4 * 16
+        rates = 2 if self._local_noise else 1
+        return 8 + 4 + 8 + 1 + dimension * (rates * word + 8) + 4 * word + 4 * 16
 
     def _allocate(self, count: int) -> None:
         """Room for at least `count` cells, and for some growth."""
@@ -365,12 +376,14 @@ class Evolution:
         self._cells = Cells(
             self._zeros(capacity, np.int64),
             self._zeros((dimension, capacity), real),
+            self._zeros((dimension, capacity if self._local_noise else 1), real),
             self._zeros((dimension, capacity), np.uint32),
             self._zeros((dimension, capacity), np.uint32),
             self._zeros(capacity, np.uint32),
             self._zeros(2 * table, np.int64),
-            self._zeros(1, real),
+            self._zeros(2, real),
             self._zeros(cells.TALLIES, np.int64),
+            self._zeros(pruning.RUNGS, np.int64),
         )
         self._masses = Masses(
             self._zeros(capacity, real),

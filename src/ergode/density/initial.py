@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.evolution import Limits
@@ -17,37 +18,6 @@ _BOX = 3.0  # standard deviations that the box of the published runs reaches
 _TAIL = 1e-4  # default threshold, in units of the largest cell
 _FAR = 5.0  # standard deviations to look for a density of which only mean and covariance are known
 _CELLS_MOST = 1 << 28
-
-
-def noise_matrix(value: Any, size: int) -> np.ndarray | None:
-    """Q as a matrix, or None where there is no noise.
-
-    Raises
-    ------
-    ModelError
-        It is not symmetric and positive semi-definite.
-    """
-    if value is None:
-        return None
-    try:
-        matrix = np.array(value, np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"process_noise is {value!r}; expected numbers") from None
-    if matrix.ndim == 0 and size == 1:
-        matrix = matrix[None]
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
-        raise ModelError(
-            f"process_noise has shape {np.shape(value)}; expected {size} variances a unit of "
-            f"time, or a matrix of ({size}, {size}), of finite numbers"
-        )
-    scale = np.abs(matrix).max()
-    if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
-        raise ModelError("process_noise is not symmetric")
-    if np.linalg.eigvalsh(matrix)[0] < -1e-10 * scale:
-        raise ModelError("process_noise is not positive semi-definite")
-    return matrix if scale > 0 else None
 
 
 def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray:
@@ -117,11 +87,17 @@ def lay_lattice(
 
 
 def lay_prior(
-    prior: Prior, lattice: Lattice, threshold: float | None, boxed: bool
+    prior: Prior,
+    lattice: Lattice,
+    threshold: float | None,
+    *,
+    boxed: bool,
+    cut: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Keys in ascending order, masses with the sum one, the threshold, and what was left out.
 
-    With `boxed` the cells are all those of a box; else those above the threshold.
+    With `boxed` the cells are all those of a box; with `cut` those that are left when no more than
+    this mass is left out; else those above the threshold.
     """
     left_out = 0.0
     if isinstance(prior, Samples):
@@ -131,8 +107,12 @@ def lay_prior(
         if boxed:
             coordinates = _box(prior, lattice)
         else:
-            least = _TAIL if threshold is None else threshold / _largest(prior, lattice)
-            reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
+            if cut is not None:
+                # A tenth of what may be left out lies outside of what is looked at.
+                reach = float(np.sqrt(chi2.isf(0.1 * cut, lattice.dimension)))
+            else:
+                least = _TAIL if threshold is None else threshold / _largest(prior, lattice)
+                reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
             coordinates = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
         keys = lattice.pack(coordinates)
         order = np.argsort(keys)
@@ -143,7 +123,11 @@ def lay_prior(
             peak = np.exp(log.max() + np.log(lattice.width).sum())
             left_out = max(0.0, 1.0 - float(mass.sum() * peak))
     mass = mass / mass.sum()
-    if threshold is None:
+    if cut is not None:
+        ascending = np.sort(mass)
+        below = np.cumsum(ascending) * (1.0 - left_out) + left_out
+        threshold = float(ascending[min(np.searchsorted(below, cut), mass.size - 1)])
+    elif threshold is None:
         threshold = float(_TAIL * mass.max())
     if not boxed:
         stays = mass >= threshold

@@ -97,10 +97,16 @@ BITS = 62
 PARAMETERS = 0
 ROTATED = False
 LIMITED = False
+AMPLITUDES = False  # the noise is given by its amplitudes, not by their squares
 
 
 def rhs(t, y, p):
     """The user's function: bound for each kernel."""
+    return y
+
+
+def noise(t, y, p):
+    """The user's noise along the variables: bound for each kernel."""
     return y
 
 
@@ -116,7 +122,7 @@ class Frame(NamedTuple):
     width: Any  # [dimension]
     axes: Any  # [dimension, dimension]
     parameters: Any  # [parameter]
-    spread: Any  # [dimension]: by which noise exchanges mass with a neighbour, a unit of time
+    spread: Any  # [dimension]: part of a cell that noise moves each way, a unit of time
     limits: Any  # [2]: least and largest admissible value
 
 
@@ -179,3 +185,10 @@ def face_rates(t, z, side, frame):
         / frame.width[d]
         for d in range(DIMENSION)
     )
+
+
+def spreads(t, z, frame):
+    """Part of a cell that noise moves each way along each dimension, a unit of time."""
+    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+    return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))

@@ -17,8 +17,10 @@ from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
+from ergode.density.diffusion import LONGEST
 from ergode.density.evolution import Evolution, Limits, OutOfMemoryError
-from ergode.density.initial import directions, lay_lattice, lay_prior, noise_matrix, within
+from ergode.density.initial import directions, lay_lattice, lay_prior, within
+from ergode.density.noise import Noise, check_at, check_axes, noise_of
 from ergode.density.record import Record, sharpness
 from ergode.density.update import correct
 from ergode.models.measurement import Measurement
@@ -100,9 +102,10 @@ def propagate(
     times: ArrayLike,
     measurements: Sequence[Measurement] = (),
     parameters: Mapping[str, float] | None = None,
-    process_noise: ArrayLike | None = None,
+    process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
     width: float | Sequence[float] | None = None,
     threshold: float | None = None,
+    retained: float | None = None,
     scheme: Scheme = "split",
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
@@ -133,9 +136,12 @@ def propagate(
     parameters : mapping of str to float or array_like
         Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
         batch: as many densities, of which no cells are kept, along dims of their own.
-    process_noise : array_like, shape [variable_count, variable_count] or [variable_count], optional
+    process_noise : array_like or function, optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
-        of time. If it is not diagonal, the grid is turned to its axes.
+        of time. A matrix, shape [variable_count, variable_count] - if it is not diagonal, the grid
+        is turned to its axes - or variances alone, shape [variable_count]; or a function
+        ``q(t, y, p)`` of the field's form that returns a tuple of the variances where the state
+        is, in the sense of Ito. A field with a `diffusion` brings its own noise.
     width : float or sequence of float, optional
         Width of cells, of all or of each variable (of each axis, where the grid is turned). Half
         a standard deviation of the prior if not given: errors of a few per cent where the density
@@ -143,6 +149,10 @@ def propagate(
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. 1e-4
         of the largest cell of the prior if not given.
+    retained : float, optional
+        Instead: the probability to be kept over the whole run, such as 0.999. Half of what may be
+        lost is shared between the prior and the measurements, the other half is lost evenly in
+        time; the threshold follows from it whenever cells are dropped.
     scheme : {"split", "corner-transport"}
         How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
         published runs, with their box of three standard deviations as the prior.
@@ -224,8 +234,8 @@ def propagate(
     if layout.dims:
         return _run_batch(
             layout, device, field=field, prior=prior, times=grid, measurements=measurements,
-            process_noise=process_noise, width=width, threshold=threshold, scheme=scheme,
-            precision=precision, axes=axes, conserved=conserved, region=region,
+            process_noise=process_noise, width=width, threshold=threshold, retained=retained,
+            scheme=scheme, precision=precision, axes=axes, conserved=conserved, region=region,
             cells_most=cells_most,
         )  # fmt: skip
     values = np.array([layout.rows[name][0] for name in field.parameters], np.float64)
@@ -236,25 +246,32 @@ def propagate(
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
     if cells_most is not None:
         cells_most = integer("cells_most", cells_most, 1, 2**31)
-    noise = noise_matrix(process_noise, len(field.variables))
-    lattice = lay_lattice(prior, width, directions(axes, prior, noise))
+    allowed = _allowed(retained, threshold, len(sorted_measurements), float(np.ptp(grid)))
+    noise = noise_of(process_noise, field)
+    lattice = lay_lattice(
+        prior, width, directions(axes, prior, None if noise is None else noise.matrix)
+    )
+    check_axes(noise, lattice)
     if noise is not None:
-        spread = np.diag(lattice.axes.T @ noise @ lattice.axes) / lattice.width**2
-        steps = float(spread.max() * (grid[-1] - grid[0]))
+        check_at(noise, prior.mean, grid[0], values)
+        spread = float(np.nanmax(noise.spread(lattice), initial=0.0))
+        steps = 2 * spread * (grid[-1] - grid[0]) / LONGEST
         if steps > _STEPS_MOST:
             raise PlanError(
-                f"process_noise spreads the density over a cell in {1 / spread.max():.3g} of time, "
+                f"process_noise spreads the density over a cell in {0.5 / spread:.3g} of time, "
                 f"which would take {steps:.1e} steps; use larger widths"
             )
-    boxed = scheme == "corner-transport"
-    keys, mass, chosen, left_out = lay_prior(prior, lattice, threshold, boxed)
+    boxed = scheme == "corner-transport" and retained is None
+    keys, mass, chosen, left_out = lay_prior(
+        prior, lattice, threshold, boxed=boxed, cut=None if allowed is None else allowed[0]
+    )
     limits = _limits(field, conserved, region)
     keys, mass, limits = within(limits, lattice, values, keys, mass)
     place = devices.resolve(device)
     started = clock.perf_counter()
     evolution = Evolution(
         field, lattice, values, scheme=scheme, threshold=chosen, device=place,
-        precision=precision, noise=noise, limits=limits, cells_most=cells_most,
+        precision=precision, noise=noise, limits=limits, cells_most=cells_most, allowed=allowed,
     )  # fmt: skip
     record = Record(lattice, grid, len(sorted_measurements), keep)
     run = _Run(evolution, record, sorted_measurements, values, left_out, progress)
@@ -264,7 +281,7 @@ def propagate(
         method=scheme,
         method_reason="the more accurate scheme" if scheme == "split" else "asked for",
         ended_early=run.ended_early,
-        threshold_reason="1e-4 of the prior's largest cell" if threshold is None else "asked for",
+        threshold_reason=_threshold_reason(threshold, retained),
         wall_seconds=clock.perf_counter() - started,
     )  # fmt: skip
 
@@ -387,7 +404,7 @@ def _dataset(
     record: Record,
     measurements: Sequence[Measurement],
     threshold: float,
-    noise: np.ndarray | None,
+    noise: Noise | None,
     evolution: Evolution,
     **attrs: Any,
 ) -> xarray.Dataset:
@@ -405,7 +422,7 @@ def _dataset(
         centre=lattice.centre,
         width=lattice.width,
         axes=lattice.axes.ravel(),
-        process_noise=np.zeros(0) if noise is None else noise.ravel(),
+        process_noise=_noise_note(noise),
         **evolution.work,
         **attrs,
     )
@@ -438,6 +455,32 @@ def _warn(values: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
             RuntimeWarning,
             stacklevel=4,
         )
+
+
+def _noise_note(noise: Noise | None) -> np.ndarray | str:
+    if noise is None:
+        return np.zeros(0)
+    return "a function of the state" if noise.matrix is None else noise.matrix.ravel()
+
+
+def _threshold_reason(threshold: float | None, retained: float | None) -> str:
+    if retained is not None:
+        return f"at first; then what keeps {retained:g} of the probability"
+    return "1e-4 of the prior's largest cell" if threshold is None else "asked for"
+
+
+def _allowed(
+    retained: float | None, threshold: float | None, measurement_count: int, duration: float
+) -> tuple[float, float] | None:
+    """What may be lost at once, of the prior and at each measurement, and a unit of time."""
+    if retained is None:
+        return None
+    if threshold is not None:
+        raise PlanError("threshold and retained are both given; expected one of them")
+    if not (isinstance(retained, int | float | np.number) and 0 < retained < 1):
+        raise PlanError(f"retained is {retained!r}; expected a probability between 0 and 1")
+    lost = 1.0 - float(retained)
+    return 0.5 * lost / (1 + measurement_count), 0.5 * lost / duration if duration > 0 else 0.0
 
 
 def _check_choice(name: str, value: Any, known: Sequence[str]) -> None:

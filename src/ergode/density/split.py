@@ -14,8 +14,6 @@ Sweeps go up the dimensions in one step and down in the next, which is second-or
 face is stable on its own, so the step is bounded by the largest rate and not by their sum.  Nothing
 crosses to a missing neighbour: mass waits until it has one.
 
-Noise exchanges mass between neighbours in the same sweep, explicitly.
-
 W. Hundsdorfer, R. A. Trompert, "Method of lines and direct discretization", Appl. Numer. Math. 13
 (1994); G. Strang, SIAM J. Numer. Anal. 5 (1968).
 """
@@ -25,7 +23,6 @@ from __future__ import annotations
 from ergode.core.machine import real
 
 # Bound for each kernel.
-ANY_NOISE = False
 EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
 
 
@@ -51,7 +48,7 @@ def gather(d, i, k, cells, p):
     return rate, beyond, here, p[k] if k != 0 else here, p[far]
 
 
-def moved(step, spread, rate, beyond, here, there, far):
+def moved(step, rate, beyond, here, there, far):
     """Mass that crosses a face upward, from what `gather` found."""
     upward = rate > 0.0
     # Upwind the field is another: the part that crosses is what lies between the face and the
@@ -72,19 +69,16 @@ def moved(step, spread, rate, beyond, here, there, far):
     size = size if (ahead > 0.0) == upward else -size
     result = c * up + size
     result = result if upward else -result
-    if ANY_NOISE:
-        result += step * spread * (here - there)
     return result
 
 
-def sweep(d, i, step, cells, p, frame):
+def sweep(d, i, step, cells, p):
     """Mass of a cell after transport along one dimension."""
     below = cells.below[d, i]
     above = cells.above[d, i]
     mass = p[i]
-    spread = frame.spread[d]
     if above != 0:
-        mass -= moved(step, spread, *gather(d, i, above, cells, p))
+        mass -= moved(step, *gather(d, i, above, cells, p))
     if below != 0:
-        mass += moved(step, spread, *gather(d, below, i, cells, p))
+        mass += moved(step, *gather(d, below, i, cells, p))
     return mass

@@ -1,0 +1,148 @@
+"""White noise that pushes the state: a matrix, or a function of the state."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.source import syntax
+from ergode.density.lattice import Lattice
+from ergode.models.vector_field import VectorField, check_function
+
+
+@dataclass(frozen=True)
+class Noise:
+    """White noise that pushes the state.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape [dimension, dimension], optional
+        Q, the same everywhere: diagonal along the lattice's axes.
+    function : function, optional
+        Instead, of (t, y, p): the diagonal of Q along the variables.
+    amplitudes : bool
+        Whether the function returns square roots of it.
+    """
+
+    matrix: np.ndarray | None = None
+    function: Callable[..., tuple[Any, ...]] | None = None
+    amplitudes: bool = False
+
+    def spread(self, lattice: Lattice) -> np.ndarray:
+        """Part of a cell that goes each way along each axis, a unit of time; NaN if it varies."""
+        if self.matrix is None:
+            never = _vanishing(self.function)
+            return np.where([d in never for d in range(lattice.dimension)], 0.0, np.nan)
+        along = np.diag(lattice.axes.T @ self.matrix @ lattice.axes)
+        return np.where(along > 1e-12 * along.max(), along, 0.0) / (2 * lattice.width**2)
+
+
+def noise_of(value: Any, field: VectorField) -> Noise | None:
+    """What a user says of noise: ``process_noise``, or the field's own diffusion.
+
+    Raises
+    ------
+    ModelError
+        Both are given; a matrix is not symmetric and positive semi-definite; a function is not of
+        the field's form.
+    """
+    if field.diffusion is not None:
+        if value is not None:
+            raise ModelError("the field has a diffusion, and process_noise is given too")
+        return Noise(function=field.diffusion, amplitudes=True)
+    if value is None:
+        return None
+    if callable(value):
+        lengths = {"t": None, "y": len(field.variables), "p": len(field.parameters)}
+        check_function(value, lengths, field.variables, "process_noise")
+        return Noise(function=value)
+    matrix = _matrix(value, len(field.variables))
+    return None if matrix is None else Noise(matrix)
+
+
+def check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray) -> None:
+    """Refuse a function that cannot be a variance where the prior is.
+
+    Raises
+    ------
+    ModelError
+        It is not finite there, or negative.
+    """
+    if noise.function is None:
+        return
+    try:
+        found = noise.function(float(time), tuple(mean.tolist()), tuple(parameters.tolist()))
+    except (ArithmeticError, ValueError):
+        return  # not defined there
+    values = np.array(found, np.float64)
+    if not np.isfinite(values).all() or (not noise.amplitudes and (values < 0).any()):
+        raise ModelError(
+            f"process_noise is {values} at the prior's mean; expected variances a unit of time, "
+            "none of them negative"
+        )
+
+
+def check_axes(noise: Noise | None, lattice: Lattice) -> None:
+    """Refuse noise that varies, on a grid with other axes than the variables.
+
+    Raises
+    ------
+    PlanError
+        It is so.
+    """
+    if noise is not None and noise.function is not None and lattice.is_rotated:
+        raise PlanError(
+            "process_noise is a function, which gives variances along the variables, and axes "
+            "turns the grid to others; leave axes out"
+        )
+
+
+def depends_on_time(function: Any) -> bool:
+    """Whether a function looks at its first argument."""
+    tree = syntax(function)
+    name = tree.args.args[0].arg
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+
+
+def _vanishing(function: Any) -> set[int]:
+    """Components of a function's tuple that are written as zero wherever it returns."""
+    found: list[set[int]] = []
+    for node in ast.walk(syntax(function)):
+        if isinstance(node, ast.Return):
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            found.append({k for k, part in enumerate(parts) if getattr(part, "value", None) == 0})
+    return set.intersection(*found) if found else set()
+
+
+def _matrix(value: Any, size: int) -> np.ndarray | None:
+    """Q as a matrix, or None where there is no noise.
+
+    Raises
+    ------
+    ModelError
+        It is not symmetric and positive semi-definite.
+    """
+    try:
+        matrix = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"process_noise is {value!r}; expected numbers") from None
+    if matrix.ndim == 0 and size == 1:
+        matrix = matrix[None]
+    if matrix.ndim == 1:
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
+        raise ModelError(
+            f"process_noise has shape {np.shape(value)}; expected {size} variances a unit of "
+            f"time, or a matrix of ({size}, {size}), of finite numbers"
+        )
+    scale = np.abs(matrix).max()
+    if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
+        raise ModelError("process_noise is not symmetric")
+    if np.linalg.eigvalsh(matrix)[0] < -1e-10 * scale:
+        raise ModelError("process_noise is not positive semi-definite")
+    return matrix if scale > 0 else None
