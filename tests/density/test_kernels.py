@@ -78,3 +78,25 @@ def test_both_devices_agree(scheme):
     assert np.abs(one["mass"].values - two["mass"].values).sum() < 1e-11
     for name in two.data_vars:
         assert np.array_equal(two[name], again[name], equal_nan=True), name
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("field", [LINEAR, DRIVEN], ids=["constant", "of state and time"])
+def test_both_devices_agree_on_noise(field):
+    """With losses allowed, so that the threshold is found on the device as well."""
+    values = dict(zip(field.parameters, (-0.7, -2.0, 1.5, -0.4, 0.0, 0.0), strict=False))
+    noise = [0.5, 0.1] if field is LINEAR else louder
+    one, two, again = (
+        ergode.density.propagate(
+            field, ergode.Gaussian([1.0, 0.0], [0.04, 0.04]), times=[0, 0.5, 1],
+            parameters={name: abs(value) for name, value in values.items()}
+            if field is DRIVEN else values,
+            process_noise=noise, width=0.05, retained=0.999, device=device,
+        )
+        for device in ("cpu:1", "cuda", "cuda")
+    )  # fmt: skip
+    assert one.attrs["steps"] == two.attrs["steps"]
+    assert np.array_equal(one["coordinate"], two["coordinate"])
+    assert np.abs(one["mass"].values - two["mass"].values).sum() < 1e-11
+    for name in two.data_vars:
+        assert np.array_equal(two[name], again[name], equal_nan=True), name

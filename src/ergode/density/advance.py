@@ -21,6 +21,7 @@ from ergode.density.cells import (
     CLIPPED,
     COURANT,
     FULL,
+    LOADED_AT,
     LOST,
     NOISE_TIME,
     PAUSED,
@@ -37,7 +38,7 @@ from ergode.density.cells import (
     total_mass,
     units,
 )
-from ergode.density.diffusion import LONGEST, diffuse, diffuse_cuda, spread_most
+from ergode.density.diffusion import diffuse, diffuse_cuda, longest, spread_most
 from ergode.density.growth import build, build_cuda, expand, expand_cuda
 from ergode.density.lattice import DIMENSION
 from ergode.density.pruning import book, drop_cuda, prune
@@ -55,13 +56,13 @@ _LONGER = np.float64(1.05)
 _FIRST_STEP = np.float64(1 / 256)
 
 
-def _longest_step(taken, cells, frame, clock):
+def _longest_step(t, taken, cells, frame, clock):
     """How long the next step may be, after one of length `taken`."""
     dt = clock[COURANT] / np.float64(cells.fastest[0])
     if VARYING:
         dt = min(dt, _LONGER * taken)
     if ANY_NOISE:
-        dt = min(dt, LONGEST / (2.0 * spread_most(cells, frame)))
+        dt = min(dt, longest(t - clock[LOADED_AT], spread_most(cells, frame)))
     return dt
 
 
@@ -159,7 +160,7 @@ def advance_cpu(start, stop, budget, prune_every, resort_above, cells, masses, f
         left = target - t
         floor = real(clock[THRESHOLD] * total_mass(tally))
         if ANY_NOISE:
-            until = t + 0.5 * min(_longest_step(taken, cells, frame, clock), left)
+            until = t + 0.5 * min(_longest_step(t, taken, cells, frame, clock), left)
             if until > noise_time:
                 middle = 0.5 * (noise_time + until)
                 if not diffuse(until - noise_time, floor, middle, cells, masses, p, q, frame):
@@ -169,7 +170,7 @@ def advance_cpu(start, stop, budget, prune_every, resort_above, cells, masses, f
         middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
         if not expand(floor, middle, cells, p, q, frame):
             break
-        dt = _longest_step(taken, cells, frame, clock)
+        dt = _longest_step(t, taken, cells, frame, clock)
         taken = dt
         last = dt >= left
         dt = left if last else dt
@@ -245,7 +246,7 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
         left = target - t
         floor = real(clock[THRESHOLD] * total_mass(tally))
         if ANY_NOISE:
-            until = t + 0.5 * min(_longest_step(taken, cells, frame, clock), left)
+            until = t + 0.5 * min(_longest_step(t, taken, cells, frame, clock), left)
             if until > noise_time:
                 middle = 0.5 * (noise_time + until)
                 used, state = diffuse_cuda(
@@ -261,7 +262,7 @@ def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock)
         )
         if state != REACHED:
             break
-        dt = _longest_step(taken, cells, frame, clock)
+        dt = _longest_step(t, taken, cells, frame, clock)
         taken = dt
         last = dt >= left
         dt = left if last else dt

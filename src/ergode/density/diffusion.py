@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 
-from ergode.core.machine import real, unroll
+from ergode.core.machine import outlined, real, unroll
 from ergode.density.cells import CLIPPED, REACHED, USED, units
 from ergode.density.growth import expand, expand_cuda
 from ergode.density.lattice import DIMENSION
@@ -43,9 +43,10 @@ from ergode.density.pruning import book
 NOISY = (False,)  # dimensions along which mass spreads
 LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
 
-# In units of Euler's largest step: below the first, an Euler step's error is less than that of the
-# cells; with the most stages, 15, a super-step may be as long as the second.
+# Lengths of steps, 2 S dt. Below the first, an Euler step's error is less than that of the cells;
+# the second is for a density that may be as narrow as two cells, the last takes 15 stages.
 _EULER = np.float64(0.25)
+_AT_FIRST = np.float64(1.0)
 LONGEST = np.float64(59.0)
 
 
@@ -58,6 +59,14 @@ def spread_most(cells, frame):
         for d in unroll(range(DIMENSION)):
             total += np.float64(frame.spread[d])
     return total
+
+
+def longest(age, spread):
+    """How long a step may be so that it is accurate, `age` after the density was loaded.
+
+    However narrow it was, by now noise has widened it: a step may add a part of that.
+    """
+    return min(LONGEST, max(_AT_FIRST, 0.5 * spread * age)) / (2.0 * spread)
 
 
 def stages_of(length):
@@ -120,6 +129,7 @@ def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, fr
 # ---- CPU: one thread
 
 
+@outlined
 def diffuse(duration, floor, t, cells, masses, p, q, frame):
     """Let noise act on `p` for a time; whether the grid had room (if not, `p` is as it was)."""
     tally = cells.tally

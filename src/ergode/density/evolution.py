@@ -142,9 +142,8 @@ class Evolution:
         Cells outside are never made.
     cells_most : int, optional
         More cells than this are treated as if memory were full.
-    allowed : (float, float), optional
-        The threshold follows from what may be lost: at once when cells are loaded, and a unit of
-        time after that.
+    loss_rate : float, optional
+        The threshold follows from what may be lost, a unit of time.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class Evolution:
         noise: Noise | None = None,
         limits: Limits | None = None,
         cells_most: int | None = None,
-        allowed: tuple[float, float] | None = None,
+        loss_rate: float | None = None,
     ) -> None:
         self.lattice = lattice
         self.device = device
@@ -168,7 +167,7 @@ class Evolution:
         self._cells_most = cells_most
         spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
         bindings = bindings_of(
-            field, lattice, scheme, noise, device.is_cuda, limits, allowed is not None
+            field, lattice, scheme, noise, device.is_cuda, limits, loss_rate is not None
         )
         self._local_noise = bool(bindings["LOCAL_NOISE"])
         self._advance, self._prune = kernels_of(bindings, precision, device.is_cuda)
@@ -189,7 +188,7 @@ class Evolution:
         self._clock = np.zeros(cells.CLOCKS)
         self._clock[cells.THRESHOLD] = threshold
         self._clock[cells.COURANT] = 1.0
-        self._clock[[cells.ALLOWED, cells.LOSS_RATE]] = allowed or (0.0, 0.0)
+        self._clock[cells.LOSS_RATE] = loss_rate or 0.0
         self._tally = np.zeros(cells.TALLIES, np.int64)
         self._cells: Cells | None = None
         self._masses: Masses | None = None
@@ -231,9 +230,13 @@ class Evolution:
 
     # ---- what it does
 
-    def load(self, time: float, keys: np.ndarray, mass: np.ndarray) -> None:
-        """Begin anew with these cells, which must be in ascending order of their keys."""
+    def load(self, time: float, keys: np.ndarray, mass: np.ndarray, may_lose: float = 0.0) -> None:
+        """Begin anew with these cells, which must be in ascending order of their keys.
+
+        `may_lose` is what may be pruned at once, where the threshold follows from that.
+        """
         self._clock[[cells.TIME, cells.NOISE_TIME, cells.LOADED_AT]] = time
+        self._clock[cells.ALLOWED] = may_lose
         self._allocate(len(keys))
         self._place(keys, mass)
         tally = self._tally

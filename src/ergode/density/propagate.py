@@ -152,7 +152,8 @@ def propagate(
     retained : float, optional
         Instead: the probability to be kept over the whole run, such as 0.999. Half of what may be
         lost is shared between the prior and the measurements, the other half is lost evenly in
-        time; the threshold follows from it whenever cells are dropped.
+        time; the threshold follows from it whenever cells are dropped. With corner transport what
+        is lost at missing neighbours comes on top.
     scheme : {"split", "corner-transport"}
         How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
         published runs, with their box of three standard deviations as the prior.
@@ -271,10 +272,14 @@ def propagate(
     started = clock.perf_counter()
     evolution = Evolution(
         field, lattice, values, scheme=scheme, threshold=chosen, device=place,
-        precision=precision, noise=noise, limits=limits, cells_most=cells_most, allowed=allowed,
+        precision=precision, noise=noise, limits=limits, cells_most=cells_most,
+        loss_rate=None if allowed is None else allowed[1],
     )  # fmt: skip
     record = Record(lattice, grid, len(sorted_measurements), keep)
-    run = _Run(evolution, record, sorted_measurements, values, left_out, progress)
+    run = _Run(
+        evolution, record, sorted_measurements, values, left_out, allowed[0] if allowed else 0.0,
+        progress,
+    )  # fmt: skip
     run.go(keys, mass)
     return _dataset(
         field, record, sorted_measurements, chosen, noise, evolution,
@@ -329,11 +334,12 @@ class _Run:
         measurements: Sequence[Measurement],
         parameters: np.ndarray,
         left_out: float,
+        may_lose: float,
         show: bool,
     ) -> None:
         self.evolution, self.record = evolution, record
         self.measurements, self.parameters = measurements, parameters
-        self.show = show
+        self.may_lose, self.show = may_lose, show
         self.ended_early = ""
         self._lost = left_out  # before the latest measurement
 
@@ -383,7 +389,7 @@ class _Run:
             )
         budget = evolution.budget
         self._lost += budget["pruned"] + budget["lost"]
-        evolution.load(evolution.time, keys, after)
+        evolution.load(evolution.time, keys, after, self.may_lose)
         evolution.prune()
 
     def _end_early(self, error: BaseException) -> None:
