@@ -13,7 +13,7 @@ import pytest
 
 from ergode.core import kernels, machine
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, real
+from ergode.core.machine import ByPrecision, ByTarget, real
 from ergode.core.source import bundle
 
 
@@ -338,6 +338,20 @@ def test_by_precision_takes_the_one_for_the_precision():
     assert call(chooses, np.float64(1.0), precision="float32") == 3.0
     assert call(chooses, np.float64(1.0), precision="float64") == -1.0
     assert "in_float32" not in bundle([chooses], target="cpu", precision="float64").text
+
+
+by_target = ByTarget(cpu=in_float64, cuda=in_float32)
+
+
+def chooses_by_target(x):
+    return by_target(x)
+
+
+def test_by_target_takes_the_one_for_the_target():
+    assert call(chooses_by_target, np.float64(1.0)) == -1.0
+    assert "type(x)(3.0)" in bundle([chooses_by_target], target="cuda").text
+    with pytest.raises(TypeError, match="chosen by the target"):
+        by_target(1.0)
 
 
 def literals(x):

@@ -15,19 +15,28 @@ class Coordinate:
         return self.value()
 
 
+class Registers:
+    """Arrays that every thread has for itself."""
+
+    def array(self, count, kind):
+        # As wide as Python's integers, which NumPy's narrower ones do not widen to.
+        return np.zeros(count, np.int64 if kind is np.int32 else np.float64)
+
+
 class Block:
     """One block; what its kernel calls `cuda`."""
 
     def __init__(self, source, threads, shared_count):
-        self.local = threading.local()
+        self.own = threading.local()
         self.threads = threads
         self.barrier = threading.Barrier(threads)
         self.warps = [threading.Barrier(32) for _ in range(threads // 32)]
         self.exchanged = [0.0] * threads
         self.shared = self
+        self.local = Registers()
         self.atomic = self
         self.memory = np.zeros(shared_count)
-        self.threadIdx = Coordinate(lambda: self.local.thread)
+        self.threadIdx = Coordinate(lambda: self.own.thread)
         self.blockDim = Coordinate(lambda: threads)
         self.blockIdx = Coordinate(lambda: 0)
         module = {
@@ -53,10 +62,10 @@ class Block:
         self.barrier.wait()
 
     def syncwarp(self):
-        self.warps[self.local.thread >> 5].wait()
+        self.warps[self.own.thread >> 5].wait()
 
     def _from_lane(self, value, lane_of):
-        thread = self.local.thread
+        thread = self.own.thread
         self.exchanged[thread] = value
         self.syncwarp()
         lane = lane_of(thread & 31)
@@ -75,7 +84,7 @@ class Block:
         errors = []
 
         def work(thread):
-            self.local.thread = thread
+            self.own.thread = thread
             try:
                 with np.errstate(all="ignore"):
                     self.kernel(*arguments)

@@ -12,7 +12,6 @@ from ergode.kinetics import asymptotic, blocks, rosenbrock, runs
 from ergode.kinetics.block_tables import TAIL_MOST, program_of, segments_of
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.elimination import eliminate
-from ergode.kinetics.explicit import explicit_system_of
 from ergode.kinetics.lower import lower
 from ergode.kinetics.system import system_of
 
@@ -46,35 +45,33 @@ CASES = {
 }
 
 
-def launch_of(network, initial, threads, explicit, rtol=1e-2):
+def launch_of(network, initial, threads, method, rtol=1e-2):
     mechanism = lower(network)
+    explicit = method in runs.EXPLICIT
     zones = zones_of(
         network, mechanism, temperature=None, density=None, pressure=None, initial=initial,
         heating=None,
     )  # fmt: skip
-    bindings = runs.bindings_of(mechanism, zones)
-    method = (
-        asymptotic.Control(0.01, 1e-7, True, False)
+    bindings = runs.bindings_of(mechanism, zones) | runs.EXPLICIT.get(method, {})
+    how = (
+        asymptotic.Control(0.01, 1e-7, rtol, True, False)
         if explicit
         else rosenbrock.method_of(rosenbrock.RODAS4)
     )
-    absolute = (
-        explicit_system_of(mechanism).weight
-        if explicit
-        else runs.absolute_tolerances(mechanism, zones, None)
-    )
+    absolute = runs.absolute_tolerances(mechanism, zones, None)
     launch = blocks.Launch(
-        mechanism, resolve("cpu:1"), bindings, explicit=explicit, method=method, rtol=rtol,
+        mechanism, resolve("cpu:1"), bindings, explicit=explicit, method=how, rtol=rtol,
         absolute=absolute, step_limit=60, threads=threads,
     )  # fmt: skip
     return mechanism, zones, launch
 
 
-@pytest.mark.parametrize("explicit", [False, True], ids=["rodas4", "asymptotic"])
+@pytest.mark.parametrize("method", ["rodas4", *runs.EXPLICIT])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, explicit):
+def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     network, initial, stop, threads = case
-    mechanism, zones, launch = launch_of(network, initial, threads, explicit)
+    mechanism, zones, launch = launch_of(network, initial, threads, method)
+    explicit = method != "rodas4"
     # Explicit steps are many: the first fifty tell.
     grid = np.array([0.0, 1e-9 if explicit else 0.1, 1.0]) * stop
     found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
@@ -87,7 +84,7 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, explicit):
             found.defect,
         )
     )  # fmt: skip
-    options = runs.Options("asymptotic" if explicit else "rodas4", 1e-2, None, True, 60)
+    options = runs.Options(method, 1e-2, None, True, 60)
     runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
     np.testing.assert_array_equal(found.status, expected.status)
     np.testing.assert_array_equal(found.taken, expected.taken)
@@ -95,13 +92,15 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, explicit):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("explicit", [False, True], ids=["rodas4", "asymptotic"])
-def test_block_kernels_compile(explicit, dynamic):
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic", *list(runs.EXPLICIT)[3:]])
+def test_block_kernels_compile(method, dynamic):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 32, explicit)
+    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 32, method)
     bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
+    if method != "rodas4":
+        bindings["BODIES"] = dynamic
     kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
     outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
     course = zones.course
@@ -120,7 +119,7 @@ def test_thread_kernel_compiles():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    mechanism, zones, _ = launch_of(ROBERTSON, {"A": 1.0}, 32, False)
+    mechanism, zones, _ = launch_of(ROBERTSON, {"A": 1.0}, 32, "rodas4")
     bindings = runs.bindings_of(mechanism, zones) | {
         "DYNAMIC": True, "HEATING": 2, "BODIES": True, "REVERSIBLE": True, "MOLECULES": True,
     }  # fmt: skip
@@ -197,7 +196,7 @@ def test_a_thread_keeps_what_it_adds_to():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "asymptotic"])
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", *runs.EXPLICIT])
 def test_cuda_agrees_with_cpu(fern, method):
     zones = TYPE_IA | {"temperature": np.linspace(5e9, 8e9, 5)}
     options = {"times": [0, 1e-13, 1e-11], "method": method, "rtol": 1e-4}

@@ -45,6 +45,20 @@ class ByPrecision:
 
 
 @dataclass(frozen=True)
+class ByTarget:
+    """One name, one function for each target: where a method differs and what it is part of not."""
+
+    cpu: Callable[..., Any]
+    cuda: Callable[..., Any]
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(
+            f"'{self.cpu.__name__}' is chosen by the target of a kernel; "
+            "run it through ergode.core.kernels"
+        )
+
+
+@dataclass(frozen=True)
 class Formula:
     """A user's function: plain arithmetic, in which every number is `real`."""
 

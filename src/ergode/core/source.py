@@ -32,7 +32,7 @@ import numpy as np
 
 from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, Formula, Word, fma
+from ergode.core.machine import ByPrecision, ByTarget, Formula, Word, fma
 
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
@@ -102,7 +102,7 @@ def bundle(
     ModelError
         A function's source is not available, or it uses a value that cannot be compiled.
     """
-    collector = _Collector(precision, dict(bindings or {}))
+    collector = _Collector(precision, dict(bindings or {}), target)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
     entries = []
     for number, body in enumerate(bodies):
@@ -194,9 +194,12 @@ def {run}(start, stop, {arguments}):
 class _Collector:
     """Follows names from function to function and gives each value one name in the module."""
 
-    def __init__(self, precision: Precision, bindings: dict[str, Any]) -> None:
+    def __init__(
+        self, precision: Precision, bindings: dict[str, Any], target: Target = "cpu"
+    ) -> None:
         self.precision = precision
         self.bindings = bindings
+        self.target = target
         self.definitions: dict[str, str] = {}
         self.constants: list[str] = []
         self.words: set[str] = set()
@@ -212,6 +215,8 @@ class _Collector:
             rename, function = _RenameFormula, function.function
         if isinstance(function, ByPrecision):
             function = getattr(function, self.precision)
+        elif isinstance(function, ByTarget):
+            function = getattr(function, self.target)
         if not isinstance(function, FunctionType):
             raise ModelError(f"expected a plain Python function, found {function!r}")
         if self._open:
@@ -257,7 +262,7 @@ class _Collector:
         plain = _plain_name(value)
         if plain is not None:
             return plain
-        if isinstance(value, ByPrecision | Formula | FunctionType):
+        if isinstance(value, ByPrecision | ByTarget | Formula | FunctionType):
             return self.function(value, name)
         if _is_named_tuple(value):
             return self._named_tuple(value)

@@ -24,8 +24,8 @@ from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import SLOTS, Complexes, Flows
 from ergode.kinetics.system import pattern_of
 
-SUM_WIDTH, SLOPE_WIDTH = 8, 4
-"""Terms of a segment: of sums, and of entries of the Jacobian."""
+FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH = 12, 8, 4
+"""Terms of a segment: of gains and losses, of net changes, and of entries of the Jacobian."""
 TAIL_MOST = 32
 AHEAD = 4
 """Rounds that are read before they are needed."""
@@ -128,9 +128,17 @@ class BlockSystem(NamedTuple):
 
 
 class BlockFlows(NamedTuple):
-    """Gains and losses for explicit methods on blocks: rows are gains, then losses."""
+    """Gains and losses for explicit methods on blocks: rows are gains, then losses.
 
-    complexes: Complexes
+    Attributes
+    ----------
+    sums : Segments
+    complex : ndarray of int32, shape [entry_count + 1]
+        Complex of each entry, in the order of `sums`.
+    source_start, source, weight : ndarray
+        As in `Flows`, in that order.
+    """
+
     sums: Segments
     complex: np.ndarray
     source_start: np.ndarray
@@ -264,19 +272,10 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
     )
 
 
-def block_flows_of(mechanism: Mechanism) -> BlockFlows:
-    """Tables for explicit methods."""
-    structure = mechanism.structure
-    gains, losses = structure.gain_flows, structure.loss_flows
-    both = Flows(
-        np.concatenate([gains.start, gains.start[-1] + losses.start[1:]]),
-        np.concatenate([gains.complex, losses.complex]),
-        np.concatenate([gains.source_start, gains.source_start[-1] + losses.source_start[1:]]),
-        np.concatenate([gains.source, losses.source]),
-        np.concatenate([gains.weight, losses.weight]),
-    )
-    sums, order = segments_of(_rows(both), 2 * structure.species_count, SUM_WIDTH)
-    return BlockFlows(structure.complexes, sums, *_sources(both, order))
+def block_flows_of(flows: Flows) -> BlockFlows:
+    """Tables for explicit methods, from flows whose rows are gains, then losses."""
+    sums, order = segments_of(_rows(flows), flows.start.size - 1, FLOW_WIDTH)
+    return BlockFlows(sums, *_sources(flows, order))
 
 
 def _rows(flows: Flows) -> list[int]:

@@ -11,23 +11,26 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
-from ergode.kinetics import asymptotic, rosenbrock, rosenbrock_block
-from ergode.kinetics.block_tables import INDEXABLE, block_flows_of, block_system_of
+from ergode.kinetics import explicit as explicit_method
+from ergode.kinetics import rosenbrock, rosenbrock_block
+from ergode.kinetics.block_tables import INDEXABLE, block_system_of
 from ergode.kinetics.conditions import Zones
+from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import Mechanism
 
 # Species that a warp serves best alone; larger networks get more threads. Registers a thread: as
 # many as let the blocks run together that shared memory has room for.
 _SMALL = 32
-_THREADS_SMALL, _THREADS_LARGE, _THREADS_EXPLICIT = 32, 128, 128
-_REGISTERS_SMALL, _REGISTERS_LARGE, _REGISTERS_EXPLICIT = 64, 128, 96
+_THREADS_SMALL, _THREADS_LARGE, _THREADS_EXPLICIT = 32, 128, 256
+_REGISTERS_SMALL, _REGISTERS_LARGE, _REGISTERS_EXPLICIT = 64, 128, 128
 _ZONES_AT_ONCE = 1 << 20
 
 
-def threads_for(mechanism: Mechanism) -> int:
+def threads_for(mechanism: Mechanism, explicit: bool) -> int:
     """Threads of a block that serve a network well."""
-    small = mechanism.structure.species_count <= _SMALL
-    return _THREADS_SMALL if small else _THREADS_LARGE
+    if mechanism.structure.species_count <= _SMALL:
+        return _THREADS_SMALL
+    return _THREADS_EXPLICIT if explicit else _THREADS_LARGE
 
 
 @lru_cache(maxsize=16)
@@ -36,8 +39,9 @@ def _system(mechanism: Mechanism, threads: int) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _flows(mechanism: Mechanism) -> Any:
-    return block_flows_of(mechanism)
+def _explicit(mechanism: Mechanism, partial: bool) -> Any:
+    nothing = np.zeros(mechanism.structure.species_count)
+    return explicit_system_of(mechanism, nothing, partial=partial, blocks=True)
 
 
 def put_all(device: Device, value: Any) -> Any:
@@ -59,11 +63,11 @@ class Launch:
     bindings : mapping
         As from `runs.bindings_of`.
     explicit : bool
-        The asymptotic method, or a Rosenbrock method.
+        An explicit method, or a Rosenbrock method.
     method : Control or Method
     rtol : float
     absolute : ndarray, shape [species_count]
-        Absolute tolerances, or the weights of the sum that watches over explicit steps.
+        Absolute tolerances.
     step_limit : int
     threads, registers : int, optional
         Of a block, and of a thread at most.
@@ -85,16 +89,15 @@ class Launch:
     ) -> None:
         self.device = device
         self.explicit = explicit
-        self.threads = threads or threads_for(mechanism)
+        self.threads = threads or threads_for(mechanism, explicit)
         rates, thermo = mechanism.rates, mechanism.thermo
-        count = mechanism.structure.species_count
         self._limit = step_limit
         if explicit:
-            flows = _flows(mechanism)
-            body: Callable[..., Any] = asymptotic.asymptotic_block
-            numbers = asymptotic.shared_count(flows, count)
-            self.scratch_count = rates.slot_count + count
-            parts: tuple[Any, ...] = (flows, rates, thermo, absolute, method)
+            system = _explicit(mechanism, bindings["PARTIAL"])._replace(absolute=absolute)
+            body: Callable[..., Any] = explicit_method.explicit_block
+            numbers = explicit_method.shared_count(system)
+            self.scratch_count = explicit_method.scratch_count(system)
+            parts: tuple[Any, ...] = (system, method)
         else:
             system = _system(mechanism, self.threads)
             if max(system.entry_count, system.complex.size) >= INDEXABLE:
@@ -127,10 +130,8 @@ class Launch:
     ) -> tuple[Any, ...]:  # fmt: skip
         """What the kernel takes, in order."""
         head = (*self._parts, times, temperature, density, grid)
-        tail = (scratch, counter, out, status, taken)
-        if self.explicit:
-            return (*head, self._limit, *tail, defect)
-        return (*head, self._rtol, self._limit, *tail, repeated, defect)
+        tail = (self._limit, scratch, counter, out, status, taken, repeated, defect)
+        return (*head, *tail) if self.explicit else (*head, self._rtol, *tail)
 
     def start(self, times: Any, temperature: Any, density: Any, grid: Any, out: Any) -> Any:
         """Start the kernel on zones whose arrays are on the device.

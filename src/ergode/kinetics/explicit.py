@@ -1,110 +1,186 @@
-"""What the explicit methods share: gains and losses of every species.
+"""The frame of all explicit methods: the loop over steps of a zone, and its kernels.
 
 A species' rate of change is apart in gain - loss, and loss = k Y, with k what the species is
-stiff by.
+stiff by. What a method makes of them in one step is its own file: `asymptotic`,
+`quasi_steady_state`; `partial_equilibrium` takes out the flows of reactions that are balanced
+before the step and puts amounts back into balance after it, whichever the method.
+
+The frame is written once for a thread alone and for a block of threads (see `team`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ergode.kinetics.lower import Mechanism
-from ergode.kinetics.mechanism import Complexes, Flows, entry_values, products, row_sums
-from ergode.kinetics.rates import (
-    Rates,
-    Thermodynamics,
-    base_coefficients,
-    detailed_balance,
-    log_volumes,
-    third_bodies,
+from ergode.core.machine import cuda, real
+from ergode.core.status import Status
+from ergode.kinetics.asymptotic import asymptotic_step
+from ergode.kinetics.block import next_zone
+from ergode.kinetics.block_tables import FLOW_WIDTH
+from ergode.kinetics.explicit_flows import (
+    HELD_ROUNDS,
+    ExplicitRoom,
+    ExplicitSystem,
+    flows_at,
+    room_of,
+    set_explicit_conditions,
 )
-from ergode.kinetics.system import interpolated
+from ergode.kinetics.partial_equilibrium import judge, restore, withdraw
+from ergode.kinetics.quasi_steady_state import quasi_steady_state_step
+from ergode.kinetics.team import rank, size, total_of
 
-
-class ExplicitSystem(NamedTuple):
-    """Everything about the network that an explicit method needs.
-
-    Attributes
-    ----------
-    weight : ndarray of float64, shape [species_count]
-        Of a sum that no reaction changes, which watches over the step: mass numbers of nuclei.
-    """
-
-    complexes: Complexes
-    gains: Flows
-    losses: Flows
-    rates: Rates
-    thermo: Thermodynamics
-    weight: np.ndarray
-
-
-class Room(NamedTuple):
-    """Where coefficients are worked out."""
-
-    slots: np.ndarray
-    slopes: np.ndarray
-    volumes: np.ndarray
-    gain_values: np.ndarray
-    loss_values: np.ndarray
-    products: np.ndarray
-
-
-def explicit_system_of(mechanism: Mechanism) -> ExplicitSystem:
-    """Tables for an explicit method."""
-    structure = mechanism.structure
-    weight = mechanism.mass
-    if not mechanism.nuclear:
-        positive = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
-        weight = positive.sum(axis=0) if len(positive) else np.zeros(structure.species_count)
-    return ExplicitSystem(
-        structure.complexes,
-        structure.gain_flows,
-        structure.loss_flows,
-        mechanism.rates,
-        mechanism.thermo,
-        weight,
-    )
-
+# Of the time that is integrated, where the method begins and its first step: a code that starts at
+# 1e-20 s and ends at 1e-9 s has these.
+BEGIN, FIRST = 1e-11, 1.23456789e-13
 
 # --- device functions -----------------------------------------------------------------------------
 
 DYNAMIC = False
-BODIES = False
-REVERSIBLE = False
+PARTIAL = False
+QUASI_STEADY = False
+INFINITY = float("inf")
+DONE, NOT_FINITE, TOO_MANY_STEPS = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS)
+)  # fmt: skip
 
 
-def room_of(system):
-    """Arrays of a `Room`, on the CPU."""
-    return Room(
-        np.empty(system.rates.slot_start.size - 1),
-        np.zeros(system.rates.order.size),
-        np.empty(system.weight.size),
-        np.empty(system.gains.complex.size),
-        np.empty(system.losses.complex.size),
-        np.empty(system.complexes.first.size),
-    )
+def explicit_zone(system, control, room, times, temperatures, densities, grid, most_steps, out):
+    """Integrate one zone; `out` [time, species] is filled, its first row being the start.
+
+    Returns status, steps taken, steps repeated and how far the conserved sum is off at the end.
+    """
+    first, stride = rank(), size()
+    y, weight = room.y, system.weight
+    count = weight.size
+    part = 0.0
+    for i in range(first, count, stride):
+        y[i] = out[0, i]
+        part += weight[i] * y[i]
+    if first == 0:
+        # The variable that empty slots of complexes refer to.
+        y[count] = 1.0
+    total = total_of(part, room.reduced, 0)
+    scale = 1.0 if control.fractions or total == 0.0 else 1.0 / total
+    before = total * scale
+    at_first = before
+    begin = grid[0]
+    span = grid[grid.size - 1] - begin
+    t, dt = BEGIN * span, FIRST * span
+    set_explicit_conditions(system, room, times, temperatures, densities, begin, y)
+    if PARTIAL:
+        for g in range(first, room.active.size, stride):
+            room.active[g] = 0.0
+    steps, repeated, place = 0, 0, 1
+    while place < grid.size:
+        if steps + repeated >= most_steps:
+            return TOO_MANY_STEPS, steps, repeated, abs(before - at_first)
+        if DYNAMIC:
+            set_explicit_conditions(system, room, times, temperatures, densities, begin + t, y)
+        flows_at(system, room, y, room.flow)
+        if PARTIAL:
+            judge(system.groups, room, y, dt)
+            withdraw(system.groups, room, room.flow)
+        target = grid[place] - begin
+        if QUASI_STEADY:
+            taken, dt, total = quasi_steady_state_step(
+                system, control, room, times, temperatures, densities, begin, t, target, dt, scale
+            )
+        else:
+            taken, dt, total = asymptotic_step(system, control, room, t, target, dt, before, scale)
+        if not total < INFINITY:
+            return NOT_FINITE, steps, repeated, abs(before - at_first)
+        if taken == 0.0:
+            repeated += 1
+            continue
+        if PARTIAL:
+            restore(system.groups, room, y, weight, total / scale)
+        before = total
+        steps += 1
+        if taken == target - t or t + taken >= target:
+            t = target
+            while place < grid.size and grid[place] - begin <= t:
+                for i in range(first, count, stride):
+                    out[place, i] = y[i]
+                place += 1
+        else:
+            t += taken
+    return DONE, steps, repeated, abs(before - at_first)
 
 
-def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
-    """Coefficients of gains and losses at time t."""
-    temperature = interpolated(times, temperatures, t)
-    density = interpolated(times, densities, t)
-    base_coefficients(system.rates, temperature, density, room.slots, 0, 1)
-    if BODIES:
-        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes)
-    if REVERSIBLE:
-        log_volumes(system.thermo, temperature, room.volumes, 0, 1)
-        detailed_balance(system.rates, density, room.volumes, room.slots, 0, 1)
-    entry_values(system.gains, room.slots, room.gain_values)
-    entry_values(system.losses, room.slots, room.loss_values)
+# --- CPU ------------------------------------------------------------------------------------------
 
 
-def gains_and_losses(system, room, times, temperatures, densities, t, y, gain, loss):
-    """Gain and loss of every species at time t."""
-    if DYNAMIC:
-        set_explicit_conditions(system, room, times, temperatures, densities, t, y)
-    products(system.complexes, y, room.products)
-    row_sums(system.gains, room.gain_values, room.products, gain)
-    row_sums(system.losses, room.loss_values, room.products, loss)
+def explicit_cpu(
+    start, stop, system, control, course, grid, most_steps, out, status, taken, repeated, defect
+):
+    """Zones `start` to `stop`, one after another."""
+    room = room_of(system)
+    for zone in range(start, stop):
+        outcome, steps, again, off = explicit_zone(
+            system, control, room, course.times, course.temperature[zone], course.density[zone],
+            grid, most_steps, out[zone],
+        )  # fmt: skip
+        status[zone] = outcome
+        taken[zone] = steps
+        repeated[zone] = again
+        defect[zone] = off
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+HELD = HELD_ROUNDS * FLOW_WIDTH
+
+
+def shared_count(system: ExplicitSystem) -> int:
+    """Numbers that a zone keeps in shared memory."""
+    species, groups = system.weight.size, system.groups.left.shape[1]
+    partial = max(int(system.flows.sums.start[-1]), 1)
+    return 36 + 7 * species + system.complexes.first.size + 1 + partial + 4 * groups
+
+
+def scratch_count(system: ExplicitSystem) -> int:
+    """Numbers that a block keeps in device memory."""
+    rates = system.rates
+    return rates.slot_count + rates.order.size + system.weight.size + system.flows.complex.size
+
+
+def explicit_block(
+    system, control, times, temperature, density, grid, most_steps, scratch, counter, out, status,
+    taken, repeated, defect,
+):  # fmt: skip
+    """Zones from a queue, each by one block."""
+    species, groups = system.weight.size, system.groups.left.shape[1]
+    shared = cuda.shared.array(0, real)
+    # y, start, predicted; gains and losses now and at the start of the step.
+    a = 36 + species + 1
+    b = a + species
+    c = b + species
+    d = c + 2 * species
+    e = d + 2 * species
+    f = e + system.complexes.first.size
+    partial_count = system.flows.sums.start[system.flows.sums.start.size - 1]
+    g = f + max(partial_count, 1)
+    mine = scratch[cuda.blockIdx.x]
+    slot_count = system.rates.slot_start.size - 1
+    h = slot_count + system.rates.order.size
+    i = h + species
+    room = ExplicitRoom(
+        shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
+        shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:i],
+        mine[i : i + system.flows.complex.size], cuda.local.array(HELD, real),
+        cuda.local.array(HELD, np.int32),
+        shared[g : g + groups], shared[g + groups : g + 2 * groups],
+        shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
+    )  # fmt: skip
+    zone = next_zone(counter, room.reduced)
+    while zone < out.shape[0]:
+        outcome, steps, again, off = explicit_zone(
+            system, control, room, times, temperature[zone], density[zone], grid, most_steps,
+            out[zone],
+        )  # fmt: skip
+        if cuda.threadIdx.x == 0:
+            status[zone] = outcome
+            taken[zone] = steps
+            repeated[zone] = again
+            defect[zone] = off
+        zone = next_zone(counter, room.reduced)

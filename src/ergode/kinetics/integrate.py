@@ -25,7 +25,15 @@ from ergode.models.reaction_network import ReactionNetwork
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "rodas4", "rosenbrock23", "asymptotic"]
+Method = Literal[
+    "auto",
+    "rodas4",
+    "rosenbrock23",
+    "asymptotic",
+    "quasi-steady-state",
+    "partial-equilibrium",
+    "partial-equilibrium-quasi-steady-state",
+]
 
 _COMMON = [
     Variable("temperature", ("zone", "time"), "float64", "K", "temperature; NaN if not given"),
@@ -107,18 +115,22 @@ def integrate(
         Whether the energy that reactions release changes the temperature. Nuclei heat themselves
         at constant volume, as an ideal gas of nuclei and electrons with radiation; molecules as
         their NASA polynomials say.
-    method : {"auto", "rodas4", "rosenbrock23", "asymptotic"}
-        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`;
-        ``"asymptotic"`` is explicit and algebraically stabilised: far slower and far less
-        accurate, and here because codes and papers use it. ``"auto"`` is ``"rodas4"``.
+    method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
+            "partial-equilibrium", "partial-equilibrium-quasi-steady-state"}
+        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`. The
+        others are explicit and algebraically stabilised: far slower and far less accurate, and here
+        because codes and papers use them. ``"quasi-steady-state"`` follows `rtol`;
+        ``"partial-equilibrium"`` is ``"asymptotic"``, or in its longer name
+        ``"quasi-steady-state"``, with reactions that are balanced by their reverse taken out.
+        ``"auto"`` is ``"rodas4"``.
     rtol, atol : float
         Allowed error of a step, ``atol + rtol * amount`` for every species, where amounts are mass
         fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first,
         1e-18 with NASA polynomials).
-        rtol is between 1e-13 and 1; ``"asymptotic"`` does not use it.
+        rtol is between 1e-13 and 1; ``"asymptotic"`` steps do not use it.
     reference_control : bool
-        Of ``"asymptotic"``: choose between the two formulas as the reference code does when it
-        repeats a step, rather than as the method is published.
+        Of ``"asymptotic"`` steps: when one is tried again, choose between the two formulas as the
+        reference code does, rather than as the method is published.
     conservation_tolerance : float
         Zones whose conserved sums (total mass) are off by more, relative, at the end get the
         status ``INACCURATE``.

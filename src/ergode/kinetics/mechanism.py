@@ -161,9 +161,9 @@ def _flows(
 # --- device functions: what the tables mean -----------------------------------------------------
 
 
-def entry_values(flows, coefficients, values):
+def entry_values(flows, coefficients, values, first, stride):
     """Values of the matrix of `flows` for these coefficients."""
-    for entry in range(flows.complex.size):
+    for entry in range(first, values.size, stride):
         total = 0.0
         for count in range(flows.source_start[entry], flows.source_start[entry + 1]):
             term = count & NATURAL

@@ -139,14 +139,12 @@ def base_coefficients(rates, temperature, density, slots, first, stride):
         slots[slot] = total
 
 
-def third_bodies(rates, temperature, density, y, slots, slopes):
+def third_bodies(rates, temperature, density, y, slots, slopes, first, stride):
     """Multiply by, or fall off with, the amount of collision partners.
 
-    `slopes` is filled with d ln k / d ln(amount of partners) of every reaction.
+    `slopes` of these reactions becomes d ln k / d ln(amount of partners).
     """
-    for r in range(slopes.size):
-        slopes[r] = 0.0
-    for b in range(rates.body_reaction.size):
+    for b in range(first, rates.body_reaction.size, stride):
         r = rates.body_reaction[b]
         partners = 0.0
         for i in range(rates.efficiency.shape[1]):

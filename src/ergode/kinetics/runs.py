@@ -11,18 +11,23 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
 from ergode.core.status import Status
-from ergode.kinetics import asymptotic, rosenbrock
+from ergode.kinetics import explicit, rosenbrock
 from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.blocks import Launch, ThreadLaunch, run_on_device
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.explicit import explicit_system_of
+from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.system import FIXED, system_of
 
 IMPLICIT = tuple(rosenbrock.TABLEAUS)
-EXPLICIT = ("asymptotic",)
+EXPLICIT = {
+    "asymptotic": {"QUASI_STEADY": False, "PARTIAL": False},
+    "quasi-steady-state": {"QUASI_STEADY": True, "PARTIAL": False},
+    "partial-equilibrium": {"QUASI_STEADY": False, "PARTIAL": True},
+    "partial-equilibrium-quasi-steady-state": {"QUASI_STEADY": True, "PARTIAL": True},
+}
+"""Explicit methods, and what kernels are specialised to for each."""
 METHODS = (*IMPLICIT, *EXPLICIT)
 
 _ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_MOLECULAR, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
@@ -114,6 +119,12 @@ def _tables(mechanism: Mechanism, heating: int, depth_weight: float) -> Any:
     return system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
 
 
+@lru_cache(maxsize=32)
+def _explicit_tables(mechanism: Mechanism, partial: bool) -> Any:
+    nothing = np.zeros(mechanism.structure.species_count)
+    return explicit_system_of(mechanism, nothing, partial=partial)
+
+
 def launch_of(
     mechanism: Mechanism,
     heating: int,
@@ -124,14 +135,9 @@ def launch_of(
 ) -> Launch | ThreadLaunch:
     """A kernel on a CUDA device with everything of a network, ready for zones."""
     if options.method in EXPLICIT:
-        if mechanism.has_bodies:
-            raise PlanError(
-                f"method {options.method!r} does not know coefficients that depend on amounts on "
-                f"'{device.name}'; use device='cpu', or 'rodas4'"
-            )
         return Launch(
-            mechanism, device, bindings, explicit=True, method=_control(mechanism, options),
-            absolute=explicit_system_of(mechanism).weight, step_limit=options.step_limit,
+            mechanism, device, bindings | EXPLICIT[options.method], explicit=True,
+            method=_control(mechanism, options), absolute=absolute, step_limit=options.step_limit,
         )  # fmt: skip
     method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
     if heating != FIXED or mechanism.has_bodies:
@@ -146,7 +152,9 @@ def launch_of(
 
 
 def _control(mechanism: Mechanism, options: Options) -> Control:
-    return Control(FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, mechanism.nuclear)
+    return Control(
+        FLUX_FRACTION, MASS_TOLERANCE, options.rtol, options.reference_control, mechanism.nuclear
+    )
 
 
 def run_zones(
@@ -178,9 +186,11 @@ def run_zones(
             outcome.defect, outcome.peak, finished=finished,
         )  # fmt: skip
     else:
-        kernel = kernels.cpu_kernel(asymptotic.asymptotic_cpu, bindings=bindings)
+        bindings |= EXPLICIT[options.method]
+        system = _explicit_tables(mechanism, bindings["PARTIAL"])._replace(absolute=absolute)
+        kernel = kernels.cpu_kernel(explicit.explicit_cpu, bindings=bindings)
         device.run(
-            kernel, zones.count, explicit_system_of(mechanism), _control(mechanism, options),
-            zones.course, grid, options.step_limit, outcome.amounts, outcome.status,
-            outcome.taken, outcome.defect, finished=finished,
+            kernel, zones.count, system, _control(mechanism, options), zones.course, grid,
+            options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
+            outcome.defect, finished=finished,
         )  # fmt: skip

@@ -205,11 +205,11 @@ def set_conditions(system, room, temperature, density, y):
     """Coefficients, and the values of the flows, at these conditions."""
     base_coefficients(system.rates, temperature, density, room.slots, 0, 1)
     if BODIES:
-        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes)
+        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes, 0, 1)
     if REVERSIBLE:
         log_volumes(system.thermo, temperature, room.volumes, 0, 1)
         detailed_balance(system.rates, density, room.volumes, room.slots, 0, 1)
-    entry_values(system.flows, room.slots, room.values)
+    entry_values(system.flows, room.slots, room.values, 0, 1)
 
 
 def temperature_of(times, temperatures, t, y, species_count):

@@ -1,0 +1,250 @@
+"""What the explicit methods share: gains and losses of every species, and the room for a zone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.machine import ByTarget, cuda, unroll
+from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.lower import Mechanism
+from ergode.kinetics.mechanism import NATURAL, Complexes, Flows, entry_values, products, row_sums
+from ergode.kinetics.partial_equilibrium import Groups, group_rates, groups_of
+from ergode.kinetics.rates import (
+    Rates,
+    Thermodynamics,
+    base_coefficients,
+    detailed_balance,
+    log_volumes,
+    third_bodies,
+)
+from ergode.kinetics.system import interpolated
+from ergode.kinetics.team import rank, size, wait
+
+HELD_ROUNDS = 2
+"""Segments of sums that a CUDA thread keeps in registers."""
+
+
+class ExplicitSystem(NamedTuple):
+    """Everything about the network that an explicit method needs.
+
+    Attributes
+    ----------
+    flows : Flows or BlockFlows
+        Rows are the gains of all species, then their losses.
+    groups : Groups
+        Reactions and their reverses.
+    weight : ndarray of float64, shape [species_count]
+        Of a sum that no reaction changes, which watches over the step: mass numbers of nuclei.
+    absolute : ndarray of float64, shape [species_count]
+        Absolute tolerances of amounts.
+    """
+
+    complexes: Complexes
+    flows: Any
+    rates: Rates
+    thermo: Thermodynamics
+    groups: Groups
+    weight: np.ndarray
+    absolute: np.ndarray
+
+
+class ExplicitRoom(NamedTuple):
+    """Where a zone is worked out.
+
+    Attributes
+    ----------
+    y : ndarray, shape [species_count + 1]
+        Amounts [mol/g], and one.
+    start, predicted : ndarray, shape [species_count]
+        Amounts at the start of the step, and what a predictor made of them.
+    flow, early : ndarray, shape [2 * species_count]
+        Gains, then losses, now and at the start of the step.
+    found : ndarray
+        Products of complexes.
+    partial, reduced : ndarray
+        What threads add up together.
+    slots, slopes, volumes, values : ndarray
+        Coefficients, and what the entries of the flows make of them.
+    held_value, held_complex : ndarray
+        Entries that a CUDA thread keeps in registers.
+    forward, backward, active, extent : ndarray, shape [group_count]
+        Coefficients of groups, whether each is in balance, and how far it is from it.
+    """
+
+    y: np.ndarray
+    start: np.ndarray
+    predicted: np.ndarray
+    flow: np.ndarray
+    early: np.ndarray
+    found: np.ndarray
+    partial: np.ndarray
+    reduced: np.ndarray
+    slots: np.ndarray
+    slopes: np.ndarray
+    volumes: np.ndarray
+    values: np.ndarray
+    held_value: np.ndarray
+    held_complex: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+    active: np.ndarray
+    extent: np.ndarray
+
+
+def explicit_system_of(
+    mechanism: Mechanism, absolute: np.ndarray, *, partial: bool = False, blocks: bool = False
+) -> ExplicitSystem:
+    """Tables for an explicit method; for CUDA with `blocks`."""
+    structure = mechanism.structure
+    weight = mechanism.mass
+    if not mechanism.nuclear:
+        positive = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
+        weight = positive.sum(axis=0) if len(positive) else np.zeros(structure.species_count)
+    gains, losses = structure.gain_flows, structure.loss_flows
+    flows: Any = Flows(
+        np.concatenate([gains.start, gains.start[-1] + losses.start[1:]]),
+        np.concatenate([gains.complex, losses.complex]),
+        np.concatenate([gains.source_start, gains.source_start[-1] + losses.source_start[1:]]),
+        np.concatenate([gains.source, losses.source]),
+        np.concatenate([gains.weight, losses.weight]),
+    )
+    if blocks:
+        flows = block_flows_of(flows)
+    return ExplicitSystem(
+        structure.complexes,
+        flows,
+        mechanism.rates,
+        mechanism.thermo,
+        groups_of(structure, partial),
+        weight,
+        absolute,
+    )
+
+
+def room_of(system):
+    """An `ExplicitRoom` on the CPU."""
+    count, groups = system.weight.size, system.groups.left.shape[1]
+    return ExplicitRoom(
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(count),
+        np.empty(2 * count),
+        np.empty(2 * count),
+        np.empty(system.complexes.first.size),
+        np.empty(1),
+        np.empty(1),
+        np.empty(system.rates.slot_start.size - 1),
+        np.zeros(system.rates.order.size),
+        np.empty(count),
+        np.empty(system.flows.complex.size),
+        np.empty(1),
+        np.empty(1, np.int32),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+    )
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+BODIES = False
+REVERSIBLE = False
+PARTIAL = False
+
+
+def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
+    """Coefficients of gains and losses at time t; begins and ends in a wait."""
+    first, stride = rank(), size()
+    temperature = interpolated(times, temperatures, t)
+    density = interpolated(times, densities, t)
+    wait()
+    base_coefficients(system.rates, temperature, density, room.slots, first, stride)
+    if BODIES:
+        wait()
+        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes, first, stride)
+    if REVERSIBLE:
+        log_volumes(system.thermo, temperature, room.volumes, first, stride)
+        wait()
+        detailed_balance(system.rates, density, room.volumes, room.slots, first, stride)
+    wait()
+    entry_values(system.flows, room.slots, room.values, first, stride)
+    if PARTIAL:
+        group_rates(system.groups, room, first, stride)
+    wait()
+    hold(system, room)
+
+
+def _row_by_row(system, room, y, flow):
+    products(system.complexes, y, room.found)
+    row_sums(system.flows, room.values, room.found, flow)
+
+
+def _nothing_to_hold(system, room):
+    pass
+
+
+def _hold(system, room):
+    """Take entries into registers, which later sums read them from."""
+    sums, nothing = system.flows.sums, system.flows.complex.size - 1
+    for r in unroll(range(HELD_ROUNDS)):
+        segment = r * size() + rank()
+        for k in unroll(range(FLOW_WIDTH)):
+            place = sums.layer[k] + segment
+            place = (place if place < sums.layer[k + 1] else nothing) & NATURAL
+            room.held_value[r * FLOW_WIDTH + k] = room.values[place]
+            room.held_complex[r * FLOW_WIDTH + k] = system.flows.complex[place]
+
+
+def _segment_by_segment(system, room, y, flow):
+    """As `_row_by_row`, by all threads of a block; begins and ends in a barrier."""
+    thread, threads = rank(), size()
+    sums, found = system.flows.sums, room.found
+    cuda.syncthreads()
+    for s in range(thread, found.size, threads):
+        a, b, c = system.complexes.first[s], system.complexes.second[s], system.complexes.third[s]
+        found[s] = y[a] * y[b] * y[c]
+    cuda.syncthreads()
+    for r in unroll(range(HELD_ROUNDS)):
+        segment = r * threads + thread
+        total = 0.0
+        for k in unroll(range(FLOW_WIDTH)):
+            index = r * FLOW_WIDTH + k
+            total += room.held_value[index] * found[room.held_complex[index] & NATURAL]
+        if segment < sums.target.size:
+            target = sums.target[segment]
+            if target >= 0:
+                flow[target] = total
+            else:
+                room.partial[-1 - target] = total
+    for segment in range(HELD_ROUNDS * threads + thread, sums.target.size, threads):
+        total = 0.0
+        for k in range(FLOW_WIDTH):
+            place = sums.layer[k] + segment
+            if place < sums.layer[k + 1]:
+                total += room.values[place] * found[system.flows.complex[place]]
+        target = sums.target[segment]
+        if target >= 0:
+            flow[target] = total
+        else:
+            room.partial[-1 - target] = total
+    cuda.syncthreads()
+    # Four threads a long row.
+    quarter, rows = thread & 3, threads >> 2
+    for block in range((sums.row.size + rows - 1) // rows):
+        row = block * rows + (thread >> 2)
+        total = 0.0
+        if row < sums.row.size:
+            for place in range(sums.start[row] + quarter, sums.start[row + 1], 4):
+                total += room.partial[place]
+        total += cuda.shfl_xor_sync(-1, total, 1)
+        total += cuda.shfl_xor_sync(-1, total, 2)
+        if row < sums.row.size and quarter == 0:
+            flow[sums.row[row]] = total
+    cuda.syncthreads()
+
+
+hold = ByTarget(cpu=_nothing_to_hold, cuda=_hold)
+flows_at = ByTarget(cpu=_row_by_row, cuda=_segment_by_segment)

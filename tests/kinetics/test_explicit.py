@@ -1,0 +1,124 @@
+"""The explicit methods: what each is good for, and what all methods have in common."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import ergode
+from ergode.core.status import Status
+from ergode.kinetics import integrate
+from ergode.kinetics.lower import lower
+from ergode.kinetics.partial_equilibrium import groups_of
+from ergode.kinetics.runs import EXPLICIT, METHODS
+
+RATES = {"A -> B": 3.0, "B -> A": 5.0, "B -> C": 400.0, "C -> B": 100.0, "C -> D": 2.0}
+
+
+def linear(rates):
+    return ergode.ReactionNetwork(
+        dict.fromkeys("ABCD", 0.0),
+        [ergode.Reaction(text, rate_constant=k) for text, k in rates.items()],
+    )
+
+
+def exact(rates, t):
+    matrix = np.zeros((4, 4))
+    for text, k in rates.items():
+        source, target = ("ABCD".index(text[0]), "ABCD".index(text[-1]))
+        matrix[source, source] -= k
+        matrix[target, source] += k
+    return expm(matrix * t)[:, 0]
+
+
+# By the mass that a step of the asymptotic method may gain or lose; the others by rtol.
+ALLOWED = {"asymptotic": 5e-3, "partial-equilibrium": 2e-2, "quasi-steady-state": 2e-3,
+           "partial-equilibrium-quasi-steady-state": 2e-2}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_follows_a_linear_network(method):
+    times = [0.0, 1e-3, 0.1, 1.0]
+    result = integrate(
+        linear(RATES), times=times, initial={"A": [1.0, 2.0]}, method=method, rtol=1e-4,
+        device="cpu",
+    )  # fmt: skip
+    assert (result["status"] == Status.DONE).all()
+    found = result["concentration"].values
+    for k, t in enumerate(times):
+        np.testing.assert_allclose(found[0, k], exact(RATES, t), atol=ALLOWED.get(method, 1e-3))
+        np.testing.assert_allclose(found[1, k], 2 * found[0, k], rtol=2e-2, atol=1e-3)
+    assert (found >= 0).all()
+    off = np.abs(found.sum(axis=2) / found[:, :1].sum(axis=2) - 1).max()
+    if method in EXPLICIT:
+        assert off < 10 * ALLOWED[method]
+        # What is left at the end is what is told.
+        end = np.abs(found[:, -1].sum(axis=1) / found[:, 0].sum(axis=1) - 1)
+        np.testing.assert_allclose(result["conservation_error"], end, atol=1e-12)
+    else:
+        assert off < 1e-12
+    taken, repeated = result["step_count"].values, result["repeated_count"].values
+    assert result.attrs["steps_taken"] == taken.sum()
+    assert (taken > 10).all()
+    assert (repeated >= 0).all()
+    with pytest.warns(RuntimeWarning, match="limit on the number of steps"):
+        limited = integrate(
+            linear(RATES), times=times, initial={"A": 1.0}, method=method, rtol=1e-4,
+            step_limit=int(taken[0] + repeated[0]) - 1, device="cpu",
+        )  # fmt: skip
+    assert limited["status"].item() == Status.TOO_MANY_STEPS
+    assert limited["step_count"].item() + limited["repeated_count"].item() == (
+        taken[0] + repeated[0] - 1
+    )
+
+
+def test_quasi_steady_state_follows_the_tolerance():
+    errors = []
+    for rtol in (1e-2, 1e-3, 1e-4):
+        result = integrate(
+            linear(RATES), times=[0, 0.3], initial={"A": 1.0}, method="quasi-steady-state",
+            rtol=rtol, conservation_tolerance=1.0, device="cpu",
+        )  # fmt: skip
+        errors.append(np.abs(result["concentration"].values[0, -1] - exact(RATES, 0.3)).max())
+    assert errors[0] > 3 * errors[1] > 9 * errors[2]
+
+
+def test_partial_equilibrium_does_not_step_through_a_balance():
+    """A fast pair that feeds a slow reaction: the explicit method creeps, its companion strides."""
+    fast = {"A -> B": 1e6, "B -> A": 2e6, "B -> C": 1.0, "C -> D": 0.1}
+    steps = {}
+    for method in EXPLICIT:
+        result = integrate(
+            linear(fast), times=[0, 1.0], initial={"A": 1.0}, method=method, rtol=1e-3,
+            conservation_tolerance=1.0, device="cpu",
+        )  # fmt: skip
+        steps[method] = result["step_count"].item()
+        off = np.abs(result["concentration"].values[0, -1] - exact(fast, 1.0)).max()
+        # Without it mass is lost in every one of many steps, or in few large ones.
+        assert off < 3e-3 if method.startswith("partial") else off > 0.03
+    assert steps["partial-equilibrium"] < 1e-3 * steps["asymptotic"]
+
+
+def test_groups_are_reactions_and_their_reverses():
+    network = ergode.ReactionNetwork(
+        dict.fromkeys("ABCDE", 1.0),
+        [
+            ergode.Reaction("A + B -> C", rate_constant=1.0),
+            ergode.Reaction("C -> A + B", rate_constant=2.0),
+            ergode.Reaction("C -> A + B", rate_constant=3.0),
+            ergode.Reaction("3 A -> D", rate_constant=4.0),
+            ergode.Reaction("D -> 3 A", rate_constant=5.0),
+            ergode.Reaction("D -> E", rate_constant=6.0),
+            ergode.Reaction("A + B -> D + E", rate_constant=7.0),
+            ergode.Reaction("D + E -> A + B", rate_constant=8.0),
+        ],
+    )
+    groups = groups_of(lower(network).structure)
+    left = {tuple(sorted(int(i) for i in column if i < 5)) for column in groups.left.T}
+    right = {tuple(sorted(int(i) for i in column if i < 5)) for column in groups.right.T}
+    assert left == {(0, 1), (0, 0, 0)}
+    assert right == {(2,), (3,), (3, 4)}
+    assert sorted(groups.backward.tolist() + groups.forward.tolist()) == [0, 1, 2, 3, 4, 6, 7]
+    # Species by species: A is in three groups, which take 1, 3 and 1 of it.
+    first = slice(groups.member_start[0], groups.member_start[1])
+    assert sorted(groups.change[first]) == [-3, -1, -1]
+    assert groups_of(lower(network).structure, wanted=False).left.shape == (3, 0)
