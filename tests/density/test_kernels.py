@@ -35,9 +35,10 @@ def arguments(field, precision):
     grid = cells.Cells(
         np.zeros(4, np.int64), real(n, 4), real(n, 4), words, words, words[0],
         np.zeros(8, np.int64), real(2), np.zeros(cells.TALLIES, np.int64), np.zeros(8, np.int64),
+        np.zeros(8, np.int64),
     )  # fmt: skip
     masses = cells.Masses(
-        real(4), real(4), real(4), real(4), np.zeros(4, np.int64), np.zeros(4, np.uint8)
+        real(4), real(4), real(4), real(n, 4), np.zeros(4, np.int64), np.zeros(4, np.uint8)
     )
     frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n), real(2))
     return grid, masses, frame, np.zeros(cells.CLOCKS)

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from numba import njit, types
 from numba.extending import intrinsic
 
 from ergode.core import intrinsics
+from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
 
 __all__ = [
-    "borrowing_function", "device_function", "fma", "from_bits", "kernel", "outlined_function",
-    "run", "to_bits",
+    "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function",
+    "device_function", "fma", "from_bits", "give_way", "kernel", "outlined_function", "run",
+    "run_together", "to_bits",
 ]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
@@ -91,3 +93,45 @@ def run(
         raise
     for worker in workers:
         worker.join()
+
+
+def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any, ...]) -> None:
+    """Call ``compiled(rank, count, *arguments)`` for every rank, all at the same time.
+
+    They may wait for each other: none begins before there is a thread for each.  An interruption
+    is raised when all have ended.
+    """
+    if count < 2:
+        compiled(0, 1, *arguments)
+        return
+    all_there = Event()
+    called_off: list[bool] = []
+    errors: list[BaseException] = []
+
+    def work(rank: int) -> None:
+        all_there.wait()
+        if called_off:
+            return
+        try:
+            compiled(rank, count, *arguments)
+        except BaseException as error:
+            errors.append(error)
+
+    workers = [Thread(target=work, args=(rank,), daemon=True) for rank in range(count)]
+    try:
+        for worker in workers:
+            worker.start()
+    except BaseException:
+        called_off.append(True)
+        all_there.set()
+        raise
+    all_there.set()
+    interruption: BaseException | None = None
+    for worker in workers:
+        while worker.is_alive():
+            try:
+                worker.join()
+            except KeyboardInterrupt as error:
+                interruption = error
+    if interruption or errors:
+        raise interruption or errors[0]

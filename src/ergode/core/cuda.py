@@ -31,6 +31,24 @@ device_function = cuda.jit(device=True)
 outlined_function = cuda.jit(device=True)
 
 
+@device_function
+def atomic_add(array, at, amount):  # type: ignore[no-untyped-def]
+    """Add to an element that others change too; what it was."""
+    return cuda.atomic.add(array, at, amount)
+
+
+@device_function
+def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
+    """Make an element at least as large; what it was."""
+    return cuda.atomic.max(array, at, value)
+
+
+@device_function
+def atomic_swap_if(array, at, expected, value):  # type: ignore[no-untyped-def]
+    """Set an element that is as expected; what it was."""
+    return cuda.atomic.cas(array, at, expected, value)
+
+
 def kernel(function: Any = None, *, registers: int | None = None) -> Any:
     """Decorator of a generated module's entry function."""
     if function is None:

@@ -43,7 +43,7 @@ _PLAIN_MODULES = (math, np)
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
     "kernel", "device_function", "borrowing_function", "outlined_function", "start", "stop",
-    "index",
+    "index", "atomic_add", "atomic_max", "atomic_swap_if", "atomic_load", "give_way",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 

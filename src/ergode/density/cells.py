@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda, real, unroll
+from ergode.core.machine import atomic_add, atomic_max, atomic_swap_if, real, unroll
 from ergode.density.lattice import (
     BITS,
     DIMENSION,
@@ -44,6 +44,7 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
     USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
 ) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
+APART = 16  # words between what different threads write, so that they are not in each other's way
 
 # Values of STATE: why the steps ended.
 REACHED, FULL, EDGE, PAUSED = range(4)
@@ -69,6 +70,7 @@ class Cells(NamedTuple):
     fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
     tally: Any  # int64 [TALLIES]
     ladder: Any  # int64: mass of cells by their size, to prune what may be lost
+    meeting: Any  # int64 [APART x (1 + threads of a CPU)]: where a crew meets, a word for each
 
 
 class Masses(NamedTuple):
@@ -77,52 +79,9 @@ class Masses(NamedTuple):
     now: Any  # real
     next: Any  # real
     half: Any  # real: what corners bring
-    flux: Any  # real: what crosses the faces above, along one dimension
+    flux: Any  # real [rows, capacity]: what crosses the faces above, of one or of all dimensions
     key: Any  # int64: keys of the cells that stay
     kept: Any  # uint8
-
-
-# ---- what differs between targets: bound for each
-
-
-def claim_cpu(table, at, key):
-    """Take a place of the table if it is empty; what it held."""
-    found = table[at]
-    if found == EMPTY:
-        table[at] = key
-    return found
-
-
-def claim_cuda(table, at, key):
-    """Take a place of the table if it is empty; what it held."""
-    return cuda.atomic.cas(table, at, EMPTY, key)
-
-
-def add_cpu(values, at, amount):
-    """Add, and return what was there."""
-    before = values[at]
-    values[at] = before + amount
-    return before
-
-
-def add_cuda(values, at, amount):
-    """Add, and return what was there."""
-    return cuda.atomic.add(values, at, amount)
-
-
-def raise_cpu(values, at, value):
-    """Make a value at least as large."""
-    if value > values[at]:
-        values[at] = value
-
-
-def raise_cuda(values, at, value):
-    """Make a value at least as large."""
-    if value > values[at]:
-        cuda.atomic.max(values, at, value)
-
-
-claim, add, raise_to = claim_cpu, add_cpu, raise_cpu
 
 
 # ---- masses as integers, whose sums do not depend on their order
@@ -179,7 +138,7 @@ def enter(i, cells):
     for d in unroll(range(DIMENSION)):
         cells.below[d, i] = np.uint32(0)
     at = _home(cells.table, key)
-    while claim(cells.table, at, key) != EMPTY:
+    while atomic_swap_if(cells.table, at, EMPTY, key) != EMPTY:
         at = _next(cells.table, at)
     cells.table[at + 1] = i
 
@@ -190,9 +149,9 @@ def create(cells, masses, fresh, key):
     while True:
         found = cells.table[at]
         if found == EMPTY:
-            found = claim(cells.table, at, key)
+            found = atomic_swap_if(cells.table, at, EMPTY, key)
             if found == EMPTY:
-                number = add(cells.tally, USED, 1)
+                number = atomic_add(cells.tally, USED, 1)
                 if number < cells.key.size:
                     cells.table[at + 1] = number
                     cells.key[number] = key
@@ -206,6 +165,12 @@ def create(cells, masses, fresh, key):
 
 
 # ---- a cell's faces and neighbours
+
+
+def _raise_to(values, at, value):
+    """Make a value at least as large."""
+    if value > values[at]:
+        atomic_max(values, at, value)
 
 
 def survey(i, t, cells, frame):
@@ -226,14 +191,14 @@ def survey(i, t, cells, frame):
     if not VARYING:  # else what a cell needs may be another by now
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
-    raise_to(cells.fastest, 0, bound)
+    _raise_to(cells.fastest, 0, bound)
     if LOCAL_NOISE:
         spread = spreads(t, z, frame)
         bound = real(0.0)
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
             bound += spread[d]
-        raise_to(cells.fastest, 1, bound)
+        _raise_to(cells.fastest, 1, bound)
 
 
 def link(i, d, side, cells):
@@ -248,21 +213,6 @@ def link(i, d, side, cells):
         cells.below[d, i] = other
         if other != 0:
             cells.above[d, other] = number
-
-
-def link_all(i, cells):
-    """Find all neighbours of a cell, and let them know it."""
-    table, key = cells.table, cells.key[i]
-    number = np.uint32(i)
-    for d in range(DIMENSION):
-        above = find(table, key + step_key(d))
-        below = find(table, key - step_key(d))
-        cells.above[d, i] = above
-        cells.below[d, i] = below
-        if above != 0:
-            cells.below[d, above] = number
-        if below != 0:
-            cells.above[d, below] = number
 
 
 def _moves_out(bits, d, side):

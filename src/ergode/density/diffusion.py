@@ -34,10 +34,10 @@ import math
 import numpy as np
 
 from ergode.core.machine import outlined, real, unroll
-from ergode.density.cells import CLIPPED, REACHED, USED, units
-from ergode.density.growth import expand, expand_cuda
+from ergode.density.cells import CLIPPED, REACHED, units
+from ergode.density.crew import book, meet, share
+from ergode.density.growth import expand
 from ergode.density.lattice import DIMENSION
-from ergode.density.pruning import book
 
 # Bound for each kernel.
 NOISY = (False,)  # dimensions along which mass spreads
@@ -74,7 +74,7 @@ def stages_of(length):
     if length <= _EULER:
         return 1
     # Rounding may not make it unstable.
-    least = math.ceil(0.5 * (math.sqrt(9.0 + 16.0 * 1.0001 * length) - 1.0))
+    least = np.int64(math.ceil(0.5 * (math.sqrt(9.0 + 16.0 * 1.0001 * length) - 1.0)))
     return max(3, least + 1 - (least & 1))
 
 
@@ -126,89 +126,48 @@ def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, fr
     )
 
 
-# ---- CPU: one thread
-
-
 @outlined
-def diffuse(duration, floor, t, cells, masses, p, q, frame):
-    """Let noise act on `p` for a time; whether the grid had room (if not, `p` is as it was)."""
+def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
+    """Let noise act on `p` for a time; the number of cells, and a value of STATE.
+
+    Where the grid had no room, `p` is as it was.
+    """
     tally = cells.tally
-    half, flux = masses.half, masses.flux
-    if not expand(floor, t, cells, p, q, frame):
-        return False
-    stages = stages_of(2.0 * duration * spread_most(cells, frame))
-    step = real(duration)
-    share = real(duration * share_of_first(stages))
-    for i in range(1, tally[USED]):
-        flux[i] = change(i, cells, p, frame)
-        half[i] = p[i] + share * flux[i]
-    latest, before = half, p
-    for j in range(2, stages + 1):
-        used = tally[USED]
-        target = q if j & 1 == 0 else half
-        if not expand(floor, t, cells, latest, target, frame):
-            return False
-        for i in range(used, tally[USED]):
-            p[i] = real(0.0)
-            flux[i] = real(0.0)
-        m, v, rest, by, back = coefficients(j, stages)
-        for i in range(1, tally[USED]):
-            target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
-        before, latest = latest, target
-    clipped = np.int64(0)
-    for i in range(1, tally[USED]):
-        mass = latest[i]
-        if mass < 0.0:
-            clipped -= units(mass)
-            mass = real(0.0)
-        p[i] = mass
-    tally[CLIPPED] += clipped
-    return True
-
-
-# ---- CUDA: one cooperative grid
-
-
-def diffuse_cuda(grid, first, stride, used, duration, floor, t, cells, masses, p, q, frame):
-    """Let noise act on `p` for a time; the number of cells, and a value of STATE, as `diffuse`."""
-    tally = cells.tally
-    half, flux = masses.half, masses.flux
-    used, state = expand_cuda(grid, first, stride, used, floor, t, cells, masses.key, p, q, frame)
+    half, flux = masses.half, masses.flux[0]
+    used, state = expand(rank, size, used, floor, t, cells, masses.key, p, q, frame)
     if state != REACHED:
         return used, state
     stages = stages_of(2.0 * duration * spread_most(cells, frame))
     step = real(duration)
-    share = real(duration * share_of_first(stages))
-    for i in range(first, used, stride):
+    part = real(duration * share_of_first(stages))
+    for i in share(rank, size, 1, used):
         flux[i] = change(i, cells, p, frame)
-        half[i] = p[i] + share * flux[i]
-    grid.sync()
+        half[i] = p[i] + part * flux[i]
+    meet(size, cells.meeting)
     latest, before = half, p
     for j in range(2, stages + 1):
         fresh = used
         target = q if j & 1 == 0 else half
-        used, state = expand_cuda(
-            grid, first, stride, used, floor, t, cells, masses.key, latest, target, frame
-        )
+        used, state = expand(rank, size, used, floor, t, cells, masses.key, latest, target, frame)
         if state != REACHED:
             return fresh, state
-        for i in range(fresh + first - 1, used, stride):
-            p[i] = real(0.0)
-            flux[i] = real(0.0)
         if used > fresh:
-            grid.sync()
+            for i in share(rank, size, fresh, used):
+                p[i] = real(0.0)
+                flux[i] = real(0.0)
+            meet(size, cells.meeting)
         m, v, rest, by, back = coefficients(j, stages)
-        for i in range(first, used, stride):
+        for i in share(rank, size, 1, used):
             target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
-        grid.sync()
+        meet(size, cells.meeting)
         before, latest = latest, target
     clipped = np.int64(0)
-    for i in range(first, used, stride):
+    for i in share(rank, size, 1, used):
         mass = latest[i]
         if mass < 0.0:
             clipped -= units(mass)
             mass = real(0.0)
         p[i] = mass
     book(tally, CLIPPED, clipped)
-    grid.sync()
+    meet(size, cells.meeting)
     return used, state

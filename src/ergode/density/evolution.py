@@ -13,7 +13,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
 from ergode.core.source import Precision, formula_text
-from ergode.density import advance, cells, pruning
+from ergode.density import advance, cells, corner_transport, crew, growth, pruning, split
 from ergode.density.cells import Cells, Masses
 from ergode.density.lattice import Frame, Lattice
 from ergode.density.noise import Noise, depends_on_time
@@ -23,7 +23,9 @@ PRUNE_EVERY = 20
 _THREADS = 256
 _BLOCKS_LEAST = 64  # of a small grid: more threads than cells hide what little can be hidden
 _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
-_RESORT_ABOVE = {True: 1 << 19, False: 1 << 15}  # on CUDA, on a CPU
+_CELLS_A_THREAD = 2000  # of a CPU, at least: fewer and it waits more than it works
+_RESORT_ABOVE_CPU = 1 << 15
+_RESORT_ABOVE_CUDA = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,16 @@ def bindings_of(
         "ANY_NOISE": any(noisy),
         "VARYING": varying,
         "MOVES": 4 * lattice.dimension**2,
-        "FLUXES_FIRST": lattice.dimension > 3,
+        # Fluxes kept rather than found twice halve what is gathered from memory, which large grids
+        # wait for, and add a meeting, which small ones of many threads wait for.
+        "FLUXES_FIRST": not on_cuda or lattice.dimension > 3,
         "EAGER": not on_cuda,
-        "claim": getattr(cells, f"claim_{target}"),
-        "add": getattr(cells, f"add_{target}"),
-        "raise_to": getattr(cells, f"raise_{target}"),
+        "share": getattr(crew, f"share_{target}"),
+        "meet": crew.meet_grid if on_cuda else crew.meet_cpu,
+        "book": getattr(crew, f"book_{target}"),
+        "make_needed": getattr(growth, f"make_needed_{target}"),
+        "compact": getattr(pruning, f"compact_{target}"),
+        "find_fluxes": getattr(corner_transport if corner else split, f"find_fluxes_{target}"),
     }
 
 
@@ -170,6 +177,8 @@ class Evolution:
             field, lattice, scheme, noise, device.is_cuda, limits, loss_rate is not None
         )
         self._local_noise = bool(bindings["LOCAL_NOISE"])
+        keeps_all = bindings["CORNER"] and bindings["FLUXES_FIRST"]
+        self._flux_rows = lattice.dimension if keeps_all else 1
         self._advance, self._prune = kernels_of(bindings, precision, device.is_cuda)
         real = np.dtype(precision)
         self._frame = Frame(
@@ -288,23 +297,31 @@ class Evolution:
 
     def _run(self, kernel: kernels.Kernel, advancing: bool) -> None:
         assert self._cells is not None and self._masses is not None
-        tail = (self._cells, self._masses, self._frame)
-        resort_above = _RESORT_ABOVE[self.device.is_cuda]
-        if not self.device.is_cuda:
-            head = (_BUDGET_CPU, PRUNE_EVERY, resort_above) if advancing else ()
-            self._cells.tally[:] = self._tally
-            with kernels.readable_errors():
-                self.device.run(kernel, 1, *head, *tail, self._clock)
-            self._tally[:] = self._cells.tally
+        if self.device.is_cuda:
+            self._run_cuda(kernel, advancing)
             return
+        from ergode.core import cpu
+
+        threads = min(self.device.core_count, max(1, self.cell_count // _CELLS_A_THREAD))
+        # Soon enough to see whether a grid has grown and more threads are worth their while.
+        budget = min(_BUDGET_CPU, 500 * max(self.cell_count, _CELLS_A_THREAD))
+        head = (budget, PRUNE_EVERY, _RESORT_ABOVE_CPU) if advancing else ()
+        self._cells.tally[:] = self._tally
+        arguments = (*head, self._cells, self._masses, self._frame, self._clock)
+        with kernels.readable_errors():
+            cpu.run_together(kernel.compiled("cpu"), threads, arguments)
+        self._tally[:] = self._cells.tally
+
+    def _run_cuda(self, kernel: kernels.Kernel, advancing: bool) -> None:
         from ergode.core import cuda
 
-        head = (1 << 62, PRUNE_EVERY, resort_above) if advancing else ()
+        assert self._cells is not None
+        head = (1 << 62, PRUNE_EVERY, _RESORT_ABOVE_CUDA) if advancing else ()
         cuda.copy_to(self._cells.tally, self._tally)
         clock = self.device.put(self._clock)
         with kernels.readable_errors():
             compiled = kernel.compiled("cuda")
-            arguments = (*head, *tail, clock)
+            arguments = (*head, self._cells, self._masses, self._frame, clock)
             if kernel not in _BLOCKS_MOST:
                 _BLOCKS_MOST[kernel] = cuda.cooperative_block_count(compiled, _THREADS, arguments)
             most = _BLOCKS_MOST[kernel]
@@ -353,7 +370,8 @@ class Evolution:
         dimension = self.lattice.dimension
         # Table places are two to four a cell, each of 16 bytes.
         rates = 2 if self._local_noise else 1
-        return 8 + 4 + 8 + 1 + dimension * (rates * word + 8) + 4 * word + 4 * 16
+        values = rates * dimension + 3 + self._flux_rows
+        return 8 + 4 + 8 + 1 + values * word + 8 * dimension + 4 * 16
 
     def _allocate(self, count: int) -> None:
         """Room for at least `count` cells, and for some growth."""
@@ -387,12 +405,13 @@ class Evolution:
             self._zeros(2, real),
             self._zeros(cells.TALLIES, np.int64),
             self._zeros(pruning.RUNGS, np.int64),
+            self._zeros(cells.APART * (1 + self.device.core_count), np.int64),
         )
         self._masses = Masses(
             self._zeros(capacity, real),
             self._zeros(capacity, real),
             self._zeros(capacity, real),
-            self._zeros(capacity, real),
+            self._zeros((self._flux_rows, capacity), real),
             self._zeros(capacity, np.int64),
             self._zeros(capacity, np.uint8),
         )

@@ -1,21 +1,16 @@
-"""Growth: the grid is built from keys, and gets cells where mass is about to move.
-
-On a CPU a thread works through the cells; on a GPU all threads of a cooperative grid do, with a
-barrier wherever cells read what others wrote.
-"""
+"""Growth: the grid is built from keys, and gets cells where mass is about to move."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import cuda, real
+from ergode.core.machine import atomic_add, cuda, real
 from ergode.density.cells import (
     COMPLETE,
     DUE,
     EMPTY,
     FULL,
     REACHED,
-    READY,
     STATE,
     USED,
     enter,
@@ -23,106 +18,43 @@ from ergode.density.cells import (
     grow_towards,
     is_due,
     link,
-    link_all,
     survey,
 )
+from ergode.density.crew import EVERY_LANE, meet, share
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
 VARYING = False  # the field or the noise depends on time
 MOVES = 4  # four times the square of the dimension
 
-EVERY_LANE = np.uint32(0xFFFFFFFF)
 
-
-def build(cells, frame, t):
+def build(rank, size, used, t, cells, frame):
     """Table, rates and neighbours of all cells, from their keys."""
-    for at in range(cells.table.size):
-        cells.table[at] = EMPTY
-    used = cells.tally[USED]
-    cells.fastest[0] = real(0.0)
-    cells.fastest[1] = real(0.0)
-    for i in range(1, used):
-        enter(i, cells)
-    for i in range(1, used):
-        survey(i, t, cells, frame)
-        link_all(i, cells)
-    cells.tally[READY] = 1
-
-
-def expand(floor, t, cells, p, q, frame):
-    """Grow the grid where `p` is above the floor; whether there was room.
-
-    In cells that are made `p` and `q` are zero.
-    """
-    tally = cells.tally
-    before = tally[USED]
-    flow = cells.flow
-    for i in range(1, before):
-        # Asked here: to hand all arrays to a function costs more than the answer.
-        if p[i] >= floor and flow[i] & COMPLETE == 0:
-            grow(i, cells, p, q, frame)
-    if tally[USED] > cells.key.size:
-        tally[STATE] = FULL
-        tally[USED] = before
-        tally[READY] = 0
-    if tally[STATE] != REACHED:
-        return False
-    if VARYING:
+    if rank == 0:
         cells.fastest[0] = real(0.0)
         cells.fastest[1] = real(0.0)
-        for i in range(1, tally[USED]):
-            survey(i, t, cells, frame)
-    else:
-        for i in range(before, tally[USED]):
-            survey(i, t, cells, frame)
-    for i in range(before, tally[USED]):
-        link_all(i, cells)
-    return True
-
-
-# ---- CUDA
-
-
-def build_cuda(grid, first, stride, used, t, cells, frame):
-    """Table, rates and neighbours of all cells, as `build` makes them."""
-    if first == 1:
-        cells.fastest[0] = real(0.0)
-        cells.fastest[1] = real(0.0)
-    for at in range(first - 1, cells.table.size, stride):
+    for at in share(rank, size, 0, cells.table.size):
         cells.table[at] = EMPTY
-    grid.sync()
-    for i in range(first, used, stride):
+    meet(size, cells.meeting)
+    for i in share(rank, size, 1, used):
         enter(i, cells)
-    grid.sync()
-    for i in range(first, used, stride):
+    meet(size, cells.meeting)
+    for i in share(rank, size, 1, used):
         survey(i, t, cells, frame)
-    for n in range(first - 1, DIMENSION * used, stride):
-        d = n // used
-        i = n - d * used
-        if i != 0:
+    for d in range(DIMENSION):
+        for i in share(rank, size, 1, used):
             link(i, d, 0, cells)
-    grid.sync()
+    meet(size, cells.meeting)
 
 
-def expand_cuda(grid, first, stride, used, floor, t, cells, due_list, p, q, frame):
-    """Grow the grid as `expand` does; the number of cells, and a value of STATE.
+def expand(rank, size, used, floor, t, cells, due, p, q, frame):
+    """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 
-    Out: `due_list`, numbers of the cells that grew.
+    In cells that are made `p` and `q` are zero. Room to write: `due` [cell].
     """
     tally = cells.tally
-    _list_due(first, stride, used, floor, cells, due_list, p)
-    grid.sync()
-    due = tally[DUE]
-    if due > 0:
-        # A thread a move: all that it waits for is one place of the table.
-        for n in range(first - 1, due * MOVES, stride):
-            row = n // MOVES
-            i = due_list[row]
-            grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
-        grid.sync()
-        if first == 1:
-            tally[DUE] = 0
+    make_needed(rank, size, used, floor, cells, due, p, q, frame)
+    meet(size, cells.meeting)
     grown = tally[USED]
     state = tally[STATE]
     if grown > cells.key.size:
@@ -130,34 +62,64 @@ def expand_cuda(grid, first, stride, used, floor, t, cells, due_list, p, q, fram
         grown = used
     if state == REACHED and (VARYING or grown > used):
         if VARYING:
-            if first == 1:
+            if rank == 0:
                 cells.fastest[0] = real(0.0)
                 cells.fastest[1] = real(0.0)
-            grid.sync()
-        for i in range(first if VARYING else used + first - 1, grown, stride):
+            meet(size, cells.meeting)
+        for i in share(rank, size, 1 if VARYING else used, grown):
             survey(i, t, cells, frame)
-        for n in range(first - 1, 2 * DIMENSION * (grown - used), stride):
-            i = used + n // (2 * DIMENSION)
-            way = n - (i - used) * (2 * DIMENSION)
-            link(i, way >> 1, way & 1, cells)
-        grid.sync()
+        ways = 2 * DIMENSION
+        for n in share(rank, size, 0, ways * (grown - used)):
+            i = n // ways
+            way = n - i * ways
+            link(used + i, way >> 1, way & 1, cells)
+        meet(size, cells.meeting)
     return grown, state
 
 
-def _list_due(first, stride, used, floor, cells, due_list, p):
+def make_needed_cpu(rank, size, used, floor, cells, due, p, q, frame):
+    """Make the neighbours that cells above the floor need."""
+    flow = cells.flow
+    for i in share(rank, size, 1, used):
+        # Asked here: to hand all arrays to a function costs more than the answer.
+        if p[i] >= floor and flow[i] & COMPLETE == 0:
+            grow(i, cells, p, q, frame)
+
+
+def make_needed_cuda(rank, size, used, floor, cells, due, p, q, frame):
+    """The same: cells that are due are listed, and then every move has a thread."""
+    tally = cells.tally
+    _list_due(rank, size, used, floor, cells, due, p)
+    meet(size, cells.meeting)
+    count = tally[DUE]
+    if count > 0:
+        # All that a thread waits for is one place of the table.
+        for n in share(rank, size, 0, count * MOVES):
+            row = n // MOVES
+            i = due[row]
+            grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
+        meet(size, cells.meeting)
+        if rank == 0:
+            tally[DUE] = 0
+
+
+make_needed = make_needed_cpu  # bound for each kernel
+
+
+def _list_due(rank, size, used, floor, cells, due, p):
     """List the cells that are due to grow, and call them complete: as soon they will be."""
     lane = cuda.threadIdx.x & 31
     # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in range(first - 1 - lane, used, stride):
+    for warp in range(rank - lane, used, size):
         i = warp + lane
-        due = i > 0 and i < used and is_due(i, floor, cells, p)
-        mask = np.uint32(cuda.ballot_sync(EVERY_LANE, due))
+        is_listed = i > 0 and i < used and is_due(i, floor, cells, p)
+        mask = np.uint32(cuda.ballot_sync(EVERY_LANE, is_listed))
         if mask != 0:
             place = np.int64(0)
             if lane == 0:
-                place = cuda.atomic.add(cells.tally, DUE, np.int64(cuda.popc(mask)))
+                place = atomic_add(cells.tally, DUE, np.int64(cuda.popc(mask)))
             place = cuda.shfl_sync(EVERY_LANE, place, 0)
-            if due:
+            if is_listed:
                 ahead = np.uint32(mask & np.uint32((np.int64(1) << lane) - 1))
-                due_list[place + cuda.popc(ahead)] = i
+                due[place + cuda.popc(ahead)] = i
                 cells.flow[i] = np.uint32(cells.flow[i] | COMPLETE)

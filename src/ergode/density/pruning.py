@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import cuda, from_bits, real, to_bits
+from ergode.core.machine import atomic_add, cuda, from_bits, real, to_bits
 from ergode.density.cells import (
     ALLOWED,
+    APART,
     LOADED_AT,
     LOSS_RATE,
     LOST,
@@ -27,7 +28,8 @@ from ergode.density.cells import (
     total_mass,
     units,
 )
-from ergode.density.growth import EVERY_LANE, build, build_cuda
+from ergode.density.crew import EVERY_LANE, book, meet, share
+from ergode.density.growth import build
 
 # Bound for each kernel.
 RETAINED = False  # the floor follows from what may be lost
@@ -60,95 +62,80 @@ def _highest_floor(allowed, ladder):
     return from_bits(np.uint64(rung + _BOTTOM) << _HALF_OCTAVE)
 
 
-def prune(t, cells, p, kept, clock):
-    """Drop the cells below the floor, but for those that mass above it flows into."""
-    tally = cells.tally
-    used = tally[USED]
-    if RETAINED:
-        ladder = cells.ladder
-        for rung in range(RUNGS):
-            ladder[rung] = 0
-        for i in range(1, used):
-            ladder[rung_of(p[i])] += units(p[i])
-        clock[THRESHOLD] = _highest_floor(_allowed(t, tally, clock), ladder) / total_mass(tally)
-    floor = real(clock[THRESHOLD] * total_mass(tally))
-    for i in range(used):
-        kept[i] = np.uint8(0)
-    for i in range(1, used):
-        if p[i] >= floor:
-            mark(i, cells, kept)
-    count = 1
-    dropped = np.int64(0)
-    for i in range(1, used):
-        if kept[i] != 0:
-            cells.key[count] = list_key(i, floor, cells, p)
-            p[count] = p[i]
-            count += 1
-        else:
-            dropped += units(p[i])
-    tally[USED] = count
-    tally[PRUNED] += dropped
-    tally[READY] = 0
+def drop(rank, size, used, t, cells, masses, p, q, clock):
+    """Drop the cells below the floor, but for those that mass above it flows into.
 
-
-def prune_cpu(start, stop, cells, masses, frame, clock):
-    """Prune alone: what follows a correction."""
-    if cells.tally[READY] == 0:
-        build(cells, frame, clock[TIME])
-    prune(clock[TIME], cells, masses.now, masses.kept, clock)
-
-
-# ---- CUDA
-
-
-def _sum_of_warp(value):
-    """Sum over the lanes of a warp, in its first lane."""
-    for shift in (16, 8, 4, 2, 1):
-        value += cuda.shfl_xor_sync(EVERY_LANE, value, shift)
-    return value
-
-
-def book(tally, at, amount):
-    """Add what all lanes of a warp have to one account."""
-    total = _sum_of_warp(amount)
-    if total != 0 and cuda.threadIdx.x & 31 == 0:
-        cuda.atomic.add(tally, at, total)
-
-
-def drop_cuda(grid, first, stride, used, t, cells, masses, p, q, clock):
-    """Drop cells as `prune` does; keys stay in place, masses move from `p` to `q`."""
+    Keys stay in place, masses move from `p` to `q`; returns the number of cells.
+    """
     tally, kept = cells.tally, masses.kept
     if RETAINED:
         ladder = cells.ladder
-        for rung in range(first - 1, RUNGS, stride):
+        for rung in share(rank, size, 0, RUNGS):
             ladder[rung] = 0
-        grid.sync()
-        for i in range(first, used, stride):
-            cuda.atomic.add(ladder, rung_of(p[i]), units(p[i]))
-        grid.sync()
-        if first == 1:
+        meet(size, cells.meeting)
+        for i in share(rank, size, 1, used):
+            atomic_add(ladder, rung_of(p[i]), units(p[i]))
+        meet(size, cells.meeting)
+        if rank == 0:
             highest = _highest_floor(_allowed(t, tally, clock), ladder)
             clock[THRESHOLD] = highest / total_mass(tally)
-    for i in range(first - 1, used, stride):
+    for i in share(rank, size, 0, used):
         kept[i] = np.uint8(0)
-    grid.sync()
+    meet(size, cells.meeting)
     floor = real(clock[THRESHOLD] * total_mass(tally))
-    for i in range(first, used, stride):
+    for i in share(rank, size, 1, used):
         if p[i] >= floor:
             mark(i, cells, kept)
-    if first == 1:
+    if rank == 0:
         tally[USED] = 1
-    grid.sync()
+    meet(size, cells.meeting)
+    dropped = compact(rank, size, used, floor, cells, masses, p, q)
+    book(tally, PRUNED, dropped)
+    meet(size, cells.meeting)
+    count = tally[USED]
+    for i in share(rank, size, 1, count):
+        cells.key[i] = masses.key[i]
+    meet(size, cells.meeting)
+    return count
+
+
+def compact_cpu(rank, size, used, floor, cells, masses, p, q):
+    """List the cells that stay, in their order; the mass of the others."""
+    kept, counts = masses.kept, cells.meeting
+    count = 0
+    for i in share(rank, size, 1, used):
+        count += np.int64(kept[i])
+    counts[APART * (rank + 1)] = count
+    meet(size, cells.meeting)
+    place = np.int64(1)
+    for other in range(rank):
+        place += counts[APART * (other + 1)]
+    dropped = np.int64(0)
+    for i in share(rank, size, 1, used):
+        if kept[i] != 0:
+            masses.key[place] = list_key(i, floor, cells, p)
+            q[place] = p[i]
+            place += 1
+        else:
+            dropped += units(p[i])
+    if rank == size - 1:
+        cells.tally[USED] = place
+    return dropped
+
+
+def compact_cuda(rank, size, used, floor, cells, masses, p, q):
+    """List the cells that stay, those of a warp in their order; the mass of the others."""
+    tally, kept = cells.tally, masses.kept
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
     # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in range(first - 1 - lane, used, stride):
+    for warp in range(rank - lane, used, size):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0
         mask = np.uint32(cuda.ballot_sync(EVERY_LANE, stays))
         place = np.int64(0)
         if lane == 0:
-            place = cuda.atomic.add(tally, USED, np.int64(cuda.popc(mask)))
+            place = atomic_add(tally, USED, np.int64(cuda.popc(mask)))
         place = cuda.shfl_sync(EVERY_LANE, place, 0)
         if stays:
             place += cuda.popc(np.uint32(mask & np.uint32((np.int64(1) << lane) - 1)))
@@ -156,28 +143,33 @@ def drop_cuda(grid, first, stride, used, t, cells, masses, p, q, clock):
             q[place] = p[i]
         elif i > 0 and i < used:
             dropped += units(p[i])
-    book(tally, PRUNED, dropped)
-    grid.sync()
-    count = tally[USED]
-    for i in range(first, count, stride):
-        cells.key[i] = masses.key[i]
-    grid.sync()
-    return count
+    return dropped
 
 
-def prune_cuda(cells, masses, frame, clock):
+compact = compact_cpu  # bound for each kernel
+
+
+def prune(rank, size, cells, masses, frame, clock):
     """Prune alone: what follows a correction."""
-    grid = cuda.cg.this_grid()
-    first = cuda.grid(1) + 1
-    stride = cuda.gridsize(1)
     used = cells.tally[USED]
     ready = cells.tally[READY]
     t = clock[TIME]
-    grid.sync()
+    p, q = masses.now, masses.next
+    meet(size, cells.meeting)  # nobody writes before everybody has read
     if ready == 0:
-        build_cuda(grid, first, stride, used, t, cells, frame)
-    used = drop_cuda(grid, first, stride, used, t, cells, masses, masses.now, masses.next, clock)
-    for i in range(first, used, stride):
-        masses.now[i] = masses.next[i]
-    if first == 1:
+        build(rank, size, used, t, cells, frame)
+    used = drop(rank, size, used, t, cells, masses, p, q, clock)
+    for i in share(rank, size, 1, used):
+        p[i] = q[i]
+    if rank == 0:
         cells.tally[READY] = 0
+
+
+def prune_cpu(rank, size, cells, masses, frame, clock):
+    """`prune` on threads of a CPU."""
+    prune(rank, size, cells, masses, frame, clock)
+
+
+def prune_cuda(cells, masses, frame, clock):
+    """`prune` on a grid."""
+    prune(cuda.grid(1), cuda.gridsize(1), cells, masses, frame, clock)

@@ -20,10 +20,15 @@ W. Hundsdorfer, R. A. Trompert, "Method of lines and direct discretization", App
 
 from __future__ import annotations
 
-from ergode.core.machine import real
+import numpy as np
+
+from ergode.core.machine import real, unroll
+from ergode.density.crew import edge, meet, share
+from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
 EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
+FLUXES_FIRST = True  # fluxes are kept rather than found twice
 
 
 def gather(d, i, k, cells, p):
@@ -82,3 +87,54 @@ def sweep(d, i, step, cells, p):
     if below != 0:
         mass += moved(step, *gather(d, below, i, cells, p))
     return mass
+
+
+def move(rank, size, used, axis, step, cells, masses, p, q):
+    """A sweep of all cells along one axis, from `p` to `q`."""
+    flux = masses.flux[0]
+    for d in unroll(range(DIMENSION)):
+        if d == axis:
+            if FLUXES_FIRST:
+                find_fluxes(rank, size, used, d, step, cells, flux, p)
+                meet(size, cells.meeting)
+            below = cells.below[d]
+            for n in share(rank, size, 1, used):
+                i = np.uint32(n)
+                if FLUXES_FIRST:
+                    q[i] = p[i] - flux[i] + flux[below[i]]
+                else:
+                    q[i] = sweep(d, i, step, cells, p)
+    meet(size, cells.meeting)
+
+
+_LANES = 256
+
+
+def find_fluxes_cpu(rank, size, used, d, step, cells, flux, p):
+    """What crosses the faces above cells along one dimension.
+
+    What the arithmetic looks at is gathered first, a block at a time, so that it is done in vector
+    instructions.
+    """
+    start, stop = edge(rank, size, 1, used), edge(rank + 1, size, 1, used)
+    rate, beyond, here, there = np.empty((4, _LANES), real)
+    far = np.empty(_LANES, real)
+    above = cells.above[d]
+    for first in range(start, stop, _LANES):
+        count = min(_LANES, stop - first)
+        for n in range(count):
+            i = np.uint32(first + n)
+            rate[n], beyond[n], here[n], there[n], far[n] = gather(d, i, above[i], cells, p)
+        block = flux[first : first + count]
+        for n in range(count):
+            block[n] = moved(step, rate[n], beyond[n], here[n], there[n], far[n])
+
+
+def find_fluxes_cuda(rank, size, used, d, step, cells, flux, p):
+    """What crosses the faces above cells along one dimension."""
+    for n in share(rank, size, 1, used):
+        i = np.uint32(n)
+        flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
+
+
+find_fluxes = find_fluxes_cpu  # bound for each kernel

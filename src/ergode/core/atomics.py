@@ -1,0 +1,84 @@
+"""What the threads of a CPU share: words of memory that change in one piece, and where to meet.
+
+On CUDA these are the machine's own; on the CPU they are built here from LLVM's instructions.  All
+order what comes before and after them: who sees a word changed sees all that was written before.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_ORDER = "seq_cst"
+_YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Address of an element of a one-dimensional array."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return cgutils.get_item_pointer(
+        context, builder, signature.args[0], array, [arguments[1]], wraparound=False
+    )
+
+
+@intrinsic
+def atomic_add(context, array, at, amount):  # type: ignore[no-untyped-def]
+    """Add to an element of an integer array; what it was."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", place, arguments[2], _ORDER)
+
+    return array.dtype(array, types.intp, array.dtype), generate
+
+
+@intrinsic
+def atomic_max(context, array, at, value):  # type: ignore[no-untyped-def]
+    """Make an element of an array of floats at least as large; what it was."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        return builder.atomic_rmw("fmax", place, arguments[2], _ORDER)
+
+    return array.dtype(array, types.intp, array.dtype), generate
+
+
+@intrinsic
+def atomic_swap_if(context, array, at, expected, value):  # type: ignore[no-untyped-def]
+    """Set an element of an integer array that is as expected; what it was."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        result = builder.cmpxchg(place, arguments[2], arguments[3], _ORDER, _ORDER)
+        return builder.extract_value(result, 0)
+
+    return array.dtype(array, types.intp, array.dtype, array.dtype), generate
+
+
+@intrinsic
+def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
+    """An element of an array as it is now."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        return builder.load_atomic(place, "acquire", array.dtype.bitwidth // 8)
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic
+def give_way(context):  # type: ignore[no-untyped-def]
+    """Let another thread of the machine run."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(ir.IntType(32), [])
+        function = cgutils.get_or_insert_function(builder.module, kind, _YIELD)
+        builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
