@@ -117,7 +117,7 @@ _HOMES = {
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
-_MODULES = ("density", "epidemics", "kinetics", "plots", "stochastic", "trajectories")
+_MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
     "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
@@ -128,9 +128,10 @@ __all__ = [
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "plots", "read_antimony",
-    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_meetings", "read_reaclib",
-    "read_sbml", "save", "stochastic", "trajectories", "write_sbml",
+    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
+    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
+    "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic", "trajectories",
+    "write_sbml",
 ]  # fmt: skip
 
 

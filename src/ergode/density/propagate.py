@@ -23,7 +23,7 @@ from ergode.density.initial import directions, lay_lattice, lay_prior, within
 from ergode.density.noise import Noise, check_at, check_axes, noise_of
 from ergode.density.record import Record, sharpness
 from ergode.density.update import correct
-from ergode.models.measurement import Measurement
+from ergode.models.measurement import Measurement, in_order
 from ergode.models.priors import Prior
 from ergode.models.sweep import Layout, lay_out
 from ergode.models.vector_field import VectorField, check_function
@@ -240,7 +240,7 @@ def propagate(
             cells_most=cells_most,
         )  # fmt: skip
     values = np.array([layout.rows[name][0] for name in field.parameters], np.float64)
-    sorted_measurements = _measurements(field, measurements, grid)
+    sorted_measurements = in_order(measurements, field, grid)
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
     ):
@@ -508,19 +508,3 @@ def _limits(
     arguments = {"y": len(field.variables), "t": None, "p": len(field.parameters)}
     check_function(function, arguments, ["value"], name)
     return Limits(function, 0.0 if conserved is None else np.nan, np.inf)
-
-
-def _measurements(
-    field: VectorField, measurements: Sequence[Measurement], grid: np.ndarray
-) -> list[Measurement]:
-    found = [measurements] if isinstance(measurements, Measurement) else list(measurements)
-    for number, measurement in enumerate(found):
-        if not isinstance(measurement, Measurement):
-            raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")
-        if not grid[0] <= measurement.time <= grid[-1]:
-            raise ModelError(
-                f"measurements[{number}] is at time {measurement.time:g}; expected one from "
-                f"{grid[0]:g} to {grid[-1]:g}, the times of the run"
-            )
-        measurement.check(len(field.variables), len(field.parameters))
-    return sorted(found, key=lambda measurement: measurement.time)

@@ -10,73 +10,34 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, resolve
-from ergode.core.machine import Formula, real, unroll
-from ergode.core.source import formula_text
 from ergode.density.lattice import PARAMETERS, Frame, Lattice, centre_of, point
+from ergode.models import likelihood
 from ergode.models.measurement import Measurement
 
-# Bound for each kernel.
-COMPONENTS = 1
-ANGLES = (False,)
-ANY_LIKELIHOOD = False
 
-_TWO_PI = 2.0 * math.pi
-
-
-def h(y, t, p):
-    """The user's function: bound for each kernel."""
-    return y
-
-
-def log_likelihood(index, keys, t, frame, value, precision, out):
+def at_cell(index, keys, t, frame, value, precision, out):
     """Logarithm of the likelihood at the centre of one cell, up to a constant.
 
     Model: `value` [component], `precision` [component, component]. Out: `out` [cell].
     """
     y = point(centre_of(keys[index], frame), frame)
-    found = h(y, t, tuple(frame.parameters[j] for j in range(PARAMETERS)))
-    if ANY_LIKELIHOOD:
-        out[index] = found[0]
-    else:
-        away = tuple(value[a] - real(found[a]) for a in range(COMPONENTS))
-        away = tuple(
-            away[a] - real(_TWO_PI) * math.floor(away[a] / real(_TWO_PI) + 0.5)
-            if ANGLES[a]
-            else away[a]
-            for a in range(COMPONENTS)
-        )
-        square = real(0.0)
-        for a in unroll(range(COMPONENTS)):
-            for b in unroll(range(COMPONENTS)):
-                square += precision[a, b] * away[a] * away[b]
-        out[index] = -0.5 * square
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    out[index] = likelihood.log_likelihood(y, t, p, value, precision)
 
 
 _KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
 
 
 def _kernel(measurement: Measurement, lattice: Lattice, parameter_count: int) -> kernels.Kernel:
-    function = measurement.likelihood or measurement.h
-    assert function is not None
-    is_any = measurement.likelihood is not None
-    components = 1 if is_any else measurement.value.size
-    angles = tuple(a in measurement.angles for a in range(components))
-    key = (
-        formula_text(function), components, angles, is_any, lattice.dimension,
-        lattice.is_rotated, parameter_count,
-    )  # fmt: skip
+    bindings = likelihood.bindings_of(measurement) | {
+        "DIMENSION": lattice.dimension,
+        "BITS": lattice.bits,
+        "PARAMETERS": parameter_count,
+        "ROTATED": lattice.is_rotated,
+    }
+    key = likelihood.identity(bindings)
     if key not in _KERNELS:
-        bindings = {
-            "h": Formula(function),
-            "COMPONENTS": components,
-            "ANGLES": angles,
-            "ANY_LIKELIHOOD": is_any,
-            "DIMENSION": lattice.dimension,
-            "BITS": lattice.bits,
-            "PARAMETERS": parameter_count,
-            "ROTATED": lattice.is_rotated,
-        }
-        _KERNELS[key] = kernels.for_each(log_likelihood, bindings=bindings)
+        _KERNELS[key] = kernels.for_each(at_cell, bindings=bindings)
     return _KERNELS[key]
 
 
@@ -124,14 +85,7 @@ def _log_likelihoods(
 ) -> np.ndarray:
     """Logarithm of the likelihood at the centres of cells."""
     kernel = _kernel(measurement, lattice, parameters.size)
-    if measurement.likelihood is None:
-        value = measurement.value
-        precision = np.linalg.inv(measurement.covariance)
-        constant = -0.5 * (
-            value.size * math.log(2 * math.pi) + np.linalg.slogdet(measurement.covariance)[1]
-        )
-    else:
-        value, precision, constant = np.zeros(1), np.zeros((1, 1)), 0.0
+    value, precision, constant = likelihood.numbers_of(measurement)
     nothing = np.zeros(lattice.dimension)
     parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros(2))
     frame = Frame(*map(device.put, parts))

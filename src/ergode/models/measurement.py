@@ -10,7 +10,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.models.priors import covariance_of
-from ergode.models.vector_field import check_function
+from ergode.models.vector_field import VectorField, check_function
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +103,24 @@ class Measurement:
         else:
             components = [f"component {i}" for i in range(self.value.size)]
             check_function(self.h, arguments, components, "h")
+
+
+def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[Measurement]:
+    """Measurements by time, each fit for a field and within the times of a run.
+
+    Raises
+    ------
+    ModelError
+        One is not a measurement, or does not fit; the message says which.
+    """
+    found = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    for number, measurement in enumerate(found):
+        if not isinstance(measurement, Measurement):
+            raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")
+        if not times[0] <= measurement.time <= times[-1]:
+            raise ModelError(
+                f"measurements[{number}] is at time {measurement.time:g}; expected one from "
+                f"{times[0]:g} to {times[-1]:g}, the times of the run"
+            )
+        measurement.check(len(field.variables), len(field.parameters))
+    return sorted(found, key=lambda measurement: measurement.time)

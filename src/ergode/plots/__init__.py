@@ -1,6 +1,6 @@
 """Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
 
-from ergode.plots.density import density, density_marginals, density_strip
+from ergode.plots.density import comparison, density, density_marginals, density_strip
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, nuclide_chart
@@ -8,6 +8,7 @@ from ergode.plots.stochastic import amounts, realizations
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances", "amounts", "check_figure_path", "density", "density_marginals", "density_strip",
-    "epidemic_curves", "nuclide_chart", "realizations", "save_epidemic_curves", "trajectories",
+    "abundances", "amounts", "check_figure_path", "comparison", "density", "density_marginals",
+    "density_strip", "epidemic_curves", "nuclide_chart", "realizations", "save_epidemic_curves",
+    "trajectories",
 ]  # fmt: skip

@@ -149,6 +149,75 @@ def density_marginals(
     return figure
 
 
+def comparison(
+    dataset: xarray.Dataset, times: Sequence[float] | None = None, *, title: bool = True
+) -> Figure:
+    """Draw what a density and particles say of each variable, side by side.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.particles.compare`.
+    times : sequence of float, optional
+        A column each; up to four of the dataset's times, evenly spaced, if not given.
+    title : bool
+        Write the time above each column.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Marginals of the density filled, those of the particles as a line; with each the total
+        variation between the two, and how much of it chance alone explains.
+
+    Raises
+    ------
+    PlanError
+        The dataset is not a comparison, or has no such time.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if "total_variation" not in dataset:
+        raise PlanError("the dataset is no comparison; expected one from ergode.particles.compare")
+    if times is None:
+        last = dataset.sizes["time"] - 1
+        chosen = np.unique(np.linspace(0, last, 4).round().astype(int))
+    else:
+        apart = np.abs(dataset["time"].values[:, None] - np.asarray(times, float))
+        chosen = apart.argmin(axis=0)
+        if (apart.min(axis=0) > 1e-9 * np.ptp(dataset["time"].values)).any():
+            raise PlanError(f"times is {times!r}; the dataset has {dataset['time'].values}")
+    names = [str(name) for name in dataset["variable"].values]
+    figure = new_figure((2.6 * len(chosen) + 0.6, 1.7 * len(names) + 0.5))
+    axes: Any = figure.subplots(len(names), len(chosen), squeeze=False)
+    for row, name in enumerate(names):
+        for column, index in enumerate(chosen):
+            ax = quiet(axes[row, column])
+            here = dataset.isel(time=int(index)).sel(variable=name)
+            grid, cloud = (here["marginal"].sel(tool=tool) for tool in ("density", "particles"))
+            at = here["position"].values
+            ax.fill_between(at, grid, step="mid", color=_BLUE, alpha=0.35, linewidth=0)
+            ax.step(at, cloud, where="mid", color=_RED, linewidth=1)
+            ax.set_yticks([])
+            ax.set_ylim(0, 1.3 * float(np.nanmax(here["marginal"])))
+            far, chance = (
+                float(here[key]) for key in ("total_variation", "total_variation_by_chance")
+            )
+            ax.text(
+                0.98, 0.97, f"{far:.2g} (chance {chance:.1g})", transform=ax.transAxes, ha="right",
+                va="top", fontsize="small",
+            )  # fmt: skip
+            ax.set_ylabel(name if column == 0 else "")
+            if row == 0 and title:
+                ax.set_title(f"time {float(here['time']):g}", fontsize="medium")
+    figure.legend(
+        handles=[Patch(color=_BLUE, alpha=0.35, label="density"),
+                 Line2D([], [], color=_RED, label="particles")],
+        loc="outside lower center", ncols=2, frameon=False,
+    )  # fmt: skip
+    return figure
+
+
 def _widened(values: np.ndarray) -> np.ndarray:
     step = values[1] - values[0] if values.size > 1 else 1.0
     return np.concatenate([[values[0] - step], values, [values[-1] + step]])

@@ -1,0 +1,78 @@
+"""How likely a measurement is where the state is known: shared by grids and particles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ergode.core.machine import Formula, real, unroll
+from ergode.core.source import formula_text
+from ergode.models.measurement import Measurement
+
+# Bound for each kernel.
+COMPONENTS = 1
+ANGLES = (False,)
+ANY_LIKELIHOOD = False
+
+_TWO_PI = 2.0 * math.pi
+
+
+def h(y, t, p):  # type: ignore[no-untyped-def]
+    """The user's function: bound for each kernel."""
+    return y
+
+
+def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
+    """Logarithm of the likelihood at a state, up to a constant: a device function.
+
+    `value` [component] was measured, with the inverse covariance `precision`
+    [component, component].
+    """
+    found = h(y, t, p)
+    if ANY_LIKELIHOOD:
+        return real(found[0])
+    away = tuple(value[a] - real(found[a]) for a in range(COMPONENTS))
+    away = tuple(
+        away[a] - real(_TWO_PI) * math.floor(away[a] / real(_TWO_PI) + 0.5)
+        if ANGLES[a]
+        else away[a]
+        for a in range(COMPONENTS)
+    )
+    square = real(0.0)
+    for a in unroll(range(COMPONENTS)):
+        for b in unroll(range(COMPONENTS)):
+            square += precision[a, b] * away[a] * away[b]
+    return -0.5 * square
+
+
+def bindings_of(measurement: Measurement) -> dict[str, Any]:
+    """What a kernel that uses `log_likelihood` is specialised to."""
+    function = measurement.likelihood or measurement.h
+    assert function is not None
+    is_any = measurement.likelihood is not None
+    components = 1 if is_any else measurement.value.size
+    return {
+        "h": Formula(function),
+        "COMPONENTS": components,
+        "ANGLES": tuple(a in measurement.angles for a in range(components)),
+        "ANY_LIKELIHOOD": is_any,
+    }
+
+
+def identity(bindings: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells bindings apart: the text of formulas, all else as it is."""
+    return tuple(
+        (name, formula_text(value.function) if isinstance(value, Formula) else value)
+        for name, value in sorted(bindings.items())
+    )
+
+
+def numbers_of(measurement: Measurement) -> tuple[np.ndarray, np.ndarray, float]:
+    """`value` and `precision` of a measurement, and the constant that is to be added."""
+    if measurement.likelihood is not None:
+        return np.zeros(1), np.zeros((1, 1)), 0.0
+    value, covariance = measurement.value, measurement.covariance
+    constant = -0.5 * (value.size * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1])
+    return value, np.linalg.inv(covariance), float(constant)

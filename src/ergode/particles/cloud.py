@@ -1,0 +1,169 @@
+"""A weighted cloud of particles that moves from time to time and learns from measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ergode import trajectories
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.errors import PlanError
+from ergode.models import likelihood
+from ergode.models.measurement import Measurement
+from ergode.models.priors import Prior
+from ergode.particles.draw import draw, resampled
+from ergode.particles.noise import Pushed
+
+# Bound for each kernel.
+VARIABLES = 1
+PARAMETERS = 0
+
+_BYTES_AT_ONCE = 1 << 28
+
+
+def at_particle(index, points, t, parameters, value, precision, out):  # type: ignore[no-untyped-def]
+    """Logarithm of the likelihood of one particle, up to a constant.
+
+    Model: `points` [particle, variable], `parameters` [parameter], `value` [component],
+    `precision` [component, component]. Out: `out` [particle].
+    """
+    y = tuple(points[index, j] for j in range(VARIABLES))
+    p = tuple(parameters[j] for j in range(PARAMETERS))
+    out[index] = likelihood.log_likelihood(y, t, p, value, precision)
+
+
+def moments(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [variable] and covariance [variable, variable]."""
+    mean = weights @ points
+    away = points - mean
+    return mean, (away * weights[:, None]).T @ away
+
+
+@dataclass
+class Cloud:
+    """Particles, their weights, and what is needed to move them.
+
+    Attributes
+    ----------
+    pushed : Pushed
+    parameters : dict of str to float
+    points : ndarray, shape [particle, variable]
+    log_weights : ndarray, shape [particle]
+    step : float or None
+        Of methods that do not choose their own.
+    resample_below : float
+        Share of the particles that must count, lest they be drawn anew.
+    """
+
+    pushed: Pushed
+    parameters: dict[str, float]
+    points: np.ndarray
+    log_weights: np.ndarray
+    device: Device
+    seed: int
+    step: float | None
+    resample_below: float
+    options: dict[str, Any]
+    log_evidence: list[float] = field(default_factory=list)
+    before: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    resampled_count: int = 0
+    _flights: int = 0
+
+    @classmethod
+    def of(cls, prior: Prior, count: int, seed: int, **rest: Any) -> Cloud:
+        """Particles drawn from a prior."""
+        rng = np.random.Generator(np.random.Philox([seed, 0]))
+        points, log_weights = draw(prior, count, rng)
+        return cls(points=points, log_weights=log_weights, seed=seed, **rest)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of each particle, with the sum one."""
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def effective_count(self) -> float:
+        """How many particles of equal weight would say as much: Kish's, 1 / sum of squares."""
+        return float(1.0 / (self.weights**2).sum())
+
+    def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
+        """Move to each of the times in turn; at that of a measurement, past it."""
+        events = np.union1d(times, [one.time for one in measurements])
+        pending = list(measurements)
+        at = 0
+        while at < events.size:
+            # All times up to the next measurement in one flight, as far as memory goes.
+            seen = pending[0].time if pending else math.inf
+            room = max(1, _BYTES_AT_ONCE // (8 * self.points.size))
+            stop = min(int(np.searchsorted(events, seen)) + 1, events.size, at + room)
+            states = self._fly(events[max(at - 1, 0) : stop])
+            for number, time in enumerate(events[at:stop]):
+                self.points = states[:, number + (at > 0)]
+                while pending and pending[0].time == time:
+                    self._weigh(pending.pop(0))
+                if time in times:
+                    yield float(time)
+            at = stop
+
+    def _fly(self, times: np.ndarray) -> np.ndarray:
+        """States [particle, time, variable], the first as they are."""
+        if times.size == 1:
+            return self.points[:, None]
+        field = self.pushed.field
+        self._flights += 1
+        seed = np.random.SeedSequence([self.seed, self._flights]).generate_state(1, np.uint64)[0]
+        start = self.points @ self.pushed.axes
+        result = trajectories.integrate(
+            field, times=times, parameters=self.parameters,
+            initial=dict(zip(field.variables, start.T, strict=True)),
+            method=self.pushed.method, step=self.step, device=self.device,
+            seed=int(seed), **self.options,
+        )  # fmt: skip
+        states = result["state"].values.astype(np.float64) @ self.pushed.axes.T
+        lost = ~np.isfinite(states).all(axis=(1, 2))
+        if lost.all():
+            raise PlanError(f"no particle arrives at time {times[-1]:g}")
+        if lost.any():
+            self.log_weights = np.where(lost, -np.inf, self.log_weights)
+            states[lost] = states[~lost][0]
+        return np.asarray(states)
+
+    def _weigh(self, measurement: Measurement) -> None:
+        before = self.weights
+        self.before.append(moments(self.points, before))
+        value, precision, constant = likelihood.numbers_of(measurement)
+        bindings = likelihood.bindings_of(measurement) | {
+            "VARIABLES": self.points.shape[1],
+            "PARAMETERS": len(self.parameters),
+        }
+        names = self.pushed.field.parameters
+        device, out = self.device, self.device.empty(len(self.points), np.float64)
+        with kernels.readable_errors():
+            device.run(
+                kernels.for_each(at_particle, bindings=bindings), len(self.points),
+                device.put(self.points), measurement.time,
+                device.put(np.array([self.parameters[name] for name in names], np.float64)),
+                device.put(value), device.put(precision), out,
+            )  # fmt: skip
+        log = device.get(out) + constant
+        log = np.where(np.isnan(log), -np.inf, log)
+        top = float(log[before > 0].max())
+        if not math.isfinite(top):
+            raise PlanError(
+                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
+                "zero for every particle"
+            )
+        self.log_evidence.append(top + math.log(float(before @ np.exp(log - top))))
+        self.log_weights = self.log_weights + log
+        count = len(self.points)
+        if self.effective_count < self.resample_below * count:
+            rng = np.random.Generator(np.random.Philox([self.seed, len(self.before)]))
+            self.points = self.points[resampled(self.weights, count, rng)]
+            self.log_weights = np.zeros(count)
+            self.resampled_count += 1

@@ -1,0 +1,252 @@
+"""How far a density on a grid and an ensemble of particles are apart, and how much of it is chance.
+
+Marginals are compared, variable by variable, on bins that both are gathered into:
+
+- total variation, half the sum of absolute differences: the largest difference between what the
+  two say of the probability of any set of bins, 0 to 1;
+- Wasserstein's distance of first order, the area between the distribution functions: how far
+  probability would have to be moved, on average, in the units of the variable.
+
+Of a finite ensemble neither is ever zero.  What chance alone makes of them is found by comparing
+two halves of the particles with each other, and scaled by 1/2: the difference of two halves has
+twice the standard deviation of the whole's error.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
+
+from ergode import density
+from ergode.core import devices, results
+from ergode.core.arguments import integer, time_grid
+from ergode.core.errors import PlanError
+from ergode.core.results import Variable
+from ergode.density import views
+from ergode.models.measurement import Measurement
+from ergode.models.priors import Prior
+from ergode.models.vector_field import VectorField
+from ergode.particles.cloud import moments
+from ergode.particles.propagate import gather
+
+if TYPE_CHECKING:
+    import xarray
+
+_EACH = ("tool", "time", "variable")
+_BOTH = ("time", "variable")
+results.register(
+    "particles",
+    "comparison",
+    [
+        Variable("mean", _EACH, "floating", "1", "mean by each of the tools"),
+        Variable("deviation", _EACH, "floating", "1", "standard deviation by each of the tools"),
+        Variable("mean_error", _BOTH, "floating", "1", "standard error of the particles' mean"),
+        Variable(
+            "deviation_error", _BOTH, "floating", "1",
+            "standard error of the particles' standard deviation",
+        ),
+        Variable(
+            "total_variation", _BOTH, "floating", "1", "total variation between the marginals"
+        ),
+        Variable("total_variation_by_chance", _BOTH, "floating", "1", "of it, by chance alone"),
+        Variable("wasserstein", _BOTH, "floating", "1", "Wasserstein's distance of the marginals"),
+        Variable("wasserstein_by_chance", _BOTH, "floating", "1", "of it, by chance alone"),
+        Variable("position", (*_BOTH, "bin"), "floating", "1", "middle of a bin"),
+        Variable("marginal", (*_EACH, "bin"), "floating", "1", "probability density in a bin"),
+        Variable("log_evidence", ("tool", "measurement"), "floating", "1", "of what was measured"),
+        Variable("mass_lost", ("time",), "floating", "1", "probability that the grid dropped"),
+        Variable("effective_count", ("time",), "floating", "1", "number of particles that count"),
+        Variable("seconds", ("tool",), "floating", "s", "wall time, compiling included"),
+    ],
+)  # fmt: skip
+
+_TAIL = 1e-4  # part of the particles that may lie outside of the bins, on each side
+
+
+def compare(
+    field: VectorField,
+    prior: Prior,
+    *,
+    times: ArrayLike,
+    measurements: Sequence[Measurement] = (),
+    parameters: Mapping[str, float] | None = None,
+    process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
+    count: int = 100_000,
+    seed: int = 0,
+    step: float | None = None,
+    rtol: float = 1e-6,
+    resample_below: float | None = None,
+    bins: int = 50,
+    device: str | devices.Device = "auto",
+    **grid: Any,
+) -> xarray.Dataset:
+    """Compare a density on a grid with an ensemble of particles.
+
+    One runs `ergode.density.propagate`, the other `ergode.particles.propagate`, with the same
+    field, prior, measurements and noise.
+
+    Parameters
+    ----------
+    field, prior, times, measurements, parameters, process_noise, device
+        Of both.
+    count, seed, step, rtol, resample_below
+        Of the particles.
+    bins : int
+        Number of bins of each marginal.
+    **grid
+        Of the density: ``width``, ``threshold``, ``scheme`` and the like.
+
+    Returns
+    -------
+    xarray.Dataset
+        mean and deviation(tool, time, variable) with standard errors of the particles';
+        total_variation and wasserstein(time, variable) between the marginals, and how much of both
+        chance alone explains; marginal(tool, time, variable, bin) at position(time, variable, bin);
+        log_evidence(tool, measurement); mass_lost(time), effective_count(time), seconds(tool).
+
+    Raises
+    ------
+    ModelError, PlanError
+        As of either.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> found = ergode.particles.compare(
+    ...     ergode.fields.ornstein_uhlenbeck(), ergode.Gaussian([1.5], [0.04]), times=[0, 1],
+    ...     parameters={"rate": 1.0, "mean": 0.0}, process_noise=[0.5], width=0.05,
+    ...     count=20_000, device="cpu",
+    ... )
+    >>> bool(found["total_variation"][-1, 0] < 3 * found["total_variation_by_chance"][-1, 0])
+    True
+    """
+    times = time_grid(times)
+    bins = integer("bins", bins, 4, 100_000)
+    if grid.get("keep", "all") != "all":
+        raise PlanError("keep is not to be chosen: all that is compared is kept")
+    place = devices.resolve(device)
+    common: dict[str, Any] = {
+        "measurements": measurements, "parameters": parameters, "process_noise": process_noise,
+    }  # fmt: skip
+    started = clock.perf_counter()
+    on_grid = density.propagate(
+        field, prior, times=times, device=place, **common, **(grid | {"keep": "all"})
+    )
+    if "mass" not in on_grid:
+        raise PlanError("parameters has several values; a comparison takes one at a time")
+    middle = clock.perf_counter()
+    times = on_grid["time"].values  # it may have ended early
+    reached = [m for m in _listed(measurements) if m.time <= times[-1]]
+    cloud, found = gather(
+        field, prior, times, reached, parameters, process_noise, count=count, seed=seed,
+        step=step, rtol=rtol, resample_below=resample_below, device=place,
+    )  # fmt: skip
+    rows: list[dict[str, np.ndarray]] = []
+    effective = []
+    for number, _ in enumerate(cloud.visit(times, found)):
+        cells = views.cells_at(on_grid, index=number)
+        rows.append(_both(cells, cloud.points, cloud.weights, bins))
+        effective.append(cloud.effective_count)
+    seconds = np.array([middle - started, clock.perf_counter() - middle])
+    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    for name in ("mean", "deviation", "marginal"):
+        values[name] = np.moveaxis(values[name], 1, 0)
+    values |= {
+        "log_evidence": np.array([on_grid["log_evidence"].values[: len(found)], cloud.log_evidence],
+                                 float),
+        "mass_lost": on_grid["mass_lost"].values,
+        "effective_count": np.array(effective),
+        "seconds": seconds,
+    }  # fmt: skip
+    attrs = results.provenance(
+        engine="particles", device=place.name, device_model=place.model, model_digest=field.digest,
+        particles=count, seed=seed, cell_steps=on_grid.attrs["cell_steps"],
+        scheme=on_grid.attrs["method"], width=on_grid.attrs["width"],
+        threshold=on_grid.attrs["threshold"],
+    )  # fmt: skip
+    coords = {
+        "tool": ["density", "particles"], "time": times, "variable": list(field.variables),
+        "measurement": [one.time for one in found],
+    }  # fmt: skip
+    return results.dataset("particles", "comparison", values, coords=coords, attrs=attrs)
+
+
+def _listed(measurements: Any) -> list[Measurement]:
+    return [measurements] if isinstance(measurements, Measurement) else list(measurements)
+
+
+def _both(
+    cells: xarray.Dataset, points: np.ndarray, weights: np.ndarray, bins: int
+) -> dict[str, np.ndarray]:
+    """All that is compared at one time."""
+    mass, centres = cells["mass"].values, cells["point"].values
+    grid_mean, grid_covariance = moments(centres, mass)
+    mean, covariance = moments(points, weights)
+    deviation = np.sqrt(np.diag(covariance))
+    away = points - mean
+    mean_error = np.sqrt((weights**2) @ away**2)
+    # Of the variance, and by way of its square root of the deviation.
+    about = np.sqrt((weights**2) @ (away**2 - deviation**2) ** 2)
+    found: dict[str, Any] = {
+        "mean": [grid_mean, mean],
+        "deviation": [np.sqrt(np.diag(grid_covariance)), deviation],
+        "mean_error": mean_error,
+        "deviation_error": about / (2 * np.maximum(deviation, 1e-300)),
+    }
+    columns = [_marginals(cells, str(name), points[:, k], weights, bins)
+               for k, name in enumerate(cells["variable"].values)]  # fmt: skip
+    for name in columns[0]:
+        found[name] = np.stack([column[name] for column in columns])
+    found["marginal"] = np.swapaxes(found["marginal"], 0, 1)
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _marginals(
+    cells: xarray.Dataset, name: str, x: np.ndarray, weights: np.ndarray, bins: int
+) -> dict[str, Any]:
+    """One variable's marginals and the distances between them."""
+    curve = views.marginal(cells, name)
+    at = curve[name].values
+    width = float(at[1] - at[0]) if at.size > 1 else float(np.max(cells.attrs["width"]))
+    faces = np.append(at - 0.5 * width, at[-1] + 0.5 * width)
+    rises = np.concatenate([[0.0], np.cumsum(curve.values * width)])
+    rises /= rises[-1]
+    order = np.argsort(x)
+    so_far = np.cumsum(weights[order])
+    low, high = x[order[np.searchsorted(so_far, [_TAIL, 1 - _TAIL]).clip(0, x.size - 1)]]
+    kept = np.interp([_TAIL, 1 - _TAIL], rises, faces)
+    edges = np.linspace(min(low, kept[0]), max(high, kept[1]), bins + 1)
+    if edges[-1] - edges[0] <= 0:
+        edges = np.linspace(edges[0] - width, edges[0] + width, bins + 1)
+    size = edges[1] - edges[0]
+    # Smooth within cells, and monotone.
+    inside = PchipInterpolator(faces, rises)(np.clip(edges, faces[0], faces[-1]))
+    on_grid = np.asarray(inside)
+    in_cloud = _distribution(x, weights, edges)
+    # Whose halves are alike: drawn in turns.
+    halves = [_distribution(x[k::2], weights[k::2] / weights[k::2].sum(), edges) for k in (0, 1)]
+    distance = {}
+    for label, (one, other), part in (
+        ("", (on_grid, in_cloud), 1.0), ("_by_chance", halves, 0.5),
+    ):  # fmt: skip
+        apart = one - other
+        # What lies outside of the bins, on either side, counts as two more.
+        outside = abs(apart[0]) + abs(apart[-1])
+        distance["total_variation" + label] = part * 0.5 * (np.abs(np.diff(apart)).sum() + outside)
+        distance["wasserstein" + label] = part * np.trapezoid(np.abs(apart), dx=size)
+    return distance | {
+        "position": 0.5 * (edges[1:] + edges[:-1]),
+        "marginal": np.stack([np.diff(on_grid), np.diff(in_cloud)]) / size,
+    }
+
+
+def _distribution(x: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Probability below each of the edges."""
+    within, _ = np.histogram(x, edges, weights=weights)
+    below = float(weights[x < edges[0]].sum())
+    return np.concatenate([[below], below + np.cumsum(within)])

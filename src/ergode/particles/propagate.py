@@ -1,0 +1,246 @@
+"""A density over time by particles: from a vector field, a prior and measurements to results."""
+
+from __future__ import annotations
+
+import time as clock
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, results
+from ergode.core import progress as progress_bar
+from ergode.core.arguments import integer, time_grid
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.results import Variable
+from ergode.models.measurement import Measurement, in_order
+from ergode.models.priors import Prior
+from ergode.models.sweep import lay_out
+from ergode.models.vector_field import VectorField
+from ergode.particles.cloud import Cloud, moments
+from ergode.particles.noise import pushed
+
+if TYPE_CHECKING:
+    import xarray
+
+results.register(
+    "particles",
+    "moments",
+    [
+        Variable("mean", ("time", "variable"), "floating", "1", "weighted mean"),
+        Variable(
+            "covariance", ("time", "variable", "variable_"), "floating", "1", "weighted covariance"
+        ),
+        Variable(
+            "effective_count", ("time",), "floating", "1",
+            "number of particles of equal weight that would say as much",
+        ),
+        Variable(
+            "log_evidence", ("measurement",), "floating", "1",
+            "log probability density of what was measured, given all before",
+        ),
+        Variable(
+            "prior_mean", ("measurement", "variable"), "floating", "1",
+            "mean just before a measurement",
+        ),
+        Variable(
+            "prior_covariance", ("measurement", "variable", "variable_"), "floating", "1",
+            "covariance just before a measurement",
+        ),
+        Variable(
+            "particle", ("kept", "number", "variable"), "floating", "1", "state of a particle"
+        ),
+        Variable("weight", ("kept", "number"), "floating", "1", "weight of a particle"),
+    ],
+)  # fmt: skip
+
+_FEWEST = 100.0
+_STEPS = 1000
+
+
+def propagate(
+    field: VectorField,
+    prior: Prior,
+    *,
+    times: ArrayLike,
+    measurements: Sequence[Measurement] = (),
+    parameters: Mapping[str, float] | None = None,
+    process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
+    count: int = 100_000,
+    seed: int = 0,
+    step: float | None = None,
+    rtol: float = 1e-6,
+    resample_below: float | None = None,
+    device: str | devices.Device = "auto",
+    keep: Literal["all", "last", "none"] = "last",
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Move a density as an ensemble of trajectories, weighted by measurements: a particle filter.
+
+    The arguments are those of `ergode.density.propagate`, so that one can stand in for the other.
+    The error is that of chance: it falls with the root of the number of particles, in any number
+    of dimensions and however thin the density becomes.
+
+    Parameters
+    ----------
+    field : VectorField
+        The equations, without delays.
+    prior : Gaussian, Mixture, Samples or Density
+        The density at ``times[0]``. One known by its function is drawn from with weights.
+    times : array_like, shape [time_count]
+        Ascending times at which results are reported [time]. At the time of a measurement they
+        are those after it.
+    measurements : sequence of Measurement
+        In any order; several may have one time.
+    parameters : mapping of str to float
+        Parameters of the field by name.
+    process_noise : array_like or function, optional
+        Q, as of `ergode.density.propagate`; or the field has a `diffusion` of its own.
+    count : int
+        Number of particles.
+    seed : int
+        Of the particles and their noise.
+    step : float, optional
+        Length of steps [time]. Without noise steps are chosen by `rtol` if not given; with noise
+        they are a thousandth of the whole time.
+    rtol : float
+        Relative error of a step, where steps are chosen.
+    resample_below : float, optional
+        After a measurement particles are drawn anew, as many as their weights say, if fewer than
+        this part of them counts. A half if there is noise, which sets equal particles apart again;
+        else never: then weights carry all that was learnt.
+    device : str or Device
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+    keep : {"all", "last", "none"}
+        Of which times the particles themselves are part of the result.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    xarray.Dataset
+        mean(time, variable), covariance(time, variable, variable_), effective_count(time); for each
+        measurement the evidence and the moments before it; particle(kept, number, variable) and
+        weight(kept, number).
+
+    Raises
+    ------
+    ModelError
+        Prior, measurements, parameters or noise do not suit the field.
+    PlanError
+        The run is not possible as asked, or a measurement excludes every particle.
+
+    Warns
+    -----
+    RuntimeWarning
+        Fewer than 100 particles count: what follows is chance.
+
+    References
+    ----------
+    N. J. Gordon, D. J. Salmond, A. F. M. Smith, "Novel approach to nonlinear/non-Gaussian Bayesian
+    state estimation", IEE Proc. F 140 (1993); A. Kong, J. S. Liu, W. H. Wong, J. Am. Stat. Assoc.
+    89 (1994), for the effective count.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> result = ergode.particles.propagate(
+    ...     ergode.VectorField(decay, ["y"], ["rate"]), ergode.Gaussian([4.0], [1.0]),
+    ...     times=[0, 1], parameters={"rate": 0.5}, count=10_000, device="cpu",
+    ... )
+    >>> round(float(result["mean"][-1, 0]), 1)
+    2.4
+    """
+    if keep not in ("all", "last", "none"):
+        raise PlanError(f"keep {keep!r} is unknown; expected 'all', 'last' or 'none'")
+    place = devices.resolve(device)
+    started = clock.perf_counter()
+    grid = time_grid(times)
+    cloud, found = gather(
+        field, prior, grid, measurements, parameters, process_noise, count=count, seed=seed,
+        step=step, rtol=rtol, resample_below=resample_below, device=place,
+    )  # fmt: skip
+    size = len(field.variables)
+    mean, covariance = np.empty((grid.size, size)), np.empty((grid.size, size, size))
+    effective, kept = np.empty(grid.size), []
+    with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
+        for number, _ in enumerate(cloud.visit(grid, found)):
+            weights = cloud.weights
+            mean[number], covariance[number] = moments(cloud.points, weights)
+            effective[number] = cloud.effective_count
+            if keep == "all" or (keep == "last" and number == grid.size - 1):
+                kept.append((grid[number], cloud.points, weights))
+            report(1)
+    if effective.min() < min(_FEWEST, 0.5 * count):
+        warnings.warn(
+            f"only {effective.min():.3g} of {count} particles count after the measurements: they "
+            "lie far from the particles; use more of them, or a density",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    seen = len(found)
+    values = {
+        "mean": mean,
+        "covariance": covariance,
+        "effective_count": effective,
+        "log_evidence": np.array(cloud.log_evidence, float),
+        "prior_mean": np.array([m for m, _ in cloud.before]).reshape(seen, size),
+        "prior_covariance": np.array([c for _, c in cloud.before]).reshape(seen, size, size),
+        "particle": np.array([points for _, points, _ in kept]).reshape(len(kept), count, size),
+        "weight": np.array([weights for _, _, weights in kept]).reshape(len(kept), count),
+    }
+    attrs = results.provenance(
+        engine="particles", method=cloud.pushed.method, device=place.name,
+        device_model=place.model, device_reason=place.reason, model_digest=field.digest,
+        particles=count, seed=seed, times_resampled=cloud.resampled_count,
+        wall_seconds=clock.perf_counter() - started,
+    )  # fmt: skip
+    names = list(field.variables)
+    coords = {
+        "time": grid, "variable": names, "variable_": names,
+        "measurement": [one.time for one in found], "kept": [time for time, _, _ in kept],
+    }  # fmt: skip
+    return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
+
+
+def gather(
+    field: VectorField, prior: Prior, grid: np.ndarray, measurements: Sequence[Measurement],
+    parameters: Mapping[str, float] | None, process_noise: Any, *, count: int, seed: int,
+    step: float | None, rtol: float, resample_below: float | None, device: devices.Device,
+) -> tuple[Cloud, list[Measurement]]:  # fmt: skip
+    """Particles of a prior, ready to move, and the measurements in order."""
+    if not isinstance(field, VectorField):
+        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    if field.delays:
+        raise ModelError("the field has delays; a density obeys an equation without memory only")
+    if not isinstance(prior, Prior):
+        raise ModelError(
+            f"prior is {type(prior).__name__}; expected Gaussian, Mixture, Samples or Density"
+        )
+    prior = prior.by_name(field.variables)
+    found = in_order(measurements, field, grid)
+    layout = lay_out({"parameters": field.parameters}, {"parameters": parameters or {}})
+    if layout.dims:
+        raise ModelError(
+            f"parameters has several values along '{layout.dims[0]}'; particles take one at a time"
+        )
+    noisy = pushed(field, process_noise)
+    if step is not None and not (isinstance(step, int | float | np.number) and step > 0):
+        raise PlanError(f"step is {step!r}; expected a positive length of time")
+    if step is None and noisy.is_noisy and grid.size > 1:
+        step = float(np.ptp(grid)) / _STEPS
+    if resample_below is None:
+        resample_below = 0.5 if noisy.is_noisy else 0.0
+    if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
+        raise PlanError(f"resample_below is {resample_below!r}; expected a part, 0 to 1")
+    cloud = Cloud.of(
+        prior, integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
+        pushed=noisy, parameters={name: float(layout.rows[name][0]) for name in field.parameters},
+        device=device, step=step, resample_below=float(resample_below),
+        options={} if step else {"rtol": rtol},
+    )  # fmt: skip
+    return cloud, found

@@ -1,0 +1,158 @@
+"""Particles against the Kalman filter and the grid; what a comparison says where both are right."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import ergode
+from ergode.core.errors import ModelError, PlanError
+
+DAMPED = np.array([[0.0, 1.0], [-1.0, -0.5]])
+PRIOR = ergode.Gaussian([1.0, 0.0], [0.3, 0.3])
+SEEN = ((0.5, 0.7), (1.0, 0.1), (1.5, -0.4), (2.0, -0.2))
+COUNT = 40_000
+
+
+def damped(t, y, p):
+    return y[1], -p[0] * y[0] - p[1] * y[1]
+
+
+def first(y, t, p):
+    return (y[0],)
+
+
+FIELD = ergode.VectorField(damped, ["x", "v"], ["stiffness", "friction"])
+VALUES = {"stiffness": 1.0, "friction": 0.5}
+MEASUREMENTS = [ergode.Measurement(t, first, value, 0.2) for t, value in SEEN]
+
+
+def filtered(prior=PRIOR, **options):
+    settings = {"times": [0, 0.5, 1, 1.5, 2], "measurements": MEASUREMENTS} | options
+    return ergode.particles.propagate(
+        FIELD, prior, parameters=VALUES, count=COUNT, seed=5, device="cpu", **settings
+    )
+
+
+def kalman(Q):
+    """Mean, covariance and log evidence after each measurement."""
+    block = expm(np.block([[-DAMPED, Q], [np.zeros((2, 2)), DAMPED.T]]) * 0.5)
+    move, added = block[2:, 2:].T, block[2:, 2:].T @ block[:2, 2:]
+    mean, covariance, found = PRIOR.mean, PRIOR.covariance, []
+    for _, value in SEEN:
+        mean, covariance = move @ mean, move @ covariance @ move.T + added
+        spread = covariance[0, 0] + 0.2
+        evidence = -0.5 * ((value - mean[0]) ** 2 / spread + np.log(2 * np.pi * spread))
+        gain = covariance[:, 0] / spread
+        mean = mean + gain * (value - mean[0])
+        covariance = covariance - np.outer(gain, covariance[0])
+        found.append((mean, covariance, evidence))
+    return found
+
+
+@pytest.mark.parametrize(
+    "Q",
+    [np.zeros((2, 2)), np.diag([0.0, 0.3]), np.array([[0.2, 0.1], [0.1, 0.3]])],
+    ids=["none", "diagonal", "correlated"],
+)
+def test_kalman_filter(Q):
+    """Without noise weights alone tell; with it particles are drawn anew."""
+    noise = {"process_noise": Q, "step": 0.02} if Q.any() else {}
+    found = filtered(**noise)
+    assert (found.attrs["times_resampled"] > 0) == bool(Q.any())
+    for index, (mean, covariance, evidence) in enumerate(kalman(Q)):
+        # Six standard errors of as many particles as count.
+        error = 6 / np.sqrt(float(found["effective_count"][1:].min()) / 2)
+        deviation = np.sqrt(np.diag(covariance))
+        away = np.abs(found["mean"].values[index + 1] - mean)
+        assert (away < error * deviation).all()
+        scale = np.outer(deviation, deviation)
+        away = np.abs(found["covariance"].values[index + 1] - covariance)
+        assert (away < 1.5 * error * scale).all()
+        assert abs(float(found["log_evidence"][index]) - evidence) < 2 * error
+
+
+def test_all_priors_mean_the_same():
+    """One Gaussian, told in four ways."""
+    rng = np.random.default_rng(3)
+    points = rng.multivariate_normal(PRIOR.mean, PRIOR.covariance, 200_000)
+    told = [
+        PRIOR,
+        ergode.Mixture([1, 3], [PRIOR, PRIOR]),
+        ergode.Samples(points),
+        ergode.Density(lambda x: PRIOR.log_density(x) + 3.0, PRIOR.mean, 1.5 * PRIOR.covariance),
+    ]
+    for prior in told:
+        found = filtered(prior, times=[0, 0.5], measurements=())
+        assert np.allclose(found["mean"][0], PRIOR.mean, atol=6 * np.sqrt(0.3 / COUNT) * 1.3)
+        assert np.allclose(found["covariance"][0], PRIOR.covariance, atol=0.02)
+
+
+def test_a_result_does_not_depend_on_how_often_it_is_looked_at():
+    """Nor is it another when asked for again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, again = (filtered(times=[0, 2]) for _ in range(2))
+        often = filtered()
+    assert np.array_equal(one["particle"], again["particle"])
+    assert np.array_equal(one["log_evidence"], again["log_evidence"])
+    assert np.allclose(one["mean"][-1], often["mean"][-1], atol=1e-5)
+    assert dict(often.sizes)["kept"] == 1 and dict(filtered(keep="none").sizes)["kept"] == 0
+
+
+def test_comparison_where_both_are_right():
+    found = ergode.particles.compare(
+        FIELD, PRIOR, times=[0, 1, 2], parameters=VALUES, process_noise=[0.1, 0.3], width=0.08,
+        threshold=1e-8, measurements=MEASUREMENTS[:2], count=COUNT, step=0.02, bins=30,
+        device="cpu",
+    )  # fmt: skip
+    assert (found["total_variation"] < 3 * found["total_variation_by_chance"] + 0.01).all()
+    assert (found["wasserstein"] < 4 * found["wasserstein_by_chance"] + 0.01).all()
+    away = np.abs(found["mean"].sel(tool="density") - found["mean"].sel(tool="particles"))
+    assert (away < 6 * found["mean_error"] + 0.004).all()
+    away = np.abs(np.subtract(*found["deviation"].values))
+    assert (away < 6 * found["deviation_error"] + 0.004).all()
+    assert np.allclose(*found["log_evidence"].values, atol=0.05)
+    size = np.diff(found["position"].values, axis=-1)[..., :1]
+    assert np.allclose((found["marginal"] * size).sum("bin"), 1, atol=0.003)
+    figure = ergode.plots.comparison(found)
+    assert len(figure.axes) == 6
+    with pytest.raises(PlanError, match="the dataset has"):
+        ergode.plots.comparison(found, [0.3])
+
+
+def test_comparison_sees_a_grid_that_is_too_coarse():
+    """Half a turn of a narrow density on wide cells: smeared, and told so beyond chance."""
+    prior = ergode.Gaussian([2.0, 0.0], [0.01, 0.01])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = ergode.particles.compare(
+            FIELD, prior, times=[0, 3], parameters=VALUES, width=0.15, count=COUNT, device="cpu"
+        )
+    last = found.isel(time=-1)
+    assert (last["total_variation"] > 10 * last["total_variation_by_chance"]).all()
+
+
+def test_few_particles_that_count_are_told():
+    far = ergode.Measurement(0.5, first, 4.0, 0.01)
+    with pytest.warns(RuntimeWarning, match="particles count"):
+        filtered(times=[0, 1], measurements=[far])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "settings"),
+    [
+        (PlanError, "count", {"count": 1}),
+        (PlanError, "keep 'some'", {"keep": "some"}),
+        (PlanError, "step", {"step": -1}),
+        (PlanError, "resample_below", {"resample_below": 2}),
+        (ModelError, "times of the run", {"times": [0, 1]}),
+        (ModelError, "one at a time", {"parameters": {"stiffness": [1, 2], "friction": 0}}),
+        (PlanError, "impossible", {"measurements": [ergode.Measurement(0, first, 1e200, 1e-300)]}),
+    ],
+)
+def test_bad_settings(error, message, settings):
+    options = {"times": [0, 2], "measurements": MEASUREMENTS, "parameters": VALUES, "count": 100}
+    with pytest.raises(error, match=message):
+        ergode.particles.propagate(FIELD, PRIOR, device="cpu", **(options | settings))
