@@ -110,6 +110,8 @@ _HOMES = {
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
+    "ergode.readers.gbees": ("read_gbees", "read_gbees_estimate"),
+    "ergode.readers.gbees_writer": ("write_gbees",),
     "ergode.readers.gillespy2": ("from_gillespy2",),
     "ergode.readers.reaclib": ("read_reaclib",),
     "ergode.readers.sbml": ("read_sbml",),
@@ -129,9 +131,9 @@ __all__ = [
     "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
     "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
-    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
-    "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic", "trajectories",
-    "write_sbml",
+    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_gbees",
+    "read_gbees_estimate", "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic",
+    "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """Probability densities that move with a vector field, on sparse grids."""
 
+from ergode.density.files import write_cells
 from ergode.density.propagate import propagate
+from ergode.density.regions import credible_region, quantiles, surface
 from ergode.density.views import (
     cells_at,
     entropy,
@@ -11,6 +13,6 @@ from ergode.density.views import (
 )
 
 __all__ = [
-    "cells_at", "entropy", "highest_density", "marginal", "propagate", "region_probability",
-    "samples",
+    "cells_at", "credible_region", "entropy", "highest_density", "marginal", "propagate",
+    "quantiles", "region_probability", "samples", "surface", "write_cells",
 ]  # fmt: skip

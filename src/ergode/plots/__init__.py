@@ -1,6 +1,13 @@
 """Figures of results, one file an engine. Matplotlib is imported only when one is drawn."""
 
-from ergode.plots.density import comparison, density, density_marginals, density_strip
+from ergode.plots.density import (
+    comparison,
+    density,
+    density_marginals,
+    density_over_time,
+    density_strip,
+    density_surface,
+)
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, nuclide_chart
@@ -9,6 +16,6 @@ from ergode.plots.trajectories import trajectories
 
 __all__ = [
     "abundances", "amounts", "check_figure_path", "comparison", "density", "density_marginals",
-    "density_strip", "epidemic_curves", "nuclide_chart", "realizations", "save_epidemic_curves",
-    "trajectories",
+    "density_over_time", "density_strip", "density_surface", "epidemic_curves", "nuclide_chart",
+    "realizations", "save_epidemic_curves", "trajectories",
 ]  # fmt: skip

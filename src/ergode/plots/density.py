@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
+from ergode.plots.frame import COLOURS, DPI, new_axes, new_figure, quiet
 
 if TYPE_CHECKING:
     import xarray
@@ -147,6 +147,124 @@ def density_marginals(
             ax.set_xlabel(across if row == size - 1 else "")
             ax.set_ylabel(below if column == 0 and row > 0 else "")
     return figure
+
+
+def density_over_time(
+    dataset: xarray.Dataset,
+    variable: str | None = None,
+    *,
+    probability: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the marginal of one variable as a strip over time, with the mean and an interval.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.density.propagate` with ``keep="all"``.
+    variable : str, optional
+        The first if not given.
+    probability : float
+        Of the credible interval.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Raises
+    ------
+    PlanError
+        Cells were not kept, the dataset has fewer than two times, or the variable is unknown.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    from ergode.density import regions, views
+
+    names = [str(name) for name in dataset["variable"].values]
+    name = names[0] if variable is None else variable
+    if name not in names:
+        raise PlanError(f"the dataset has no variable '{name}'; it has {', '.join(names)}")
+    time = dataset["time"].values
+    if time.size < 2:
+        raise PlanError("a strip over time needs two times or more")
+    curves = [views.marginal(views.cells_at(dataset, index=k), name) for k in range(time.size)]
+    step = min((float(np.diff(c[name]).min()) for c in curves if c.size > 1), default=1.0)
+    low = min(float(curve[name][0]) for curve in curves)
+    high = max(float(curve[name][-1]) for curve in curves)
+    at = np.linspace(low, high, min(2_000, 1 + int(np.rint((high - low) / step))))
+    strip = np.array([np.interp(at, c[name], c, left=0.0, right=0.0) for c in curves])
+    # Each time in units of its own peak: a density that spreads would else fade away.
+    strip /= strip.max(axis=1, keepdims=True)
+    ax = quiet(new_axes() if ax is None else ax)
+    shades = LinearSegmentedColormap.from_list("density", ["white", _BLUE])
+    ax.pcolormesh(time, at, strip.T, cmap=shades, shading="nearest", rasterized=True)
+    ends = regions.quantiles(dataset, [0.5 - 0.5 * probability, 0.5 + 0.5 * probability])
+    k = names.index(name)
+    for end in ends.values[:, k].T:
+        ax.plot(time, end, color="black", linewidth=0.7)
+    ax.plot(time, dataset["mean"][:, k], color="black", linewidth=1.2)
+    for seen in dataset["measurement"].values:
+        ax.axvline(seen, color=_RED, linewidth=0.8)
+    ax.set_xlabel("time")
+    ax.set_ylabel(name)
+    return ax
+
+
+def density_surface(
+    dataset: xarray.Dataset,
+    time: float | None = None,
+    *,
+    variables: Sequence[str] | None = None,
+    probabilities: Sequence[float] = _PROBABILITIES,
+    color: str = _BLUE,
+    ax: Any = None,
+) -> Any:
+    """Draw the density of three variables as surfaces of highest-density regions, nested.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.density.propagate`.
+    time : float, optional
+        One of its times; the last if not given.
+    variables : sequence of three str, optional
+        The first three if not given.
+    probabilities : sequence of float
+        Of the regions.
+    color : str
+        Of the surfaces.
+    ax : mpl_toolkits.mplot3d.axes3d.Axes3D, optional
+        Where to draw; a new figure if not given.
+
+    Raises
+    ------
+    PlanError
+        As of `ergode.density.surface`.
+    """
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+    from ergode.density import regions, views
+
+    cells = views.cells_at(dataset, time)
+    names = [str(name) for name in dataset["variable"].values]
+    chosen = list(variables or names[:3])
+    if ax is None:
+        from matplotlib import pyplot
+
+        figure = pyplot.figure(figsize=(6, 5), dpi=DPI, layout="constrained")
+        ax = figure.add_subplot(projection="3d")
+    corners = []
+    for probability in sorted(probabilities, reverse=True):
+        vertices, faces = regions.surface(cells, chosen, probability)
+        ax.add_collection3d(
+            Poly3DCollection(vertices[faces], facecolor=color, alpha=0.18, edgecolor="none")
+        )
+        corners.append(vertices)
+    around = np.concatenate(corners)
+    for axis, values in zip("xyz", around.T, strict=True):
+        getattr(ax, f"set_{axis}lim")(values.min(), values.max())
+    ax.set_xlabel(chosen[0])
+    ax.set_ylabel(chosen[1])
+    ax.set_zlabel(chosen[2])
+    return ax
 
 
 def comparison(

@@ -1,0 +1,125 @@
+"""Densities in files of other programs: tables in Parquet, cells as voxels for ParaView (VTK)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.density.views import cells_at, marginal
+
+if TYPE_CHECKING:
+    import xarray
+
+# Corners of a voxel, in the order that VTK has them.
+_CORNERS = np.array(
+    [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
+)
+
+
+def write_cells(
+    dataset: xarray.Dataset,
+    path: str | os.PathLike[str],
+    *,
+    time: float | None = None,
+    variables: Sequence[str] | None = None,
+) -> Path:
+    """Write the density itself: a table of cells, or voxels of three variables.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.density.propagate`.
+    path : path
+        ``.parquet``: a row for each cell of each time, with the columns ``time``, ``mass`` and
+        the variables (needs pyarrow). ``.vtu``: the cells of one time with their density, for
+        ParaView and other programs of VTK (needs meshio). Replaced only once all is written.
+    time : float, optional
+        Only this time; of a ``.vtu`` file the last, and of a table all, if not given.
+    variables : sequence of three str, optional
+        Of a ``.vtu`` file: which; the first three if not given. All others are summed over.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    PlanError
+        The name ends otherwise, the folder does not exist, a package is not installed, or there
+        are not three variables.
+    """
+    file = Path(path)
+    if file.suffix not in (".parquet", ".vtu"):
+        raise PlanError(f"cannot write '{file.name}': expected a name ending in .parquet or .vtu")
+    if not file.parent.is_dir():
+        raise PlanError(f"cannot write '{file}': the folder '{file.parent}' does not exist")
+    content = (
+        _table(dataset, time) if file.suffix == ".parquet" else _voxels(dataset, time, variables)
+    )
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as scratch:
+        partial = Path(scratch, file.name)
+        if file.suffix == ".parquet":
+            content.to_parquet(partial, index=False)
+        else:
+            content.write(partial)
+        os.replace(partial, file)
+    return file
+
+
+def _table(dataset: xarray.Dataset, time: float | None) -> Any:
+    import pandas
+
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise PlanError("Parquet needs pyarrow (pip install 'ergode[densities]')") from None
+    if time is None:
+        kept = np.flatnonzero(dataset["cells_stored"].values)
+        pieces = [cells_at(dataset, index=int(index)) for index in kept]
+    else:
+        pieces = [cells_at(dataset, time)]
+    frames = []
+    for cells in pieces:
+        columns = {"time": float(cells["time"]), "mass": cells["mass"].values}
+        points = cells["point"].values
+        columns |= {str(n): points[:, k] for k, n in enumerate(cells["variable"].values)}
+        frames.append(pandas.DataFrame(columns))
+    if not frames:
+        raise PlanError("no cells were kept; call propagate with keep='all'")
+    return pandas.concat(frames, ignore_index=True)
+
+
+def _voxels(dataset: xarray.Dataset, time: float | None, variables: Any) -> Any:
+    try:
+        import meshio
+    except ImportError:
+        raise PlanError("VTK files need meshio (pip install 'ergode[densities]')") from None
+    names = [str(name) for name in dataset["variable"].values]
+    chosen = names[:3] if variables is None else list(variables)
+    if len(chosen) != 3:
+        raise PlanError(f"a .vtu file has three variables; got {', '.join(chosen) or 'none'}")
+    cells = cells_at(dataset, time)
+    space = marginal(cells, chosen)
+    steps = np.array(
+        [
+            float(space[name][1] - space[name][0]) if space.sizes[name] > 1
+            else float(cells.attrs["width"][names.index(name)])
+            for name in chosen
+        ]
+    )  # fmt: skip
+    low = np.array([float(space[name][0]) for name in chosen]) - 0.5 * steps
+    full = np.argwhere(space.values > 0)
+    corners = (full[:, None] + _CORNERS).reshape(-1, 3)
+    points, number = np.unique(corners, axis=0, return_inverse=True)
+    return meshio.Mesh(
+        low + points * steps,
+        [("hexahedron", number.reshape(-1, 8))],
+        cell_data={"density": [space.values[tuple(full.T)]]},
+        field_data={},
+    )

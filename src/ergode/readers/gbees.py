@@ -1,0 +1,215 @@
+"""Text files of GBEES (Hanson, Rubio, Garcia-Gutierrez, Bewley, Comput. Phys. Commun. 2025).
+
+A density is one file: its time, then a line for each cell with its probability and its centre.  An
+estimate - the prior, or a measurement of as many components as the user's function has - is a line
+of names, the mean, the rows of the covariance under a line that names them, and how long it is
+until the next one, again under a line of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ergode.core.errors import ModelError, ReadError
+from ergode.models.priors import Gaussian
+
+if TYPE_CHECKING:
+    import xarray
+
+# Centres of cells are whole widths apart, but for the digits that the files have.
+_OFF_GRID = 1e-3
+_UNIT = re.compile(r"\([^)]*\)")
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a file says of a state, or of what was measured of it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the components, without their units.
+    mean : ndarray, shape [component_count]
+    covariance : ndarray, shape [component_count, component_count]
+    duration : float
+        Time until the next measurement, or until the run ends [time].
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    covariance: np.ndarray
+    duration: float
+
+    @property
+    def prior(self) -> Gaussian:
+        """As a prior, its components in the order of the file."""
+        return Gaussian(self.mean, self.covariance)
+
+
+def read_gbees(
+    path: str | os.PathLike[str], variables: Sequence[str] | None = None
+) -> xarray.Dataset:
+    """Read a density that GBEES wrote.
+
+    Parameters
+    ----------
+    path : path
+        ``pdf_0.txt``, ``P0_pdf_0.txt`` and the like.
+    variables : sequence of str, optional
+        Names of the variables; ``x1``, ``x2``, ... if not given.
+
+    Returns
+    -------
+    xarray.Dataset
+        mass(cell), with the sum one, and point(cell, variable), as of `ergode.density.cells_at`:
+        all that reads off a density - `ergode.density.marginal` and the like - takes it, and
+        ``ergode.Samples(cells["point"], cells["mass"])`` makes a prior of it.
+
+    Raises
+    ------
+    ReadError
+        The file is not there, is not of this form, or its cells are not on one grid; the message
+        names the line.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "pdf_0.txt")
+    >>> _ = path.write_text("0.5\\n0.25 1.0 2.0\\n0.75 1.5 2.0\\n")
+    >>> cells = ergode.read_gbees(path, ["x", "y"])
+    >>> float(cells["time"]), cells["coordinate"].values.tolist()
+    (0.5, [[0, 0], [1, 0]])
+    """
+    import xarray
+
+    file = Path(path)
+    lines = _lines(file)
+    (time,) = _numbers(file, lines, 0, 1)
+    if len(lines) < 2:
+        raise ReadError(f"{file}: there is no cell after the time")
+    size = len(lines[1].split())
+    if size < 2:
+        raise ReadError(f"{file}: line 2 has {size} number; expected a probability and a state")
+    if variables is not None and len(variables) != size - 1:
+        raise ModelError(f"variables names {len(variables)}; the cells of {file} have {size - 1}")
+    rows = np.array([_numbers(file, lines, k, size) for k in range(1, len(lines))])
+    mass, point = rows[:, 0], rows[:, 1:]
+    if (mass < 0).any() or mass.sum() <= 0:
+        line = 2 + int(np.argmin(mass))
+        raise ReadError(f"{file}: line {line}: the probability is {mass.min():g}")
+    centre, width, coordinate = _grid(file, point)
+    names = [f"x{d + 1}" for d in range(size - 1)] if variables is None else list(variables)
+    return xarray.Dataset(
+        {
+            "mass": ("cell", mass / mass.sum()),
+            "point": (("cell", "variable"), point),
+            "coordinate": (("cell", "variable"), coordinate),
+        },
+        coords={"variable": names, "time": time},
+        attrs={"centre": centre, "width": width, "axes": np.eye(size - 1).ravel()},
+    )
+
+
+def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
+    """Read a prior or a measurement of GBEES: ``measurement0.txt`` and the like.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Estimate
+        Its `prior` is one for a density; its `mean` and `covariance` are what
+        `ergode.Measurement` takes, with the function that says what of.
+
+    Raises
+    ------
+    ReadError
+        The file is not there or not of this form; the message names the line.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "measurement0.txt")
+    >>> _ = path.write_text(
+    ...     "x (LU) y (LU)\\n1 2\\n\\nCovariance(x, y)\\n1 0.5\\n0.5 1\\n\\nT (TU)\\n0.25\\n"
+    ... )
+    >>> found = ergode.read_gbees_estimate(path)
+    >>> found.names, found.duration
+    (('x', 'y'), 0.25)
+    """
+    file = Path(path)
+    lines = _lines(file)
+    if len(lines) < 2:
+        raise ReadError(f"{file}: has {len(lines)} lines; expected names, a mean and a covariance")
+    mean = _numbers(file, lines, 1, None)
+    size = mean.size
+    first = 4
+    needed = first + size + 3
+    if len(lines) < needed:
+        raise ReadError(
+            f"{file}: has {len(lines)} lines; expected {needed} for {size} components: names, "
+            "mean, a blank, a title, the covariance, a blank, a title, and the duration"
+        )
+    covariance = np.array([_numbers(file, lines, first + k, size) for k in range(size)])
+    (duration,) = _numbers(file, lines, needed - 1, 1)
+    names = tuple(_UNIT.sub(" ", lines[0]).split())
+    if len(names) != size:
+        names = tuple(f"x{d + 1}" for d in range(size))
+    return Estimate(names, mean, covariance, float(duration))
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        raise ReadError(f"{file}: there is no such file")
+    try:
+        return file.read_text("utf-8").rstrip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{file}: cannot be read: {error}") from None
+
+
+def _numbers(file: Path, lines: Sequence[str], index: int, count: int | None) -> np.ndarray:
+    """The finite numbers of a line."""
+    words = lines[index].split() if index < len(lines) else []
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        raise ReadError(f"{file}: line {index + 1} is {lines[index]!r}; expected numbers") from None
+    wanted = "some" if count is None else str(count)
+    if (count is not None and numbers.size != count) or not numbers.size:
+        raise ReadError(f"{file}: line {index + 1} has {numbers.size} numbers; expected {wanted}")
+    if not np.isfinite(numbers).all():
+        raise ReadError(f"{file}: line {index + 1} has a number that is not finite")
+    return numbers
+
+
+def _grid(file: Path, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centre, widths and coordinates of the grid that cells are on."""
+    dimension = point.shape[1]
+    width = np.ones(dimension)
+    for d in range(dimension):
+        values = np.unique(point[:, d])
+        gaps = np.diff(values)
+        # Digits of one centre may differ: what is far below the largest gap is none.
+        gaps = gaps[gaps > 1e-6 * np.ptp(values)]
+        if gaps.size:
+            steps = np.rint((values - values[0]) / gaps.min())
+            # By the whole range, so that digits of one gap do not add up.
+            width[d] = np.ptp(values) / steps[-1]
+    centre = point[0]
+    steps = (point - centre) / width
+    coordinate = np.rint(steps).astype(np.int32)
+    off = np.abs(steps - coordinate).max(axis=1)
+    if off.max() > _OFF_GRID * max(1, np.abs(coordinate).max()):
+        raise ReadError(
+            f"{file}: line {2 + int(off.argmax())}: the cell is not on the grid of the others"
+        )
+    return centre, width, coordinate
