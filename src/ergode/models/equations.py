@@ -96,6 +96,40 @@ def field_from_equations(
     )
 
 
+def function_of_state(expressions: Sequence[Any], field: VectorField, what: str) -> Any:
+    """A function ``f(y, t, p)`` from expressions in a field's variables and parameters.
+
+    Parameters
+    ----------
+    expressions : sequence of str or sympy.Expr
+        One for each component that it returns.
+    field : VectorField
+    what : str
+        What the user calls it.
+
+    Raises
+    ------
+    ModelError
+        An expression is not arithmetic, or uses what the field does not have.
+    """
+    trees = [_parsed(what, text) for text in expressions]
+    delays: list[tuple[str, str]] = []
+    names: set[str] = set()
+    for tree in trees:
+        _gather(what, tree, field.variables, delays, names)
+    unknown = sorted(names - set(field.parameters))
+    unknown += [f"{name}(t - {delay})" for name, delay in delays]
+    if unknown:
+        known = ", ".join([*field.variables, *field.parameters])
+        raise ModelError(
+            f"{what} uses '{unknown[0]}'; expected variables and parameters of the equations: "
+            f"{known}"
+        )
+    place = _Place(field.variables, delays, field.parameters)
+    values = "".join(f"{ast.unparse(place.visit(tree))}, " for tree in trees)
+    return function_from_text(f"def of_state(y, t, p):\n    return ({values})\n", {"math": math})
+
+
 def _parsed(name: str, text: Any) -> ast.expr:
     try:
         return ast.parse(str(text).strip(), mode="eval").body

@@ -6,6 +6,7 @@ where it is used: ``parameters={"sigma": 4, "b": 1, "r": 48}``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -71,6 +72,10 @@ def _duffing(t: Any, y: Any, p: Any) -> Any:
 
 def _van_der_pol(t: Any, y: Any, p: Any) -> Any:
     return y[1], p[0] * (1 - y[0] * y[0]) * y[1] - y[0]
+
+
+def _pendulum(t: Any, y: Any, p: Any) -> Any:
+    return y[1], -p[0] * math.sin(y[0]) - p[1] * y[1]
 
 
 def _rotation(t: Any, y: Any, p: Any) -> Any:
@@ -165,6 +170,16 @@ def planar_jacobi_constant(y: Any, t: Any, p: Any) -> Any:
     return (y[0] * y[0] + y[1] * y[1] + 2 * (1 - p[0]) / r1 + 2 * p[0] / r2 - speed,)
 
 
+def planar_ranging(y: Any, t: Any, p: Any) -> Any:
+    """Range, bearing and range rate from the smaller body, as `Measurement` takes them.
+
+    The bearing, component 1, is an angle: give ``angles=[1]``.
+    """
+    x = y[0] - 1 + p[0]
+    distance = (x * x + y[1] * y[1]) ** 0.5
+    return distance, math.atan2(y[1], x), (x * y[2] + y[1] * y[3]) / distance
+
+
 def jacobi_constant(y: Any, t: Any, p: Any) -> Any:
     """Jacobi's constant of the problem in space, as `conserved` takes it."""
     from_first = y[0] + p[0]
@@ -186,6 +201,11 @@ def van_der_pol() -> VectorField:
     return VectorField(_van_der_pol, ["x", "v"], ["damping"])
 
 
+def pendulum() -> VectorField:
+    """A pendulum: angle'' = -stiffness sin(angle) - damping angle' [rad]."""
+    return VectorField(_pendulum, ["angle", "rate"], ["stiffness", "damping"])
+
+
 def rotation() -> VectorField:
     """Rigid rotation of the plane, at the angular rate `rate` [rad / time]."""
     return VectorField(_rotation, ["x", "y"], ["rate"])
@@ -197,6 +217,6 @@ def ornstein_uhlenbeck() -> VectorField:
 
 
 ALL: tuple[Callable[..., VectorField], ...] = (
-    lorenz63, lorenz96, planar_three_body, three_body, two_body, duffing, van_der_pol, rotation,
-    ornstein_uhlenbeck,
+    lorenz63, lorenz96, planar_three_body, three_body, two_body, duffing, van_der_pol,
+    pendulum, rotation, ornstein_uhlenbeck,
 )  # fmt: skip

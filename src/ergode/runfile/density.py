@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import density, plots
-from ergode.models.equations import field_from_equations
+from ergode.models.equations import field_from_equations, function_of_state
 from ergode.models.measurement import Measurement
-from ergode.models.priors import Gaussian
+from ergode.models.priors import Gaussian, Mixture, Prior, Samples
+from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
+from ergode.plots.frame import new_figure, save_figure
+from ergode.readers.gbees import read_gbees
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
     import xarray
 
-TABLES = ("equations", "prior", "parameters", "measurements", "propagate")
+TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "propagate")
 OPTIONS = "propagate"
-_TEXTS = ("scheme", "device", "precision")
+_TEXTS = ("scheme", "device", "precision", "keep")
+_NUMBERS = ("threshold", "retained")
+_FUNCTIONS = ("conserved", "region")
+_MATRICES = ("process_noise",)
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,13 @@ class DensityRun:
     """
 
     field: VectorField
-    prior: Gaussian
+    prior: Prior
     options: Mapping[str, Any]
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
-        return True
+        """Whether there will be something to draw: of a batch there is not."""
+        return not any(isinstance(value, list) for value in self.options["parameters"].values())
 
     def describe(self) -> dict[str, str]:
         """What is about to be run, for people."""
@@ -62,58 +68,70 @@ class DensityRun:
 
     def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
         """Write the figure of a result: each variable over time."""
-        from matplotlib.figure import Figure
-
         names = self.field.variables
-        figure = Figure(figsize=(8, 1 + 2 * len(names)), dpi=160, layout="constrained")
+        figure = new_figure((8, 1 + 2 * len(names)))
         axes: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for ax, name in zip(axes, names, strict=True):
             plots.density_strip(dataset, name, ax=ax)
             ax.label_outer()
-        if title:
-            figure.suptitle(title)
-        figure.savefig(path)
+        save_figure(figure, path, title)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""
         last = dataset.isel(time=-1)
-        spread = np.sqrt(np.diag(last["covariance"].values))
         found: dict[str, Any] = {}
-        for i, name in enumerate(self.field.variables):
-            found[f"final mean of {name}"] = float(last["mean"][i])
-            found[f"final standard deviation of {name}"] = float(spread[i])
+        for name in self.field.variables:
+            mean = last["mean"].sel(variable=name).values
+            variance = last["covariance"].sel(variable=name, variable_=name).values
+            found[f"final mean of {name}"] = _range(mean)
+            found[f"final standard deviation of {name}"] = _range(np.sqrt(variance))
         return found | {
-            "probability lost": float(last["mass_lost"]),
-            "cells": int(last["cell_count"]),
+            "probability lost": _range(last["mass_lost"].values),
+            "cells": _range(last["cell_count"].values),
         }
+
+
+def _range(values: np.ndarray) -> Any:
+    """A number, or of a batch the range of it."""
+    if values.ndim == 0:
+        return values.item()
+    low, median, high = np.quantile(values, (0.0, 0.5, 1.0))
+    return {"median": float(median), "low": float(low), "high": float(high)}
 
 
 def read(top: Table) -> DensityRun:
     """The request of a run file."""
-    equations = top.table("equations")
+    equations, noise = top.table("equations"), top.table("diffusion", {})
     with equations.explaining():
-        field = field_from_equations({name: equations.text(name) for name in equations.values})
-    prior = top.table("prior")
-    prior.only(["mean", "covariance"])
-    with prior.explaining():
-        belief = Gaussian(prior.numbers("mean"), _matrix(prior, "covariance"))
+        field = field_from_equations(
+            {name: equations.text(name) for name in equations.values},
+            diffusion={name: noise.text(name) for name in noise.values},
+        )
+    belief = _prior(top.table("prior"), field)
     parameters = top.table("parameters", {})
     seen = [_measurement(table, field) for table in _tables(top, "measurements")]
     table = top.table("propagate")
-    table.only(["times", "process_noise", "width", "threshold", *_TEXTS])
+    several = ["times", "width", "axes", "cells_most"]
+    table.only([*several, *_MATRICES, *_TEXTS, *_NUMBERS, *_FUNCTIONS])
     options: dict[str, Any] = {
         "times": table.times("times"),
-        "parameters": {name: parameters.number(name) for name in parameters.values},
+        "parameters": grid(**{name: _value(parameters, name) for name in parameters.values}),
         "measurements": seen,
     }
-    if "process_noise" in table:
-        options["process_noise"] = _matrix(table, "process_noise")
+    options |= {key: _matrix(table, key) for key in _MATRICES if key in table}
     if "width" in table:
-        several = isinstance(table.values["width"], list)
-        options["width"] = table.numbers("width") if several else table.number("width")
-    if "threshold" in table:
-        options["threshold"] = table.number("threshold")
+        options["width"] = _value(table, "width")
+    if "axes" in table:
+        is_text = isinstance(table.values["axes"], str)
+        options["axes"] = table.text("axes") if is_text else _matrix(table, "axes")
+    if "cells_most" in table:
+        options["cells_most"] = table.integer("cells_most")
+    options |= {key: table.number(key) for key in _NUMBERS if key in table}
     options |= {key: table.text(key) for key in _TEXTS if key in table}
+    for key in _FUNCTIONS:
+        if key in table:
+            with table.explaining():
+                options[key] = function_of_state([table.text(key)], field, key)
     return DensityRun(field, belief, options)
 
 
@@ -121,18 +139,56 @@ def _tables(top: Table, key: str) -> list[Table]:
     return list(top.tables(key)) if key in top else []
 
 
-def _measurement(table: Table, field: VectorField) -> Measurement:
-    """A measurement of one variable, with Gaussian noise."""
-    table.only(["time", "variable", "value", "variance"])
-    place = list(field.variables).index(table.choice("variable", field.variables))
+def _value(table: Table, key: str) -> Any:
+    """A number, or a list of them."""
+    several = isinstance(table.values[key], list)
+    return table.numbers(key) if several else table.number(key)
 
-    def seen(y: Any, t: Any, p: Any) -> Any:
-        return (y[place],)
 
+def _prior(table: Table, field: VectorField) -> Prior:
+    """A Gaussian, a mixture of some, or the cells of a file of GBEES."""
+    if "file" in table:
+        table.only(["file"])
+        cells = read_gbees(table.path("file"), field.variables)
+        return Samples(cells["point"].values, cells["mass"].values)
+    if "components" in table:
+        table.only(["components"])
+        parts = list(table.tables("components"))
+        for part in parts:
+            part.only(["weight", "mean", "covariance"])
+        components = [_gaussian(part) for part in parts]
+        with table.explaining():
+            return Mixture([part.number("weight") for part in parts], components)
+    table.only(["mean", "covariance"])
+    return _gaussian(table)
+
+
+def _gaussian(table: Table) -> Gaussian:
     with table.explaining():
-        return Measurement(
-            table.number("time"), seen, table.number("value"), table.number("variance")
-        )
+        return Gaussian(table.numbers("mean"), _matrix(table, "covariance"))
+
+
+def _measurement(table: Table, field: VectorField) -> Measurement:
+    """A measurement of variables or expressions with Gaussian noise, or any likelihood."""
+    time = table.number("time")
+    if "log_likelihood" in table:
+        table.only(["time", "log_likelihood"])
+        with table.explaining():
+            told = function_of_state([table.text("log_likelihood")], field, "log_likelihood")
+            return Measurement(time, likelihood=told)
+    if "variable" in table:
+        table.only(["time", "variable", "value", "variance"])
+        of = [table.choice("variable", field.variables)]
+        value, spread = [table.number("value")], np.array([table.number("variance")])
+        angles: list[int] = []
+    else:
+        table.only(["time", "of", "value", "covariance", "angles"])
+        of = [str(one) for one in table.items("of")]
+        value, spread = table.numbers("value"), _matrix(table, "covariance")
+        angles = [int(k) for k in table.numbers("angles")] if "angles" in table else []
+    with table.explaining():
+        seen = function_of_state(of, field, "of")
+        return Measurement(time, seen, value, spread, angles)
 
 
 def _matrix(table: Table, key: str) -> np.ndarray:
