@@ -85,6 +85,11 @@ class Rows:
         against = f"   {peer} {peer_value:.4g} {unit}, {ratio:.1f}x" if ratio else ""
         print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What has been noted."""
+        return self._rows
+
     def write(self, path: Path | None) -> None:
         """Write all rows to a file, all or nothing."""
         if path is None:

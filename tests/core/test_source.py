@@ -13,7 +13,7 @@ import pytest
 
 from ergode.core import kernels, machine
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, ByTarget, real
+from ergode.core.machine import ByPrecision, ByTarget, real, rolled
 from ergode.core.source import bundle
 
 
@@ -352,6 +352,43 @@ def test_by_target_takes_the_one_for_the_target():
     assert "type(x)(3.0)" in bundle([chooses_by_target], target="cuda").text
     with pytest.raises(TypeError, match="chosen by the target"):
         by_target(1.0)
+
+
+def strides(first, stop, step):
+    total = 0
+    for i in rolled(range(first, stop, step)):
+        for j in rolled(range(i, stop)):
+            if j == 7:
+                continue
+            total += 10 * i + j
+            if j > 20:
+                break
+    for k in range(0, 10, 2):
+        total += k
+    return total
+
+
+def test_a_rolled_loop_on_cuda_is_not_counted():
+    text = bundle([strides], target="cuda").text
+    assert text.count("while ") == 2
+    assert text.count("range(") == 1
+    found = {"kernel": lambda f: f, "uncounted": lambda x: x, "numpy": np}
+    exec(text[text.index("@kernel") :], found)
+    for arguments in ((0, 30, 3), (5, 5, 1), (9, 3, 2), (1, 8, 100)):
+        assert found["strides"](*arguments) == strides(*arguments)
+        assert call(strides, *arguments) == strides(*arguments)
+    assert "while " not in bundle([strides], target="cpu").text
+
+
+def not_a_range(x):
+    for _ in rolled([1, 2]):
+        x += 1
+    return x
+
+
+def test_what_is_rolled_is_a_range():
+    with pytest.raises(ModelError, match="no range that can be rolled"):
+        bundle([not_a_range], target="cuda")
 
 
 def literals(x):

@@ -123,6 +123,9 @@ def test_malformed_files(tmp_path):
     assert "3 lines" in error("\n".join(good_species.splitlines()[:3]), rate)
     assert "lines 1 to 8" in error(good_species, rate.replace("1 0 0 0 0 0 0", "1 0 0"))
     assert "species number 5" in error(good_species, rate[:-4] + "5\n0\n")
+    other = rate.replace("1\n0\n1\n0\n0\n0\n", "1\n0\n1\n1\n0\n0\n")
+    assert other != rate
+    assert "lines 5 and 6: rate 'p-->p' is of Z, N = (1, 1)" in error(good_species, other)
     with pytest.raises(ergode.ReadError, match="no such file"):
         ergode.read_fern(tmp_path / "nothing", rates)
 

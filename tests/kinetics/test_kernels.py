@@ -9,7 +9,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.kinetics import asymptotic, blocks, rosenbrock, runs
-from ergode.kinetics.block_tables import TAIL_MOST, program_of, segments_of
+from ergode.kinetics.block_tables import program_of, rounds_of, segments_of
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.elimination import eliminate
 from ergode.kinetics.lower import lower
@@ -38,7 +38,7 @@ ROBERTSON = ergode.ReactionNetwork(
         ergode.Reaction("B + C -> A + C", rate_constant=1e4),
     ],
 )
-CHAIN = chain(TAIL_MOST + 8)
+CHAIN = chain(56)
 CASES = {
     "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),
     "chain": (CHAIN, {"s0": 1.0, "s1": 0.7}, 1.0, 64),
@@ -97,7 +97,7 @@ def test_block_kernels_compile(method, dynamic):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 32, method)
+    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
     if method != "rodas4":
         bindings["BODIES"] = dynamic
@@ -160,22 +160,40 @@ def test_elimination_fills_in_what_it_must():
 def test_segments_cover_every_term_once():
     rng = np.random.default_rng(2)
     rows = rng.integers(0, 7, 60).tolist()
-    sums, order = segments_of(rows, 8, 4)
+    sums, order = segments_of(rows, range(8), 4)
     np.testing.assert_array_equal(np.sort(order), np.arange(60))
-    totals, partial = np.zeros(8), np.zeros(int(sums.start[-1]))
+    weight = np.append(order + 1, 0)  # the term that is none weighs nothing
+    totals, partial = np.zeros(8), np.zeros(sums.place_count)
     for segment, target in enumerate(sums.target):
-        total = 0
-        for k in range(4):
-            place = sums.layer[k] + segment
-            if place < sums.layer[k + 1]:
-                total += order[place] + 1
+        total = weight[sums.item[:, segment]].sum()
         if target >= 0:
             totals[target] = total
         else:
             partial[-1 - target] = total
-    for k, row in enumerate(sums.row):
-        totals[row] = partial[sums.start[k] : sums.start[k + 1]].sum()
+    for row, start, stop in zip(sums.row, sums.start, sums.stop, strict=True):
+        totals[row] = partial[start:stop].sum()
     np.testing.assert_array_equal(totals, np.bincount(rows, np.arange(60) + 1, minlength=8))
+
+
+def test_rounds_of_substitution_wait_for_what_they_use():
+    rng = np.random.default_rng(4)
+    items = [(i, 1 + 40 * i + k, k, 0) for i in range(40) for k in range(i) if rng.uniform() < 0.15]
+    nothing = (40, 0, 0, 0)
+    rounds = rounds_of(items, nothing, 8)
+    last_change = {i: -1 for i in range(40)}
+    fields = [(rounds >> (16 * k)) & 0xFFFF for k in range(3)]
+    found = []
+    for r, row in enumerate(zip(*fields, strict=True)):
+        targets = [int(i) for i in row[0] if i != 40]
+        assert len(set(targets)) == len(targets)
+        for i, entry, k in zip(*row, strict=True):
+            if i != 40:
+                found.append((int(i), int(entry), int(k), 0))
+                last_change[int(i)] = r
+    assert sorted(found) == sorted(items)
+    for r, row in enumerate(zip(*fields, strict=True)):
+        for i, _, k in zip(*row, strict=True):
+            assert i == 40 or last_change[int(k)] < r
 
 
 def test_a_thread_keeps_what_it_adds_to():

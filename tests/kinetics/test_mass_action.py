@@ -63,3 +63,29 @@ def test_reactants_in_different_compartments_are_refused():
     )
     with pytest.raises(ergode.ModelError, match="in different compartments"):
         lower(network)
+
+
+def test_of_many_molecules_the_mean_is_that_of_chance():
+    """One network, two engines: 20,000 molecules, 500 realizations."""
+    network = ergode.ReactionNetwork(
+        {"A": 12_000, "B": 8_000, "C": 0},
+        [
+            ergode.Reaction("A + B -> C", rate_constant=1e-4),
+            ergode.Reaction("C -> A + B", rate_constant=0.3),
+            ergode.Reaction("2 B -> A", rate_constant=2e-5),
+            ergode.Reaction("A -> 2 B", rate_constant=0.1),
+        ],
+    )
+    times = [0.0, 0.5, 2.0]
+    chance = ergode.stochastic.simulate(
+        network, times=times, replicates=500, seed=3, output="statistics", device="cpu"
+    )
+    found = ergode.kinetics.integrate(
+        network, times=times, initial={"A": 12_000, "B": 8_000}, rtol=1e-8, device="cpu"
+    )
+    mean, variance = (chance[name].sel(species=list("ABC")).values for name in ("mean", "variance"))
+    # Nine comparisons of a family-wise error of 1e-6; chance itself is off by order one molecule.
+    allowed = 5.6 * np.sqrt(variance / 500) + 1.0
+    apart = np.abs(found["concentration"].values[0] - mean)
+    assert (apart <= allowed).all()
+    assert (allowed < 0.01 * mean + 2.0).all()

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.core import config
 from numba.cuda.cudadrv import driver
@@ -26,6 +27,20 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 _USUAL_SHARED_BYTES = 48 * 1024
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def uncounted(context: Any, x: Any) -> Any:
+    """The same integer, of which the compiler is told nothing: a loop over it cannot be counted."""
+    if not isinstance(x, types.Integer) or x.bitwidth != 64:
+        return None
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        return builder.asm(ir.FunctionType(kind, [kind]), "", "=l,0", arguments, False)
+
+    return x(x), generate
+
 
 device_function = cuda.jit(device=True)
 outlined_function = cuda.jit(device=True)

@@ -92,6 +92,16 @@ def unroll(values: Iterable[int]) -> Iterable[int]:
     return values
 
 
+def rolled(values: Iterable[int]) -> Iterable[int]:
+    """In ``for i in rolled(range(...))``: on CUDA, run the loop as it stands, its step positive.
+
+    Otherwise its turns are counted before it begins - by a division of 64-bit integers where the
+    step is not known, hundreds of cycles - and several of them written out, which in a long kernel
+    of short loops makes so much code that fetching it takes longer than running it.
+    """
+    return values
+
+
 real = Word("real")
 """The working floating-point type; `real(x)` converts."""
 bits = Word("bits")

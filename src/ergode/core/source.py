@@ -32,7 +32,7 @@ import numpy as np
 
 from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
-from ergode.core.machine import ByPrecision, ByTarget, Formula, Word, fma
+from ergode.core.machine import ByPrecision, ByTarget, Formula, Word, fma, rolled
 
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
@@ -42,8 +42,8 @@ _PLAIN_MODULES = (math, np)
 # Names with a meaning of their own in a generated module.
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
-    "kernel", "device_function", "borrowing_function", "outlined_function", "start", "stop",
-    "index", "atomic_add", "atomic_max", "atomic_swap_if", "atomic_load", "give_way",
+    "kernel", "device_function", "uncounted", "borrowing_function", "outlined_function", "start",
+    "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if", "atomic_load", "give_way",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
@@ -399,6 +399,18 @@ class _Rename(ast.NodeTransformer):
         finally:
             self.exact = False
 
+    def visit_For(self, node: ast.For) -> Any:
+        call = node.iter
+        if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is rolled):
+            return self.generic_visit(node)
+        node.iter = call.args[0]
+        visited = self.generic_visit(node)
+        assert isinstance(visited, ast.For)
+        if self.collector.target != "cuda":
+            return visited
+        self.collector.words.add("uncounted")
+        return _uncounted(visited)
+
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         return self._typed(node) if isinstance(node.value, float) else node
 
@@ -470,6 +482,34 @@ class _RenameFormula(_Rename):
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
         return super()._known(name, formulas.meaning(value), node)
+
+
+def _uncounted(node: ast.For) -> list[ast.stmt]:
+    """A loop over a range as one that adds up and compares, whose turns nobody can count."""
+    call, target = node.iter, node.target
+    if not (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "range"
+        and isinstance(target, ast.Name)
+        and not node.orelse
+    ):
+        raise ModelError(f"'{ast.unparse(node.iter)}' is no range that can be rolled")
+    bounds = [ast.unparse(argument) for argument in call.args]
+    if len(bounds) == 1:
+        bounds = ["0", *bounds]
+    first, last, stride = [*bounds, "1"][:3]
+    following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
+    text = f"""\
+{following}, {stop}, {step} = uncounted(numpy.int64({first})), {last}, {stride}
+while {following} < {stop}:
+    {target.id} = {following}
+    {following} = uncounted({following} + {step})
+"""
+    begin, loop = ast.parse(text).body
+    assert isinstance(loop, ast.While)
+    loop.body += node.body
+    return [begin, loop]
 
 
 def _local_names(code: CodeType) -> Iterator[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ergode.core.machine import unroll
+from ergode.core.machine import rolled, unroll
 from ergode.kinetics.team import largest_of, rank, size, total_of
 
 FLUX_FRACTION = 0.01
@@ -80,7 +80,7 @@ def asymptotic_step(system, control, room, t, target, dt, before, scale):
     y, start, flow, weight = room.y, room.start, room.flow, system.weight
     count = weight.size
     fastest = 0.0
-    for i in range(first, count, stride):
+    for i in rolled(range(first, count, stride)):
         fastest = max(fastest, abs(flow[i] - flow[count + i]))
         start[i] = y[i]
     fastest = largest_of(fastest, room.reduced, 0)
@@ -92,7 +92,7 @@ def asymptotic_step(system, control, room, t, target, dt, before, scale):
             whole = adjusted(dt, total, before, control.mass_tolerance)
             dt = min(whole, target - t)
         part = 0.0
-        for i in range(first, count, stride):
+        for i in rolled(range(first, count, stride)):
             judged = y[i] if control.reference else start[i]
             amount = updated(start[i], judged, flow[i], flow[count + i], dt)
             y[i] = amount

@@ -5,7 +5,7 @@ Every function here is called by all threads of a block; those that say so end i
 
 from __future__ import annotations
 
-from ergode.core.machine import cuda, real, unroll
+from ergode.core.machine import cuda, real, rolled, unroll
 from ergode.kinetics.block_tables import SUM_WIDTH
 from ergode.kinetics.mechanism import NATURAL
 from ergode.kinetics.rates import (
@@ -66,41 +66,77 @@ def next_zone(counter, room):
     return zone
 
 
-def block_products(complexes, y, found):
-    """Product of the amounts of every complex; ends in a barrier."""
-    for s in range(cuda.threadIdx.x, complexes.first.size, cuda.blockDim.x):
-        found[s] = y[complexes.first[s]] * y[complexes.second[s]] * y[complexes.third[s]]
+def block_products(triple, y, found):
+    """Product of the amounts of every complex, four at a time; ends in a barrier."""
+    thread, threads, last = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, triple.size - 1
+    for base in rolled(range(thread, triple.size, 4 * threads)):
+        # What is beyond the last is done again.
+        a = base & NATURAL
+        b = min(a + threads, last)
+        c = min(b + threads, last)
+        d = min(c + threads, last)
+        i, j, k, m = triple[a], triple[b], triple[c], triple[d]
+        one = y[i & 0xFFFF] * y[(i >> 16) & 0xFFFF] * y[(i >> 32) & 0xFFFF]
+        two = y[j & 0xFFFF] * y[(j >> 16) & 0xFFFF] * y[(j >> 32) & 0xFFFF]
+        three = y[k & 0xFFFF] * y[(k >> 16) & 0xFFFF] * y[(k >> 32) & 0xFFFF]
+        four = y[m & 0xFFFF] * y[(m >> 16) & 0xFFFF] * y[(m >> 32) & 0xFFFF]
+        found[a] = one
+        found[b] = two
+        found[c] = three
+        found[d] = four
     cuda.syncthreads()
 
 
-def block_sums(sums, complex_, values, found, partial, result):
+def put_segment(sums, segment, total, partial, result, sign):
+    """Add what a segment sums up to to its row, `sign` 0: set it, or keep it for later."""
+    target = sums.target[segment]
+    if target >= 0:
+        result[target] = total if sign == 0 else result[target] - total
+    else:
+        partial[-1 - target] = total
+
+
+def block_rows(sums, partial, result, sign):
+    """Rows of several segments, four threads each; begins and ends in a barrier."""
+    thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
+    cuda.syncthreads()
+    quarter, rows = thread & 3, threads >> 2
+    for first in rolled(range(0, sums.row.size, rows)):
+        row = first + (thread >> 2)
+        total = 0.0
+        if row < sums.row.size:
+            for place in range(sums.start[row] + quarter, sums.stop[row], 4):
+                total += partial[place & NATURAL]
+        total += cuda.shfl_xor_sync(ALL, total, 1)
+        total += cuda.shfl_xor_sync(ALL, total, 2)
+        if row < sums.row.size and quarter == 0:
+            target = sums.row[row]
+            result[target] = total if sign == 0 else result[target] - total
+    cuda.syncthreads()
+
+
+def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
-    layer, nothing = sums.layer, complex_.size - 1
-    for count in range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x):
-        segment = count & NATURAL
-        total = 0.0
-        # Without a branch, so that all terms are on their way at once.
+    thread, threads, count = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, sums.target.size
+    for base in rolled(range(thread, count, 2 * threads)):
+        segment = base & NATURAL
+        other = segment + threads
+        second = other if other < count else segment
+        total, more = 0.0, 0.0
+        # Without a branch or a store, so that all terms are on their way at once.
         for k in unroll(range(SUM_WIDTH)):
-            place = layer[k] + segment
-            place = (place if place < layer[k + 1] else nothing) & NATURAL
-            total += values[place] * found[complex_[place] & NATURAL]
-        target = sums.target[segment]
-        if target >= 0:
-            result[target] = total
-        else:
-            partial[-1 - target] = total
-    cuda.syncthreads()
-    for row in range(cuda.threadIdx.x, sums.row.size, cuda.blockDim.x):
-        total = 0.0
-        for place in range(sums.start[row], sums.start[row + 1]):
-            total += partial[place]
-        result[sums.row[row]] = total
-    cuda.syncthreads()
+            a, b = sums.item[k, segment], sums.item[k, second]
+            total += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
+            more += values[b & 0xFFFF] * found[(b >> 16) & 0xFFFF]
+        put_segment(sums, segment, total, partial, result, 0)
+        if other < count:
+            put_segment(sums, other, more, partial, result, 0)
+    block_rows(sums, partial, result, 0)
 
 
 def block_values(tables, slots, values):
     """Values of entries from coefficients; ends in a barrier."""
-    for entry in range(cuda.threadIdx.x, values.size, cuda.blockDim.x):
+    for entry in rolled(range(cuda.threadIdx.x, values.size, cuda.blockDim.x)):
         total = 0.0
         for count in range(tables.source_start[entry], tables.source_start[entry + 1]):
             term = count & NATURAL

@@ -1,21 +1,25 @@
 """Tables for a block of threads that share one zone: who does what, and when all must wait.
 
-Sums over rows are cut into segments of a few terms, one for a thread, and laid out so that
-neighbouring threads read neighbouring memory: the first terms of all segments, then the second
-terms, and so on, with the longest segments first.
+What bounds a step is latency: how often threads wait for memory or for one another, one after
+another. So every table is laid out for its reader - neighbouring threads read neighbouring items,
+an item holds all the indices that a multiplication needs, and none has to be looked up to find the
+next, so that items are read ahead.
+
+Sums over rows are cut into segments of a few terms, one for a thread, the longest first; what is
+missing to a full segment is a term that is zero.
 
 The last variables to be eliminated, the *tail*, wait for one another one by one: what is left of
-the matrix there is dense, and is inverted. The elimination of the others, and substitution, are
-programs of *rounds*. In a round every thread does one multiply-subtract, an item of four 16-bit
-indices; a thread keeps what it adds to, so that threads wait for one another only between levels,
-not between rounds.
+the matrix there is dense, and is inverted in registers. The elimination of the others, and
+substitution, are programs of *rounds*, in which every thread does one multiply-subtract. In the
+elimination a thread keeps what it adds to, and threads wait for one another between levels; in
+substitution, which one warp does, a round begins when the one before has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,13 +30,18 @@ from ergode.kinetics.system import pattern_of
 
 FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH = 12, 8, 4
 """Terms of a segment: of gains and losses, of net changes, and of entries of the Jacobian."""
-TAIL_MOST = 32
 AHEAD = 4
 """Rounds that are read before they are needed."""
 WARP = 32
+SMALL, _LARGE = 16, 48
 _FIELD = 16
 INDEXABLE = 1 << _FIELD
 """Indices of items are smaller than this."""
+
+
+def tail_of(species_count: int) -> int:
+    """Most variables that are eliminated last, as a dense matrix."""
+    return SMALL if species_count <= SMALL else _LARGE
 
 
 class Segments(NamedTuple):
@@ -40,20 +49,26 @@ class Segments(NamedTuple):
 
     Attributes
     ----------
-    layer : ndarray of int32, shape [layer_count + 1]
-        Where the k-th terms of all segments begin.
+    item : ndarray of int64, shape [width, segment_count]
+        The k-th term of every segment: indices of 16 bits each, the first in the lowest.
     target : ndarray of int32, shape [segment_count]
         Row whose only segment this is; or -1 - place for one of several, summed up there.
     row : ndarray of int32, shape [long_row_count]
-        Rows of several segments.
-    start : ndarray of int32, shape [long_row_count + 1]
-        Where the places of each begin; they follow one another.
+        Rows of several segments, the longest first.
+    start, stop : ndarray of int32, shape [long_row_count]
+        Where the places of each begin and end.
     """
 
-    layer: np.ndarray
+    item: np.ndarray
     target: np.ndarray
     row: np.ndarray
     start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def place_count(self) -> int:
+        """Segments of rows that have several."""
+        return int(self.stop.max(initial=0))
 
 
 class Program(NamedTuple):
@@ -63,8 +78,8 @@ class Program(NamedTuple):
     ----------
     item : ndarray of int64, shape [round_count + AHEAD, thread_count]
         Four indices each, the first in the lowest bits; the last rounds do nothing.
-    level : ndarray of int32, shape [level_count + 1]
-        Where the rounds of each level begin.
+    level : ndarray of int32, shape [level_count + 2]
+        Where the rounds of each level begin; the last twice.
     """
 
     item: np.ndarray
@@ -76,54 +91,49 @@ class BlockSystem(NamedTuple):
 
     Attributes
     ----------
-    complexes : Complexes
+    triple : ndarray of int64, shape [complex_count]
+        The amounts that make a complex.
     sums : Segments
-        Rates of change of species.
-    complex : ndarray of int32, shape [entry_count]
-        Complex of each entry, in the order of `sums`.
+        Rates of change of species: value and complex of each term.
     source_start, source, weight : ndarray
-        As in `Flows`, in that order.
+        As in `Flows`, in the order of the values.
     slopes : Segments
-        Entries of the Jacobian.
-    slope : ndarray of int64, shape [term_count]
-        Entry, and the two amounts it is multiplied with, of each term of the Jacobian.
-    pivots : ndarray of int32, shape [species_count]
-        Variables by level of their elimination.
-    pivot_level : ndarray of int32, shape [level_count + 1]
-        Where each level's begin.
+        Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
+    pivots : Program
+        Pivots by level: variable, and place of its entry; -1 where a thread has none.
     pivot : ndarray of int32, shape [species_count]
         Where the pivot of each variable is.
-    tail : ndarray of int32, shape [tail_count]
-        Variables of the tail, whose matrix is the last `tail_count` squared entries by rows.
+    tail : ndarray of int32, shape [tail_of(species_count)]
+        Variables of the tail; the number of species where there are fewer.
+    tail_count : int
+        Their matrix is the last `tail_count` squared entries, by rows.
     gather, spread : Segments
-        What the other variables take from those of the tail on the way forward, and those of the
-        tail from the others on the way back: x_i -= sum of a_ik x_k / a_kk.
-    gathered, scattered : ndarray of int64, shape [term_count + 1]
-        Entry and variable k of each of their terms.
-    factorization, forward, backward : Program
-    entry_count : int
-        Entries of the factors.
+        What the variables of the tail take from the others on the way forward, and the others from
+        those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
+    factorization : Program
+        Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
+    forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
+        Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
+    value_count, entry_count : int
+        Values, and entries of the factors. The first entry, and the last value, are zero.
     """
 
-    complexes: Complexes
+    triple: np.ndarray
     sums: Segments
-    complex: np.ndarray
     source_start: np.ndarray
     source: np.ndarray
     weight: np.ndarray
     slopes: Segments
-    slope: np.ndarray
-    pivots: np.ndarray
-    pivot_level: np.ndarray
+    pivots: Program
     pivot: np.ndarray
     tail: np.ndarray
+    tail_count: int
     gather: Segments
-    gathered: np.ndarray
     spread: Segments
-    scattered: np.ndarray
     factorization: Program
-    forward: Program
-    backward: Program
+    forward: np.ndarray
+    backward: np.ndarray
+    value_count: int
     entry_count: int
 
 
@@ -132,60 +142,80 @@ class BlockFlows(NamedTuple):
 
     Attributes
     ----------
-    sums : Segments
-    complex : ndarray of int32, shape [entry_count + 1]
-        Complex of each entry, in the order of `sums`.
-    source_start, source, weight : ndarray
-        As in `Flows`, in that order.
+    triple, sums, source_start, source, weight
+        As in `BlockSystem`.
+    value_count : int
     """
 
+    triple: np.ndarray
     sums: Segments
-    complex: np.ndarray
     source_start: np.ndarray
     source: np.ndarray
     weight: np.ndarray
+    value_count: int
 
 
-def segments_of(rows: Sequence[int], count: int, width: int) -> tuple[Segments, np.ndarray]:
-    """Segments of rows that terms belong to, and the order in which to lay the terms out.
+def segments_of(
+    rows: Sequence[int], wanted: Iterable[int], width: int
+) -> tuple[Segments, np.ndarray]:
+    """Segments of rows that terms belong to, and the order in which the terms are laid out.
 
     Parameters
     ----------
     rows : sequence of int, shape [term_count]
         Row of each term.
-    count : int
-        Number of rows; those without terms get an empty segment.
+    wanted : iterable of int
+        Rows to sum; those without terms get an empty segment.
     width : int
-        Terms of a segment at most. Where a segment has fewer, the term that follows the last of
-        all stands in, which must be zero.
+        Terms of a segment at most.
+
+    Returns
+    -------
+    Segments
+        Its items are the numbers of terms in the new order; the number of terms stands for none.
+    ndarray
+        Old number of each.
     """
-    terms: list[list[int]] = [[] for _ in range(count)]
+    terms: dict[int, list[int]] = {row: [] for row in wanted}
     for term, row in enumerate(rows):
         terms[row].append(term)
-    pieces = []
-    long_rows, start = [], [0]
-    for row, members in enumerate(terms):
+    pieces: list[tuple[int, list[int]]] = []
+    long_rows: list[tuple[int, int, int]] = []
+    places = 0
+    for row, members in terms.items():
         cut = [members[k : k + width] for k in range(0, len(members), width)] or [[]]
         if len(cut) == 1:
             pieces.append((row, cut[0]))
         else:
-            pieces += [(-1 - start[-1] - k, piece) for k, piece in enumerate(cut)]
-            long_rows.append(row)
-            start.append(start[-1] + len(cut))
+            pieces += [(-1 - places - k, piece) for k, piece in enumerate(cut)]
+            long_rows.append((row, places, places + len(cut)))
+            places += len(cut)
     pieces.sort(key=lambda piece: -len(piece[1]))
-    order, layer = [], [0]
+    long_rows.sort(key=lambda one: one[1] - one[2])
+    item = np.full((width, len(pieces)), len(rows), np.int64)
+    order: list[int] = []
     for k in range(width):
-        order += [piece[k] for _, piece in pieces if len(piece) > k]
-        layer.append(len(order))
+        for s, (_, piece) in enumerate(pieces):
+            if len(piece) > k:
+                item[k, s] = len(order)
+                order.append(piece[k])
+    long = np.array(long_rows, np.int32).reshape(-1, 3)
     return (
         Segments(
-            np.array(layer, np.int32),
+            item,
             np.array([target for target, _ in pieces], np.int32),
-            np.array(long_rows, np.int32),
-            np.array(start, np.int32),
+            *(long[:, column].copy() for column in range(3)),
         ),
         np.array(order, np.int64),
     )
+
+
+def packed(*fields: Any) -> np.ndarray:
+    """Items of 16-bit indices, the first in the lowest bits."""
+    total = np.zeros(np.shape(fields[0]), np.int64)
+    for k, field in enumerate(fields):
+        total |= np.asarray(field, np.int64) << (_FIELD * k)
+    return total
 
 
 Item = tuple[int, int, int, int]
@@ -209,10 +239,47 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
         for k in range(max(map(len, lanes))):
             rounds.append([lane[k] if len(lane) > k else nothing for lane in lanes])
         begin.append(len(rounds))
-    rounds += [[nothing] * threads] * AHEAD
+    return Program(_laid_out(rounds, nothing, threads), np.array([*begin, begin[-1]], np.int32))
+
+
+def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarray:
+    rounds = [*rounds, *([[nothing] * threads] * AHEAD)]
     fields = np.array(rounds, np.int64).reshape(len(rounds), threads, 4)
-    packed = sum(fields[:, :, k] << (_FIELD * k) for k in range(4))
-    return Program(np.asarray(packed, np.int64), np.array(begin, np.int32))
+    return packed(*np.moveaxis(fields, 2, 0))
+
+
+def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
+    """Rounds of x_i -= a_ik x_k, each of which waits for the one before.
+
+    An item (i, entry, k, 0) may come when all that change k have come, and one at a time for each
+    i; of those that may, the ones that most others wait for come first.
+    """
+    waiting: dict[int, list[Item]] = {}
+    users: dict[int, list[Item]] = {}
+    for item in items:
+        waiting.setdefault(item[0], []).append(item)
+        users.setdefault(item[2], []).append(item)
+    height: dict[int, int] = {}
+
+    def height_of(i: int) -> int:
+        if i not in height:
+            height[i] = 1 + max((height_of(item[0]) for item in users.get(i, ())), default=0)
+        return height[i]
+
+    targets = sorted(waiting, key=height_of, reverse=True)
+    rounds: list[list[Item]] = []
+    while waiting:
+        chosen: list[Item] = []
+        for i in targets:
+            ready = [item for item in waiting.get(i, ()) if item[2] not in waiting]
+            if ready and len(chosen) < lanes:
+                chosen.append(ready[0])
+        for item in chosen:
+            waiting[item[0]].remove(item)
+            if not waiting[item[0]]:
+                del waiting[item[0]]
+        rounds.append(chosen + [nothing] * (lanes - len(chosen)))
+    return _laid_out(rounds, nothing, lanes)
 
 
 def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.5) -> BlockSystem:
@@ -230,12 +297,10 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
     structure = mechanism.structure
     count = structure.species_count
     pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
-    plan = eliminate(pattern, 0.0 if count <= TAIL_MOST else depth_weight)
-    elimination = _Blocked(plan)
-    places = elimination.places
-    sums, order = segments_of(_rows(structure.net_flows), count, SUM_WIDTH)
-    entry_place = np.empty(order.size, np.int64)
-    entry_place[order] = np.arange(order.size)
+    plan = eliminate(pattern, depth_weight)
+    blocked = _Blocked(plan)
+    places = blocked.places
+    sums, value_place, start, source, weight = _sums_of(structure.net_flows, count, SUM_WIDTH)
     complexes = np.array(structure.complexes)
     slope_rows, slope_items = [], []
     for pair, items in terms.items():
@@ -243,58 +308,60 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
             s, slot = divmod(number, SLOTS)
             others = [int(complexes[other][s]) for other in range(SLOTS) if other != slot]
             slope_rows.append(places[pair])
-            slope_items.append(
-                int(entry_place[entry]) | others[0] << _FIELD | others[1] << 2 * _FIELD
-            )
-    # Rows that no term belongs to, filled in, are set to zero by their empty segments.
-    slopes, slope_order = segments_of(slope_rows, elimination.entry_count, SLOPE_WIDTH)
-    slope = np.array([*(slope_items[k] for k in slope_order), order.size], np.int64)
-    pivots, pivot_level, factors = elimination.factorization()
-    forward, backward = elimination.substitution()
-    trash = elimination.entry_count
-    nothing = (count, trash, 0, 0)
+            slope_items.append((int(value_place[entry]), *others))
+    # Entries that no term belongs to, filled in, are set to zero by their empty segments.
+    slopes, order = segments_of(slope_rows, range(blocked.entry_count), SLOPE_WIDTH)
+    slope = np.array([*(slope_items[k] for k in order), (value_place.size, 0, 0)])
+    forward, backward = blocked.substitution()
+    tail = np.full(tail_of(count), count)
+    tail[: blocked.tail_count] = plan.order[blocked.first_of_tail :]
     return BlockSystem(
-        structure.complexes,
+        packed(*complexes),
         sums,
-        *_sources(structure.net_flows, order),
-        slopes,
-        slope,
-        pivots,
-        pivot_level,
+        start,
+        source,
+        weight,
+        slopes._replace(item=packed(*slope.T)[slopes.item]),
+        blocked.pivots(threads),
         np.array([places[i, i] for i in range(count)], np.int32),
-        plan.order[elimination.first_of_tail :].astype(np.int32),
-        *elimination.between(tail_is_target=True),
-        *elimination.between(tail_is_target=False),
-        program_of(factors, (trash, trash, trash, 0), threads),
-        program_of(forward, nothing, WARP),
-        program_of(backward, nothing, WARP),
-        trash,
+        tail.astype(np.int32),
+        blocked.tail_count,
+        blocked.between(tail_is_target=True),
+        blocked.between(tail_is_target=False),
+        program_of(blocked.factorization(), (0, 0, 0, 0), threads),
+        rounds_of(forward, (count, 0, 0, 0), WARP),
+        rounds_of(backward, (count, 0, 0, 0), WARP),
+        value_place.size + 1,
+        blocked.entry_count,
     )
 
 
-def block_flows_of(flows: Flows) -> BlockFlows:
+def block_flows_of(complexes: Complexes, flows: Flows) -> BlockFlows:
     """Tables for explicit methods, from flows whose rows are gains, then losses."""
-    sums, order = segments_of(_rows(flows), flows.start.size - 1, FLOW_WIDTH)
-    return BlockFlows(sums, *_sources(flows, order))
+    sums, place, start, source, weight = _sums_of(flows, flows.start.size - 1, FLOW_WIDTH)
+    triple = packed(*np.array(complexes))
+    return BlockFlows(triple, sums, start, source, weight, place.size + 1)
 
 
-def _rows(flows: Flows) -> list[int]:
+def _sums_of(
+    flows: Flows, count: int, width: int
+) -> tuple[Segments, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Segments of flows, where the value of each entry is, and what values are made of."""
     start = flows.start.tolist()
-    return [row for row in range(len(start) - 1) for _ in range(start[row], start[row + 1])]
-
-
-def _sources(
-    flows: Flows, order: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Complex and sources of entries in this order, and one more entry that is zero."""
+    rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
+    sums, order = segments_of(rows, range(count), width)
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    complex_of = np.append(flows.complex[order], 0)
+    item = packed(np.arange(order.size + 1), complex_of)[sums.item]
     begin = flows.source_start.astype(np.int64)
-    lengths = np.diff(begin)[order]
-    start = np.concatenate([[0], np.cumsum(lengths)])
+    lengths = np.append(np.diff(begin)[order], 0)
     which = [np.arange(begin[e], begin[e + 1]) for e in order]
     flat = np.concatenate([np.empty(0, np.int64), *which])
     return (
-        np.append(flows.complex[order], 0).astype(np.int32),
-        np.append(start, start[-1]).astype(np.uint32),
+        sums._replace(item=item),
+        place,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
         flows.source[flat],
         flows.weight[flat],
     )
@@ -310,8 +377,6 @@ def _levels(count: int, waits: Callable[[int], Sequence[int]], order: Sequence[i
 class _Blocked:
     """An elimination in two parts: sparse pivots by levels, and a dense tail."""
 
-    tail_size = 24
-
     def __init__(self, plan: Elimination) -> None:
         size = plan.size
         self.order = plan.order.astype(int)
@@ -323,21 +388,40 @@ class _Blocked:
             for j in self.right[k]:
                 above[j].append(k)
         self.level = _levels(size, lambda k: [*self.left[k], *above[k]], range(size))
-        # A small matrix is all tail; of a large one as much as has few levels before it.
-        first = max(0, size - (TAIL_MOST if size <= TAIL_MOST else self.tail_size))
-        self.first_of_tail = first
+        self.tail_count = min(size, tail_of(size))
+        self.first_of_tail = first = size - self.tail_count
+        # The first entry is no variable's, and zero.
         self.places: dict[tuple[int, int], int] = {}
         for k, row in enumerate(rows):
             for j in row.tolist():
                 if k < first or j < first:
-                    self.places[self.order[k], self.order[j]] = len(self.places)
+                    self.places[self.order[k], self.order[j]] = len(self.places) + 1
         for i in range(first, size):
             for j in range(first, size):
-                self.places[self.order[i], self.order[j]] = len(self.places)
-        self.entry_count = len(self.places)
+                self.places[self.order[i], self.order[j]] = len(self.places) + 1
+        self.entry_count = len(self.places) + 1
 
-    def factorization(self) -> tuple[np.ndarray, np.ndarray, list[list[Item]]]:
-        """Variables by level, where levels begin, and a_ij -= a_ik a_kj / a_kk by level."""
+    def pivots(self, threads: int) -> Program:
+        """Pivots by level, each with its place."""
+        first, order, places = self.first_of_tail, self.order, self.places
+        levels: list[list[int]] = [[] for _ in range(max(self.level[:first], default=-1) + 1)]
+        for k in range(first):
+            i = int(order[k])
+            levels[self.level[k]].append(i | places[i, i] << _FIELD)
+        begin, rounds = [0], []
+        for level in levels:
+            for at in range(0, len(level), threads):
+                part = level[at : at + threads]
+                rounds.append(part + [-1] * (threads - len(part)))
+            begin.append(len(rounds))
+        rounds += [[-1] * threads] * AHEAD
+        return Program(
+            np.array(rounds, np.int64).reshape(-1, threads),
+            np.array([*begin, begin[-1]], np.int32),
+        )
+
+    def factorization(self) -> list[list[Item]]:
+        """a_ij -= a_ik a_kj / a_kk by level of k."""
         first, order, places = self.first_of_tail, self.order, self.places
         depth = max(self.level[:first], default=-1) + 1
         items: list[list[Item]] = [[] for _ in range(depth)]
@@ -356,42 +440,32 @@ class _Blocked:
                             int(order[k]),
                         )
                     )
-        by_level = sorted(range(first), key=lambda k: self.level[k])
-        starts = np.searchsorted([self.level[k] for k in by_level], np.arange(depth + 1))
-        return order[by_level].astype(np.int32), starts.astype(np.int32), items
+        return items
 
-    def between(self, *, tail_is_target: bool) -> tuple[Segments, np.ndarray]:
+    def between(self, *, tail_is_target: bool) -> Segments:
         """Sums that lead from the others to the tail, or from the tail to the others."""
-        size, first = len(self.order), self.first_of_tail
-        targets = range(first, size) if tail_is_target else range(first)
+        size, first, order = len(self.order), self.first_of_tail, self.order
         rows, terms = [], []
-        for i in targets:
+        for i in range(first, size) if tail_is_target else range(first):
             for k in self.left[i] if tail_is_target else self.right[i]:
                 if (k < first) == tail_is_target:
-                    rows.append(int(self.order[i]))
-                    entry = self.places[self.order[i], self.order[k]]
-                    terms.append(entry | int(self.order[k]) << _FIELD)
-        sums, order = segments_of(rows, size, SUM_WIDTH)
-        kept = sums.target < size
-        kept[sums.target >= 0] = np.isin(sums.target[sums.target >= 0], rows)
-        # Rows without terms, whose segments come last, are left as they are.
-        sums = sums._replace(target=sums.target[kept])
-        return sums, np.array([*(terms[k] for k in order), self.entry_count], np.int64)
+                    rows.append(int(order[i]))
+                    terms.append((self.places[order[i], order[k]], int(order[k])))
+        sums, laid = segments_of(rows, dict.fromkeys(rows), SUM_WIDTH)
+        fields = np.array([*(terms[k] for k in laid), (0, 0)])
+        return sums._replace(item=packed(*fields.T)[sums.item])
 
-    def substitution(self) -> tuple[list[list[Item]], list[list[Item]]]:
-        """x_i -= a_ik x_k / a_kk by level: forward to the tail, then back from it."""
-        size, first = len(self.order), self.first_of_tail
+    def substitution(self) -> tuple[list[Item], list[Item]]:
+        """x_i -= a_ik x_k / a_kk forward to the tail, and back from it."""
+        first, order = self.first_of_tail, self.order
         found = []
-        for side, order in ((self.left, range(size)), (self.right, range(size - 1, -1, -1))):
-
-            def waits(k: int, side: list[list[int]] = side) -> list[int]:
-                return [j for j in side[k] if k < first and j < first]
-
-            level = _levels(size, waits, order)
-            items: list[list[Item]] = [[] for _ in range(max(level) + 1)]
-            for i in range(size):
-                for k in waits(i):
-                    entry = self.places[self.order[i], self.order[k]]
-                    items[level[k]].append((int(self.order[i]), entry, int(self.order[k]), 0))
-            found.append([level_items for level_items in items if level_items])
+        for side in (self.left, self.right):
+            found.append(
+                [
+                    (int(order[i]), self.places[order[i], order[k]], int(order[k]), 0)
+                    for i in range(first)
+                    for k in side[i]
+                    if k < first
+                ]
+            )
         return found[0], found[1]

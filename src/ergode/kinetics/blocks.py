@@ -13,24 +13,28 @@ from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.kinetics import explicit as explicit_method
 from ergode.kinetics import rosenbrock, rosenbrock_block
-from ergode.kinetics.block_tables import INDEXABLE, block_system_of
+from ergode.kinetics.block_tables import INDEXABLE, SMALL, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import Mechanism
 
-# Species that a warp serves best alone; larger networks get more threads. Registers a thread: as
-# many as let the blocks run together that shared memory has room for.
-_SMALL = 32
-_THREADS_SMALL, _THREADS_LARGE, _THREADS_EXPLICIT = 32, 128, 256
-_REGISTERS_SMALL, _REGISTERS_LARGE, _REGISTERS_EXPLICIT = 64, 128, 128
+# Threads of a block, and registers of a thread at most, by the number of species. Where there is a
+# zone at most for each multiprocessor, a block may have as many as help it; else as many blocks run
+# together as shared memory has room for.
+_SHAPES: dict[tuple[bool, bool], tuple[tuple[int, int, int], ...]] = {
+    (False, False): ((SMALL, 32, 96), (48, 64, 168), (INDEXABLE, 128, 128)),
+    (False, True): ((SMALL, 32, 255), (48, 64, 255), (INDEXABLE, 128, 255)),
+    (True, False): ((48, 64, 128), (INDEXABLE, 128, 128)),
+    (True, True): ((48, 64, 255), (INDEXABLE, 256, 255)),
+}
+"""By whether the method is explicit and zones are few."""
 _ZONES_AT_ONCE = 1 << 20
 
 
-def threads_for(mechanism: Mechanism, explicit: bool) -> int:
-    """Threads of a block that serve a network well."""
-    if mechanism.structure.species_count <= _SMALL:
-        return _THREADS_SMALL
-    return _THREADS_EXPLICIT if explicit else _THREADS_LARGE
+def shape_for(species_count: int, explicit: bool, few: bool) -> tuple[int, int]:
+    """Threads of a block, and registers, that serve a network well."""
+    sizes = _SHAPES[explicit, few]
+    return next((threads, most) for count, threads, most in sizes if species_count <= count)
 
 
 @lru_cache(maxsize=16)
@@ -69,6 +73,8 @@ class Launch:
     absolute : ndarray, shape [species_count]
         Absolute tolerances.
     step_limit : int
+    few : bool
+        Whether there is a zone at most for each multiprocessor.
     threads, registers : int, optional
         Of a block, and of a thread at most.
     """
@@ -84,12 +90,14 @@ class Launch:
         rtol: float = 0.0,
         absolute: np.ndarray | None = None,
         step_limit: int,
+        few: bool = False,
         threads: int | None = None,
         registers: int | None = None,
     ) -> None:
         self.device = device
         self.explicit = explicit
-        self.threads = threads or threads_for(mechanism, explicit)
+        usual = shape_for(mechanism.structure.species_count, explicit, few)
+        self.threads = threads or usual[0]
         rates, thermo = mechanism.rates, mechanism.thermo
         self._limit = step_limit
         if explicit:
@@ -97,10 +105,10 @@ class Launch:
             body: Callable[..., Any] = explicit_method.explicit_block
             numbers = explicit_method.shared_count(system)
             self.scratch_count = explicit_method.scratch_count(system)
-            parts: tuple[Any, ...] = (system, method)
+            parts: tuple[Any, ...] = (system, system.flows.sums.place_count, method)
         else:
             system = _system(mechanism, self.threads)
-            if max(system.entry_count, system.complex.size) >= INDEXABLE:
+            if max(system.entry_count, system.value_count) >= INDEXABLE:
                 raise PlanError(
                     f"the factors of the Jacobian have {system.entry_count} entries; at most "
                     f"{INDEXABLE - 1} are possible on '{device.name}': use device='cpu'"
@@ -111,17 +119,12 @@ class Launch:
             )
             self.scratch_count = rosenbrock_block.scratch_count(system, rates.slot_count)
             several = rosenbrock_block.partial_count(system)
+            bindings = bindings | rosenbrock_block.tiles(system, self.threads)
             parts = (system, several, rates, thermo, method, mechanism.invariants, absolute)
         self.shared_bytes = 8 * numbers
         self._parts = tuple(put_all(device, part) for part in parts)
         self._rtol = rtol
-        registers = registers or (
-            _REGISTERS_EXPLICIT
-            if explicit
-            else _REGISTERS_SMALL
-            if self.threads == _THREADS_SMALL
-            else _REGISTERS_LARGE
-        )
+        registers = registers or usual[1]
         self.kernel = kernels.cuda_kernel(body, bindings=bindings, registers=registers)
 
     def arguments(
@@ -185,9 +188,12 @@ class ThreadLaunch:
         *,
         rtol: float,
         step_limit: int,
+        registers: int | None = None,
     ) -> None:
         self.device = device
-        self.kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
+        self.kernel = kernels.cuda_kernel(
+            rosenbrock.integrate_threads, bindings=bindings, registers=registers
+        )
         self._numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
         self._parts = put_all(device, system), put_all(device, method)
         self._options = rtol, step_limit

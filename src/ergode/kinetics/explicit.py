@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import cuda, real
+from ergode.core.machine import cuda, real, rolled
 from ergode.core.status import Status
 from ergode.kinetics.asymptotic import asymptotic_step
 from ergode.kinetics.block import next_zone
@@ -53,7 +53,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     y, weight = room.y, system.weight
     count = weight.size
     part = 0.0
-    for i in range(first, count, stride):
+    for i in rolled(range(first, count, stride)):
         y[i] = out[0, i]
         part += weight[i] * y[i]
     if first == 0:
@@ -68,7 +68,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     t, dt = BEGIN * span, FIRST * span
     set_explicit_conditions(system, room, times, temperatures, densities, begin, y)
     if PARTIAL:
-        for g in range(first, room.active.size, stride):
+        for g in rolled(range(first, room.active.size, stride)):
             room.active[g] = 0.0
     steps, repeated, place = 0, 0, 1
     while place < grid.size:
@@ -99,7 +99,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
         if taken == target - t or t + taken >= target:
             t = target
             while place < grid.size and grid[place] - begin <= t:
-                for i in range(first, count, stride):
+                for i in rolled(range(first, count, stride)):
                     out[place, i] = y[i]
                 place += 1
         else:
@@ -134,19 +134,19 @@ HELD = HELD_ROUNDS * FLOW_WIDTH
 def shared_count(system: ExplicitSystem) -> int:
     """Numbers that a zone keeps in shared memory."""
     species, groups = system.weight.size, system.groups.left.shape[1]
-    partial = max(int(system.flows.sums.start[-1]), 1)
-    return 36 + 7 * species + system.complexes.first.size + 1 + partial + 4 * groups
+    partial = system.flows.sums.place_count
+    return 37 + 7 * species + system.complexes.first.size + partial + 6 * groups
 
 
 def scratch_count(system: ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
-    return rates.slot_count + rates.order.size + system.weight.size + system.flows.complex.size
+    return rates.slot_count + rates.order.size + system.weight.size + system.flows.value_count
 
 
 def explicit_block(
-    system, control, times, temperature, density, grid, most_steps, scratch, counter, out, status,
-    taken, repeated, defect,
+    system, several, control, times, temperature, density, grid, most_steps, scratch, counter, out,
+    status, taken, repeated, defect,
 ):  # fmt: skip
     """Zones from a queue, each by one block."""
     species, groups = system.weight.size, system.groups.left.shape[1]
@@ -158,8 +158,7 @@ def explicit_block(
     d = c + 2 * species
     e = d + 2 * species
     f = e + system.complexes.first.size
-    partial_count = system.flows.sums.start[system.flows.sums.start.size - 1]
-    g = f + max(partial_count, 1)
+    g = f + several
     mine = scratch[cuda.blockIdx.x]
     slot_count = system.rates.slot_start.size - 1
     h = slot_count + system.rates.order.size
@@ -167,10 +166,11 @@ def explicit_block(
     room = ExplicitRoom(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
         shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:i],
-        mine[i : i + system.flows.complex.size], cuda.local.array(HELD, real),
+        mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
         cuda.local.array(HELD, np.int32),
         shared[g : g + groups], shared[g + groups : g + 2 * groups],
         shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
+        shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
     )  # fmt: skip
     zone = next_zone(counter, room.reduced)
     while zone < out.shape[0]:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import ByTarget, cuda, unroll
+from ergode.core.machine import ByTarget, cuda, rolled, unroll
+from ergode.kinetics.block import block_products, block_rows, put_segment
 from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import NATURAL, Complexes, Flows, entry_values, products, row_sums
@@ -69,8 +70,9 @@ class ExplicitRoom(NamedTuple):
         Coefficients, and what the entries of the flows make of them.
     held_value, held_complex : ndarray
         Entries that a CUDA thread keeps in registers.
-    forward, backward, active, extent : ndarray, shape [group_count]
-        Coefficients of groups, whether each is in balance, and how far it is from it.
+    forward, backward, active, extent, ahead, back : ndarray, shape [group_count]
+        Coefficients of groups; 1 where a group is balanced, else 0; how far it is from its balance,
+        and its flows.
     """
 
     y: np.ndarray
@@ -91,6 +93,8 @@ class ExplicitRoom(NamedTuple):
     backward: np.ndarray
     active: np.ndarray
     extent: np.ndarray
+    ahead: np.ndarray
+    back: np.ndarray
 
 
 def explicit_system_of(
@@ -111,7 +115,7 @@ def explicit_system_of(
         np.concatenate([gains.weight, losses.weight]),
     )
     if blocks:
-        flows = block_flows_of(flows)
+        flows = block_flows_of(structure.complexes, flows)
     return ExplicitSystem(
         structure.complexes,
         flows,
@@ -141,6 +145,8 @@ def room_of(system):
         np.empty(system.flows.complex.size),
         np.empty(1),
         np.empty(1, np.int32),
+        np.empty(groups),
+        np.empty(groups),
         np.empty(groups),
         np.empty(groups),
         np.empty(groups),
@@ -188,14 +194,14 @@ def _nothing_to_hold(system, room):
 
 def _hold(system, room):
     """Take entries into registers, which later sums read them from."""
-    sums, nothing = system.flows.sums, system.flows.complex.size - 1
+    sums = system.flows.sums
+    last = sums.target.size - 1
     for r in unroll(range(HELD_ROUNDS)):
-        segment = r * size() + rank()
+        segment = min(r * size() + rank(), last) & NATURAL
         for k in unroll(range(FLOW_WIDTH)):
-            place = sums.layer[k] + segment
-            place = (place if place < sums.layer[k + 1] else nothing) & NATURAL
-            room.held_value[r * FLOW_WIDTH + k] = room.values[place]
-            room.held_complex[r * FLOW_WIDTH + k] = system.flows.complex[place]
+            item = sums.item[k, segment]
+            room.held_value[r * FLOW_WIDTH + k] = room.values[item & 0xFFFF]
+            room.held_complex[r * FLOW_WIDTH + k] = (item >> 16) & 0xFFFF
 
 
 def _segment_by_segment(system, room, y, flow):
@@ -203,10 +209,7 @@ def _segment_by_segment(system, room, y, flow):
     thread, threads = rank(), size()
     sums, found = system.flows.sums, room.found
     cuda.syncthreads()
-    for s in range(thread, found.size, threads):
-        a, b, c = system.complexes.first[s], system.complexes.second[s], system.complexes.third[s]
-        found[s] = y[a] * y[b] * y[c]
-    cuda.syncthreads()
+    block_products(system.flows.triple, y, found)
     for r in unroll(range(HELD_ROUNDS)):
         segment = r * threads + thread
         total = 0.0
@@ -214,36 +217,15 @@ def _segment_by_segment(system, room, y, flow):
             index = r * FLOW_WIDTH + k
             total += room.held_value[index] * found[room.held_complex[index] & NATURAL]
         if segment < sums.target.size:
-            target = sums.target[segment]
-            if target >= 0:
-                flow[target] = total
-            else:
-                room.partial[-1 - target] = total
-    for segment in range(HELD_ROUNDS * threads + thread, sums.target.size, threads):
+            put_segment(sums, segment, total, room.partial, flow, 0)
+    for base in rolled(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
+        segment = base & NATURAL
         total = 0.0
         for k in range(FLOW_WIDTH):
-            place = sums.layer[k] + segment
-            if place < sums.layer[k + 1]:
-                total += room.values[place] * found[system.flows.complex[place]]
-        target = sums.target[segment]
-        if target >= 0:
-            flow[target] = total
-        else:
-            room.partial[-1 - target] = total
-    cuda.syncthreads()
-    # Four threads a long row.
-    quarter, rows = thread & 3, threads >> 2
-    for block in range((sums.row.size + rows - 1) // rows):
-        row = block * rows + (thread >> 2)
-        total = 0.0
-        if row < sums.row.size:
-            for place in range(sums.start[row] + quarter, sums.start[row + 1], 4):
-                total += room.partial[place]
-        total += cuda.shfl_xor_sync(-1, total, 1)
-        total += cuda.shfl_xor_sync(-1, total, 2)
-        if row < sums.row.size and quarter == 0:
-            flow[sums.row[row]] = total
-    cuda.syncthreads()
+            item = sums.item[k, segment]
+            total += room.values[item & 0xFFFF] * found[(item >> 16) & 0xFFFF]
+        put_segment(sums, segment, total, room.partial, flow, 0)
+    block_rows(sums, room.partial, flow, 0)
 
 
 hold = ByTarget(cpu=_nothing_to_hold, cuda=_hold)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core.machine import rolled
 from ergode.kinetics.mechanism import NATURAL, SLOTS, Structure
 from ergode.kinetics.team import rank, size, total_of, wait
 
@@ -121,7 +122,7 @@ def _starts(lists: Any) -> np.ndarray:
 
 def group_rates(groups, room, first, stride):
     """Coefficients of all groups, both ways."""
-    for g in range(first, room.forward.size, stride):
+    for g in rolled(range(first, room.forward.size, stride)):
         total = 0.0
         for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
             total += room.slots[groups.forward[count & NATURAL]]
@@ -154,7 +155,7 @@ def balance(groups, room, g, y):
 def apart(species, change, g, y, extent):
     """Largest relative distance of the members of one side from their balance."""
     worst = 0.0
-    for k in range(3):
+    for k in rolled(range(3)):
         moved = change[k, g] * extent
         if moved != 0.0:
             balanced = y[species[k, g]] + moved
@@ -164,7 +165,7 @@ def apart(species, change, g, y, extent):
 
 def judge(groups, room, y, dt):
     """Which groups are balanced; ends in a wait."""
-    for g in range(rank(), room.active.size, size()):
+    for g in rolled(range(rank(), room.active.size, size())):
         extent, speed = balance(groups, room, g, y)
         off = max(
             apart(groups.left, groups.left_change, g, y, extent),
@@ -183,20 +184,22 @@ def withdraw(groups, room, flow):
     Begins and ends in a wait.
     """
     y, count = room.y, room.start.size
+    first, stride = rank(), size()
     wait()
-    for i in range(rank(), count, size()):
+    for g in rolled(range(first, room.active.size, stride)):
+        left, right = groups.left, groups.right
+        share = room.active[g]
+        room.ahead[g] = share * room.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
+        room.back[g] = share * room.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
+    wait()
+    for i in rolled(range(first, count, stride)):
         gain, loss = flow[i], flow[count + i]
-        for k in range(groups.member_start[i], groups.member_start[i + 1]):
+        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NATURAL
-            g = groups.group[member]
-            if room.active[g] > 0.0:
-                change = groups.change[member]
-                ahead = y[groups.left[0, g]] * y[groups.left[1, g]] * y[groups.left[2, g]]
-                back = y[groups.right[0, g]] * y[groups.right[1, g]] * y[groups.right[2, g]]
-                ahead *= room.forward[g] * abs(change)
-                back *= room.backward[g] * abs(change)
-                gain -= ahead if change > 0.0 else back
-                loss -= back if change > 0.0 else ahead
+            g, change = groups.group[member], groups.change[member]
+            made, taken = max(change, 0.0), max(-change, 0.0)
+            gain -= made * room.ahead[g] + taken * room.back[g]
+            loss -= taken * room.ahead[g] + made * room.back[g]
         # What is left of large numbers that cancel may be less than nothing.
         flow[i] = max(gain, 0.0)
         flow[count + i] = max(loss, 0.0)
@@ -211,26 +214,23 @@ def restore(groups, room, y, weight, total):
     first, stride = rank(), size()
     count = weight.size
     wait()
-    for g in range(first, room.active.size, stride):
-        room.extent[g] = 0.0
-        if room.active[g] > 0.0:
-            extent, _ = balance(groups, room, g, y)
-            room.extent[g] = extent
+    for g in rolled(range(first, room.active.size, stride)):
+        extent, _ = balance(groups, room, g, y)
+        room.extent[g] = room.active[g] * extent
     wait()
     part = 0.0
-    for i in range(first, count, stride):
+    for i in rolled(range(first, count, stride)):
         moved, several = 0.0, 0.0
-        for k in range(groups.member_start[i], groups.member_start[i + 1]):
+        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NATURAL
             g = groups.group[member]
-            if room.active[g] > 0.0:
-                moved += groups.change[member] * room.extent[g]
-                several += 1.0
+            moved += groups.change[member] * room.extent[g]
+            several += room.active[g]
         if several > 0.0:
             y[i] = max(y[i] + moved / several, 0.0)
         part += weight[i] * y[i]
     now = total_of(part, room.reduced, 0)
     factor = total / now if now > 0.0 else 1.0
-    for i in range(first, count, stride):
+    for i in rolled(range(first, count, stride)):
         y[i] *= factor
     wait()

@@ -8,15 +8,17 @@ step; sums are taken in another order.
 
 from __future__ import annotations
 
-from ergode.core.machine import cuda, real, unroll
+from ergode.core.machine import cuda, real, rolled, unroll
 from ergode.core.status import Status
 from ergode.kinetics.block import (
     ALL,
     block_conditions,
     block_products,
+    block_rows,
     block_sum,
     block_sums,
     next_zone,
+    put_segment,
 )
 from ergode.kinetics.block_tables import AHEAD, SLOPE_WIDTH, SUM_WIDTH, BlockSystem
 from ergode.kinetics.mechanism import NATURAL
@@ -25,30 +27,46 @@ from ergode.kinetics.rosenbrock import LEAST, MOST, SAFETY, SHORTEST
 _REDUCTION = 32
 
 
+def tiles(system: BlockSystem, threads: int) -> dict[str, int]:
+    """How the matrix of the tail is spread over the registers of threads (see `invert_tile`)."""
+    tail = system.tail.size
+    across = threads // 8
+    rows, columns = tail // across, tail // 8
+    return {
+        "TAIL": tail, "ACROSS": across, "TILE_ROWS": rows, "TILE_COLUMNS": columns,
+        "TILE": rows * columns, "CHUNK": min(8, across),
+    }  # fmt: skip
+
+
 def shared_count(system: BlockSystem, stage_count: int, invariant_count: int) -> int:
     """Numbers that a zone keeps in shared memory."""
     n = system.pivot.size
-    partial = partial_count(system)
     return (
         _REDUCTION
-        + (system.entry_count + 1)
+        + matrix_count(system, stage_count)
         + 6 * (n + 1)
-        + stage_count * n
-        + max(system.complexes.first.size, system.tail.size)
-        + partial
-        + (invariant_count + 1) ** 2
+        + 4 * system.tail.size
+        + partial_count(system)
+        + (invariant_count + 3) * invariant_count
     )
+
+
+def matrix_count(system: BlockSystem, stage_count: int) -> int:
+    """Room for the matrix; once its tail is in registers, stages and products take its place."""
+    front = system.entry_count - system.tail_count**2
+    stages = stage_count * system.pivot.size + system.triple.size
+    return front + max(system.tail_count**2, stages)
 
 
 def partial_count(system: BlockSystem) -> int:
     """Segments of rows that have several."""
     parts = (system.sums, system.slopes, system.gather, system.spread)
-    return max(1, *(int(part.start[-1]) for part in parts))
+    return max(system.tail.size, *(part.place_count for part in parts))
 
 
 def scratch_count(system: BlockSystem, slot_count: int) -> int:
     """Numbers that a block keeps in device memory."""
-    return slot_count + system.pivot.size + system.complex.size
+    return slot_count + system.pivot.size + system.value_count
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -60,209 +78,230 @@ DONE, NOT_FINITE, TOO_MANY_STEPS = (
 INFINITY = float("inf")
 
 
+TAIL, ACROSS, TILE_ROWS, TILE_COLUMNS, TILE, CHUNK = 48, 16, 3, 6, 18, 8
+
+
 def block_jacobian(system, values, y, diagonal, matrix, partial):
     """Fill `matrix` with diagonal - dy'/dy; ends in a barrier."""
-    tid, threads = cuda.threadIdx.x, cuda.blockDim.x
-    sums, layer, nothing = system.slopes, system.slopes.layer, system.slope.size - 1
-    for count in range(tid, sums.target.size, threads):
-        segment = count & NATURAL
-        total = 0.0
+    thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
+    sums, count = system.slopes, system.slopes.target.size
+    for base in rolled(range(thread, count, 2 * threads)):
+        segment = base & NATURAL
+        other = segment + threads
+        second = other if other < count else segment
+        total, more = 0.0, 0.0
         for k in unroll(range(SLOPE_WIDTH)):
-            place = layer[k] + segment
-            item = system.slope[(place if place < layer[k + 1] else nothing) & NATURAL]
-            a, b = y[(item >> 16) & 0xFFFF], y[(item >> 32) & 0xFFFF]
-            total -= values[item & 0xFFFF] * a * b
-        target = sums.target[segment]
-        if target >= 0:
-            matrix[target] = total
-        else:
-            partial[-1 - target] = total
-    if tid == 0:
-        matrix[system.entry_count] = 0.0
-    cuda.syncthreads()
-    for row in range(tid, sums.row.size, threads):
-        total = 0.0
-        for place in range(sums.start[row], sums.start[row + 1]):
-            total += partial[place]
-        matrix[sums.row[row]] = total
-    cuda.syncthreads()
-    for i in range(tid, system.pivot.size, threads):
+            a, b = sums.item[k, segment], sums.item[k, second]
+            total -= values[a & 0xFFFF] * y[(a >> 16) & 0xFFFF] * y[(a >> 32) & 0xFFFF]
+            more -= values[b & 0xFFFF] * y[(b >> 16) & 0xFFFF] * y[(b >> 32) & 0xFFFF]
+        put_segment(sums, segment, total, partial, matrix, 0)
+        if other < count:
+            put_segment(sums, other, more, partial, matrix, 0)
+    block_rows(sums, partial, matrix, 0)
+    for i in rolled(range(thread, system.pivot.size, threads)):
         matrix[system.pivot[i]] += diagonal
     cuda.syncthreads()
 
 
-def block_factorize(system, matrix, inverse):
-    """Eliminate in place; returns whether the pivots this thread saw were sound."""
-    tid, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
-    program = system.factorization
+def block_factorize(system, matrix, inverse, room, tile):
+    """Eliminate in place, and invert what is left; ends in a barrier.
+
+    Returns whether the pivots this thread saw were sound.
+    """
+    tid, program, pivots = cuda.threadIdx.x & NATURAL, system.factorization, system.pivots
     sound = True
     first, second = program.item[0, tid], program.item[1, tid]
     third, fourth = program.item[2, tid], program.item[3, tid]
-    for level in range(program.level.size - 1):
-        for k in range(system.pivot_level[level] + tid, system.pivot_level[level + 1], threads):
-            i = system.pivots[k]
-            pivot = matrix[system.pivot[i]]
-            sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
-            inverse[i] = 1.0 / pivot
+    mine = pivots.item[0, tid]
+    at, step = 0, 0
+    pivots_end, end = pivots.level[1], program.level[1]
+    for level in range(program.level.size - 2):
+        # What the next level needs is on its way while this one is worked on.
+        next_pivots, next_end = pivots.level[level + 2], program.level[level + 2]
+        while at < pivots_end:
+            item = mine
+            at += 1
+            mine = pivots.item[at & NATURAL, tid]
+            if item >= 0:
+                pivot = matrix[(item >> 16) & 0xFFFF]
+                sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
+                inverse[item & 0xFFFF] = 1.0 / pivot
         cuda.syncthreads()
-        for step in range(program.level[level], program.level[level + 1]):
+        while step < end:
             item = first
             first, second, third = second, third, fourth
             fourth = program.item[(step + AHEAD) & NATURAL, tid]
+            step += 1
             factor = matrix[(item >> 16) & 0xFFFF] * inverse[(item >> 48) & 0xFFFF]
             matrix[item & 0xFFFF] -= factor * matrix[(item >> 32) & 0xFFFF]
         cuda.syncthreads()
-    count = system.tail.size
-    for k in range(tid, count, threads):
+        pivots_end, end = next_pivots, next_end
+    count = system.tail_count
+    for k in rolled(range(tid, count, cuda.blockDim.x)):
         inverse[system.tail[k]] = 1.0
-    dense = matrix[system.entry_count - count * count : system.entry_count]
-    return block_invert(dense, count) and sound
+    front = system.entry_count - count * count
+    column, row = tid & 7, tid >> 3
+    for a in unroll(range(TILE_ROWS)):
+        for b in unroll(range(TILE_COLUMNS)):
+            i, j = row + a * ACROSS, column + 8 * b
+            value = 1.0 if i == j else 0.0
+            if i < count and j < count:
+                value = matrix[(front + i * count + j) & NATURAL]
+            tile[a * TILE_COLUMNS + b] = value
+    return invert_tile(tile, count, room) and sound
 
 
-def block_invert(dense, count):
-    """Invert a small dense matrix in place by Gauss and Jordan, without pivoting.
+def invert_tile(tile, count, room):
+    """Invert the dense matrix that lies in the registers of all threads, by Gauss and Jordan.
 
-    Returns whether its pivots were sound; ends in a barrier.
+    A thread has every eighth column and every `ACROSS`-th row, one for each eight threads. The row
+    and the column of a pivot pass through shared memory, in turn one half of `room` and the other,
+    so that a pivot takes one barrier. There is no pivoting. Ends in a barrier; returns whether the
+    pivots were sound.
     """
-    column, first, stride = cuda.threadIdx.x & 31, cuda.threadIdx.x >> 5, cuda.blockDim.x >> 5
+    tid = cuda.threadIdx.x & NATURAL
+    column, row = tid & 7, tid >> 3
     sound = True
-    for k in range(count):
-        pivot = dense[(k * count + k) & NATURAL]
-        sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
-        inverse = 1.0 / pivot
-        if column < count and column != k:
-            scaled = dense[(k * count + column) & NATURAL] * inverse
-            for i in range(first, count, stride):
-                if i != k:
-                    dense[(i * count + column) & NATURAL] -= (
-                        dense[(i * count + k) & NATURAL] * scaled
-                    )
-        cuda.syncthreads()
-        for i in range(cuda.threadIdx.x, count, cuda.blockDim.x):
-            if i != k:
-                dense[(k * count + i) & NATURAL] *= inverse
-                dense[(i * count + k) & NATURAL] *= -inverse
-            else:
-                dense[(k * count + k) & NATURAL] = inverse
-        cuda.syncthreads()
+    # Within a chunk the tile's row and column of the pivot, c // ACROSS and c // 8, are the same.
+    for c in unroll(range(0, TAIL, CHUNK)):
+        for step in range(CHUNK if c < count else 0):
+            half = (step & 1) * 2 * TAIL
+            own_row = row == c % ACROSS + step
+            own_column = column == c % 8 + step
+            if own_row:
+                for b in unroll(range(TILE_COLUMNS)):
+                    room[half + column + 8 * b] = tile[c // ACROSS * TILE_COLUMNS + b]
+            if own_column:
+                for a in unroll(range(TILE_ROWS)):
+                    room[half + TAIL + row + a * ACROSS] = tile[a * TILE_COLUMNS + c // 8]
+            cuda.syncthreads()
+            pivot = room[half + c + step]
+            sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
+            inverse = 1.0 / pivot
+            for b in unroll(range(TILE_COLUMNS)):
+                scaled = room[half + column + 8 * b] * inverse
+                for a in unroll(range(TILE_ROWS)):
+                    tile[a * TILE_COLUMNS + b] -= room[half + TAIL + row + a * ACROSS] * scaled
+                if own_row:
+                    tile[c // ACROSS * TILE_COLUMNS + b] = scaled
+            if own_column:
+                for a in unroll(range(TILE_ROWS)):
+                    factor = room[half + TAIL + row + a * ACROSS]
+                    tile[a * TILE_COLUMNS + c // 8] = -factor * inverse
+                if own_row:
+                    tile[c // ACROSS * TILE_COLUMNS + c // 8] = inverse
+    cuda.syncthreads()
     return sound
 
 
-def warp_substitute(program, matrix, inverse, x):
+def warp_substitute(items, matrix, inverse, x):
     """One direction of substitution, by the first warp."""
     lane = cuda.threadIdx.x & 31
-    first, second = program.item[0, lane], program.item[1, lane]
-    third, fourth = program.item[2, lane], program.item[3, lane]
-    for level in range(program.level.size - 1):
-        for step in range(program.level[level], program.level[level + 1]):
-            item = first
-            first, second, third = second, third, fourth
-            fourth = program.item[(step + AHEAD) & NATURAL, lane]
-            source = (item >> 32) & 0xFFFF
-            x[item & 0xFFFF] -= matrix[(item >> 16) & 0xFFFF] * inverse[source] * x[source]
+    first, second, third, fourth = items[0, lane], items[1, lane], items[2, lane], items[3, lane]
+    for step in range(items.shape[0] - AHEAD):
+        item = first
+        first, second, third = second, third, fourth
+        fourth = items[(step + AHEAD) & NATURAL, lane]
+        source = (item >> 32) & 0xFFFF
+        x[item & 0xFFFF] -= matrix[(item >> 16) & 0xFFFF] * inverse[source] * x[source]
         cuda.syncwarp()
 
 
-def block_subtract(sums, term, matrix, inverse, x, partial):
+def block_subtract(sums, matrix, inverse, x, partial):
     """x_i -= sum of a_ik x_k / a_kk over all rows at once; ends in a barrier."""
-    layer, nothing = sums.layer, term.size - 1
-    for count in range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x):
+    for count in rolled(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
         segment = count & NATURAL
         total = 0.0
         for k in unroll(range(SUM_WIDTH)):
-            place = layer[k] + segment
-            item = term[(place if place < layer[k + 1] else nothing) & NATURAL]
+            item = sums.item[k, segment]
             source = (item >> 16) & 0xFFFF
             total += matrix[item & 0xFFFF] * inverse[source] * x[source]
-        target = sums.target[segment]
-        if target >= 0:
-            x[target] -= total
-        else:
-            partial[-1 - target] = total
-    cuda.syncthreads()
-    for row in range(cuda.threadIdx.x, sums.row.size, cuda.blockDim.x):
-        total = 0.0
-        for place in range(sums.start[row], sums.start[row + 1]):
-            total += partial[place]
-        x[sums.row[row]] -= total
-    cuda.syncthreads()
+        put_segment(sums, segment, total, partial, x, -1)
+    block_rows(sums, partial, x, -1)
 
 
-def block_solve(system, matrix, inverse, x, room, partial):
-    """Replace the right-hand side `x` by the solution; begins and ends in a barrier.
-
-    `room` holds as many numbers as the tail.
-    """
-    tid, threads = cuda.threadIdx.x, cuda.blockDim.x
-    count = system.tail.size
+def block_solve(system, matrix, inverse, tile, x, partial):
+    """Replace the right-hand side `x` by the solution; begins and ends in a barrier."""
+    tid, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
     cuda.syncthreads()
     if tid < 32:
         if tid == 0:
+            # What variables that there are not stand for.
             x[system.pivot.size] = 0.0
         cuda.syncwarp()
         warp_substitute(system.forward, matrix, inverse, x)
     cuda.syncthreads()
-    block_subtract(system.gather, system.gathered, matrix, inverse, x, partial)
-    # The tail: four threads a row of the inverse.
-    part, rows = tid & 3, threads >> 2
-    base = system.entry_count - count * count
-    for block in range((count + rows - 1) // rows):
-        row = block * rows + (tid >> 2)
-        total = 0.0
-        if row < count:
-            for j in range(part, count, 4):
-                total += matrix[(base + row * count + j) & NATURAL] * x[system.tail[j]]
+    block_subtract(system.gather, matrix, inverse, x, partial)
+    column, row = tid & 7, tid >> 3
+    totals = cuda.local.array(TILE_ROWS, real)
+    for a in unroll(range(TILE_ROWS)):
+        totals[a] = 0.0
+    for b in unroll(range(TILE_COLUMNS)):
+        amount = x[system.tail[column + 8 * b]]
+        for a in unroll(range(TILE_ROWS)):
+            totals[a] += tile[a * TILE_COLUMNS + b] * amount
+    for a in unroll(range(TILE_ROWS)):
+        total = totals[a]
         total += cuda.shfl_xor_sync(ALL, total, 1)
         total += cuda.shfl_xor_sync(ALL, total, 2)
-        if row < count and part == 0:
-            room[row] = total
+        total += cuda.shfl_xor_sync(ALL, total, 4)
+        if column == 0:
+            partial[row + a * ACROSS] = total
     cuda.syncthreads()
-    for k in range(tid, count, threads):
-        x[system.tail[k]] = room[k]
+    for k in rolled(range(tid, system.tail_count, threads)):
+        x[system.tail[k]] = partial[k]
     cuda.syncthreads()
-    block_subtract(system.spread, system.scattered, matrix, inverse, x, partial)
+    block_subtract(system.spread, matrix, inverse, x, partial)
     if tid < 32:
         warp_substitute(system.backward, matrix, inverse, x)
     cuda.syncthreads()
-    for i in range(tid, system.pivot.size, threads):
+    for i in rolled(range(tid, system.pivot.size, threads)):
         x[i] *= inverse[i]
     cuda.syncthreads()
 
 
-def block_project(invariants, totals, y, gram, room):
-    """Clip negative amounts and restore sums; as `rosenbrock.project`. Ends in a barrier."""
-    tid, threads = cuda.threadIdx.x, cuda.blockDim.x
+def block_project(invariants, totals, y, gram):
+    """Clip negative amounts and restore sums; as `rosenbrock.project`. Ends in a barrier.
+
+    `gram` has rows of as many numbers as there are invariants, then what is missing, then a scale.
+    """
+    tid, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
     count, size = invariants.shape
-    for i in range(tid, size, threads):
+    width = count + 2
+    for i in rolled(range(tid, size, threads)):
         y[i] = max(y[i], 0.0)
+    cuda.syncthreads()
+    # A warp for every sum.
+    turn = tid >> 5
+    for k in rolled(range(count)):
+        for other in rolled(range(width)):
+            if turn == 0:
+                total = 0.0
+                for i in rolled(range(tid & 31, size, 32)):
+                    term = invariants[k, i] * y[i]
+                    if other < count:
+                        term *= invariants[other, i]
+                    elif other > count:
+                        term = abs(term)
+                    total += term
+                for shift in unroll(range(5)):
+                    total += cuda.shfl_down_sync(ALL, total, 16 >> shift)
+                if tid & 31 == 0:
+                    gram[k * width + other] = totals[k] - total if other == count else total
+            turn = turn - 1 if turn > 0 else (threads >> 5) - 1
+    cuda.syncthreads()
     worst = 0.0
-    for k in range(count):
-        for other in range(count):
-            part = 0.0
-            for i in range(tid, size, threads):
-                part += invariants[k, i] * y[i] * invariants[other, i]
-            total = block_sum(part, room, other & 1)
-            if tid == 0:
-                gram[k * (count + 1) + other] = total
-        part, scale = 0.0, 0.0
-        for i in range(tid, size, threads):
-            part += invariants[k, i] * y[i]
-            scale += abs(invariants[k, i]) * y[i]
-        cuda.syncthreads()
-        missing = totals[k] - block_sum(part, room, 0)
-        scale = block_sum(scale, room, 1)
-        cuda.syncthreads()
+    for k in rolled(range(count)):
+        scale = gram[k * width + count + 1]
         if scale > 0.0:
-            worst = max(worst, abs(missing) / scale)
-        if tid == 0:
-            gram[k * (count + 1) + count] = missing
+            worst = max(worst, abs(gram[k * width + count]) / scale)
+    cuda.syncthreads()
     if tid == 0:
-        width = count + 1
-        for k in range(count):
+        for k in rolled(range(count)):
             pivot = gram[k * width + k]
-            for other in range(k + 1, count):
+            for other in rolled(range(k + 1, count)):
                 factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
-                for m in range(k, width):
+                for m in range(k, count + 1):
                     gram[other * width + m] -= factor * gram[k * width + m]
         for back in range(count):
             k = count - 1 - back
@@ -272,10 +311,10 @@ def block_project(invariants, totals, y, gram, room):
             own = gram[k * width + k]
             gram[k * width + count] = total / own if own > 1e-280 else 0.0
     cuda.syncthreads()
-    for i in range(tid, size, threads):
+    for i in rolled(range(tid, size, threads)):
         factor = 1.0
-        for k in range(count):
-            factor += gram[k * (count + 1) + count] * invariants[k, i]
+        for k in rolled(range(count)):
+            factor += gram[k * width + count] * invariants[k, i]
         y[i] *= max(factor, 0.0)
     cuda.syncthreads()
     return worst
@@ -290,9 +329,10 @@ def integrate_block(
     size, stage_count, point_count = system.pivot.size, method.m.size, grid.size
     width = size + 1
     shared = cuda.shared.array(0, real)
+    tile = cuda.local.array(TILE, real)
     room = shared[0:32]
-    matrix = shared[32 : 33 + system.entry_count]
-    place = 33 + system.entry_count
+    pivoting = shared[32 : 32 + 4 * TAIL]
+    place = 32 + 4 * TAIL
     y = shared[place : place + width]
     new = shared[place + width : place + 2 * width]
     change = shared[place + 2 * width : place + 3 * width]
@@ -300,34 +340,36 @@ def integrate_block(
     right = shared[place + 4 * width : place + 5 * width]
     in_time = shared[place + 5 * width : place + 6 * width]
     place += 6 * width
-    stages = shared[place : place + stage_count * size]
-    place += stage_count * size
-    found_count = max(system.complexes.first.size, system.tail.size)
-    found = shared[place : place + found_count]
-    place += found_count
+    gram = shared[place : place + invariants.shape[0] * (invariants.shape[0] + 2)]
+    place += invariants.shape[0] * (invariants.shape[0] + 2)
+    totals = shared[place : place + invariants.shape[0]]
+    place += invariants.shape[0]
     partial = shared[place : place + several]
     place += several
-    gram = shared[place : place + invariants.shape[0] * (invariants.shape[0] + 1)]
-    place += invariants.shape[0] * (invariants.shape[0] + 1)
-    totals = shared[place : place + invariants.shape[0] + 1]
+    matrix = shared[place : place + system.entry_count]
+    # Where the matrix of the tail was, which is in registers then.
+    place += system.entry_count - system.tail_count * system.tail_count
+    stages = shared[place : place + stage_count * size]
+    place += stage_count * size
+    found = shared[place : place + system.triple.size]
     mine = scratch[cuda.blockIdx.x]
     slot_count = rates.slot_start.size - 1
     slots = mine[0:slot_count]
     volumes = mine[slot_count : slot_count + size]
-    values = mine[slot_count + size : slot_count + size + system.complex.size]
+    values = mine[slot_count + size : slot_count + size + system.value_count]
 
     zone = next_zone(counter, room)
     while zone < out.shape[0]:
         hot, dense = temperature[zone], density[zone]
-        for i in range(tid, size, threads):
+        for i in rolled(range(tid, size, threads)):
             y[i] = out[zone, 0, i]
         if tid == 0:
             y[size] = 1.0
             new[size] = 1.0
         cuda.syncthreads()
-        for k in range(invariants.shape[0]):
+        for k in rolled(range(invariants.shape[0])):
             part = 0.0
-            for i in range(tid, size, threads):
+            for i in rolled(range(tid, size, threads)):
                 part += invariants[k, i] * y[i]
             part = block_sum(part, room, k & 1)
             if tid == 0:
@@ -346,11 +388,11 @@ def integrate_block(
                     system, rates, thermo, times, hot, dense, t, slots, values, volumes
                 )
             if fresh:
-                block_products(system.complexes, y, found)
-                block_sums(system.sums, system.complex, values, found, partial, change)
+                block_products(system.triple, y, found)
+                block_sums(system.sums, values, found, partial, change)
                 if steps == 0:
                     amount, speed = 0.0, 0.0
-                    for i in range(tid, size, threads):
+                    for i in rolled(range(tid, size, threads)):
                         allowed = absolute[i] + rtol * abs(y[i])
                         amount += (y[i] / allowed) ** 2
                         speed += (change[i] / allowed) ** 2
@@ -367,21 +409,21 @@ def integrate_block(
             if last:
                 h = end - t
             block_jacobian(system, values, y, 1.0 / (h * method.gamma), matrix, partial)
-            sound = block_factorize(system, matrix, inverse)
+            sound = block_factorize(system, matrix, inverse, pivoting, tile)
             if DYNAMIC:
                 shift = 1e-6 * h
                 block_conditions(
                     system, rates, thermo, times, hot, dense, t + shift, slots, values, volumes
                 )
-                block_products(system.complexes, y, found)
-                block_sums(system.sums, system.complex, values, found, partial, in_time)
-                for i in range(tid, size, threads):
+                block_products(system.triple, y, found)
+                block_sums(system.sums, values, found, partial, in_time)
+                for i in rolled(range(tid, size, threads)):
                     in_time[i] = (in_time[i] - change[i]) / shift
             for stage in range(stage_count):
                 if stage > 0:
-                    for i in range(tid, size, threads):
+                    for i in rolled(range(tid, size, threads)):
                         total = y[i]
-                        for j in range(stage):
+                        for j in rolled(range(stage)):
                             total += method.a[stage, j] * stages[j * size + i]
                         new[i] = total
                     cuda.syncthreads()
@@ -390,24 +432,24 @@ def integrate_block(
                             system, rates, thermo, times, hot, dense,
                             t + method.alpha[stage] * h, slots, values, volumes,
                         )  # fmt: skip
-                    block_products(system.complexes, new, found)
-                    block_sums(system.sums, system.complex, values, found, partial, right)
-                for i in range(tid, size, threads):
+                    block_products(system.triple, new, found)
+                    block_sums(system.sums, values, found, partial, right)
+                for i in rolled(range(tid, size, threads)):
                     total = 0.0
-                    for j in range(stage):
+                    for j in rolled(range(stage)):
                         total += method.c[stage, j] * stages[j * size + i]
                     before = right[i] if stage > 0 else change[i]
                     right[i] = before + total / h
                     if DYNAMIC:
                         right[i] += method.gammas[stage] * h * in_time[i]
-                block_solve(system, matrix, inverse, right, found, partial)
-                for i in range(tid, size, threads):
+                block_solve(system, matrix, inverse, tile, right, partial)
+                for i in rolled(range(tid, size, threads)):
                     stages[stage * size + i] = right[i]
                 cuda.syncthreads()
             part = 0.0
-            for i in range(tid, size, threads):
+            for i in rolled(range(tid, size, threads)):
                 total, error = y[i], 0.0
-                for j in range(stage_count):
+                for j in rolled(range(stage_count)):
                     total += method.m[j] * stages[j * size + i]
                     error += method.e[j] * stages[j * size + i]
                 new[i] = total
@@ -430,19 +472,19 @@ def integrate_block(
                 continue
             steps += 1
             then = end if last else t + h
-            worst = max(worst, block_project(invariants, totals, new, gram, room))
+            worst = max(worst, block_project(invariants, totals, new, gram))
             while point < point_count and grid[point] <= then:
                 theta = (grid[point] - t) / h
-                for i in range(tid, size, threads):
+                for i in rolled(range(tid, size, threads)):
                     curve, bend = 0.0, 0.0
-                    for j in range(stage_count):
+                    for j in rolled(range(stage_count)):
                         curve += method.p[j] * stages[j * size + i]
                         bend += method.q[j] * stages[j * size + i]
                     inner = new[i] + (1.0 - theta) * (curve + theta * bend)
                     out[zone, point, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
                 point += 1
             cuda.syncthreads()
-            for i in range(tid, size, threads):
+            for i in rolled(range(tid, size, threads)):
                 y[i] = new[i]
             cuda.syncthreads()
             t = then

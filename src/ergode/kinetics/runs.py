@@ -132,12 +132,15 @@ def launch_of(
     absolute: np.ndarray,
     options: Options,
     device: Device,
+    zone_count: int | None = None,
 ) -> Launch | ThreadLaunch:
-    """A kernel on a CUDA device with everything of a network, ready for zones."""
+    """A kernel on a CUDA device with everything of a network, ready for zones; many, or so many."""
+    few = zone_count is not None and zone_count <= device.core_count
     if options.method in EXPLICIT:
         return Launch(
             mechanism, device, bindings | EXPLICIT[options.method], explicit=True,
             method=_control(mechanism, options), absolute=absolute, step_limit=options.step_limit,
+            few=few,
         )  # fmt: skip
     method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
     if heating != FIXED or mechanism.has_bodies:
@@ -147,7 +150,7 @@ def launch_of(
         )
     return Launch(
         mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
-        absolute=absolute, step_limit=options.step_limit,
+        absolute=absolute, step_limit=options.step_limit, few=few,
     )  # fmt: skip
 
 
@@ -174,7 +177,9 @@ def run_zones(
         report(stop - start)
 
     if device.is_cuda:
-        launch = launch_of(mechanism, zones.heating, bindings, absolute, options, device)
+        launch = launch_of(
+            mechanism, zones.heating, bindings, absolute, options, device, zones.count
+        )
         run_on_device(launch, zones, grid, outcome, finished)
     elif options.method in IMPLICIT:
         method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])

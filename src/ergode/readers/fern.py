@@ -52,10 +52,10 @@ def read_fern(
     M. Guidry et al., Comput. Sci. Disc. 6, 015001 (2013).
     """
     species = list(_species(Path(species_path)))
-    names = [one.name for one in species]
+    nuclei = [(one.name, (one.charge_number or 0, _neutrons(one))) for one in species]
     sets: dict[tuple[tuple[str, ...], tuple[str, ...], float], list[tuple[float, ...]]] = {}
     labels: dict[tuple[tuple[str, ...], tuple[str, ...], float], str] = {}
-    for label, left, right, prefactor, parameters in _rates(Path(rates_path), names):
+    for label, left, right, prefactor, parameters in _rates(Path(rates_path), nuclei):
         key = (left, right, prefactor)
         sets.setdefault(key, []).append(parameters)
         labels.setdefault(key, label)
@@ -116,8 +116,12 @@ def _species(path: Path) -> Iterator[Species]:
             ) from None
 
 
+def _neutrons(species: Species) -> int:
+    return int((species.mass_number or 0) - (species.charge_number or 0))
+
+
 def _rates(
-    path: Path, names: list[str]
+    path: Path, nuclei: list[tuple[str, tuple[int, int]]]
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float, tuple[float, ...]]]:
     lines = _lines(path)
     # A last line without products may have been stripped away.
@@ -133,6 +137,7 @@ def _rates(
             left, right = (tuple(map(int, line.split())) for line in block[6:8])
             if (len(left), len(right)) != (int(words[4]), int(words[5])) or len(parameters) != 7:
                 raise ValueError
+            charges = [tuple(map(int, line.split())) for line in block[2:6]]
         except (ValueError, IndexError):
             raise ReadError(
                 f"{path}, lines {first + 1} to {first + _LINES_PER_RATE}: not a rate; expected a "
@@ -140,10 +145,19 @@ def _rates(
                 "products"
             ) from None
         for index in (*left, *right):
-            if not 0 <= index < len(names):
+            if not 0 <= index < len(nuclei):
                 raise ReadError(
                     f"{path}, line {first + 7}: rate '{label}' has the species number {index}, but "
-                    f"there are {len(names)}, numbered from 0"
+                    f"there are {len(nuclei)}, numbered from 0"
                 )
-        reactants, products = (tuple(names[i] for i in sorted(side)) for side in (left, right))
+        for line, side in ((first + 3, left), (first + 5, right)):
+            numbers = tuple(zip(*charges[line - first - 3 : line - first - 1], strict=False))
+            meant = tuple(nuclei[index][1] for index in side)
+            if numbers != meant:
+                raise ReadError(
+                    f"{path}, lines {line} and {line + 1}: rate '{label}' is of Z, N = "
+                    f"{', '.join(map(str, numbers)) or 'none'}, but its indices mean "
+                    f"{', '.join(nuclei[index][0] for index in side) or 'none'}"
+                )
+        reactants, products = (tuple(nuclei[i][0] for i in sorted(side)) for side in (left, right))
         yield label, reactants, products, prefactor, parameters
