@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
+    from ergode.models.detailed_balance import balanced
     from ergode.models.distributions import (
         Deterministic,
         Empirical,
@@ -45,10 +46,13 @@ if TYPE_CHECKING:
     from ergode.models.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.rate_coefficients import (
         Arrhenius,
+        Chebyshev,
         DetailedBalance,
         Falloff,
+        PressureLog,
         Reaclib,
         ThreeBody,
+        WeakTable,
     )
     from ergode.models.reaction_diffusion import on_grid
     from ergode.models.reaction_network import ReactionNetwork
@@ -80,6 +84,7 @@ _HOMES = {
     "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
     "ergode.models.contacts": ("ContactNetwork",),
+    "ergode.models.detailed_balance": ("balanced",),
     "ergode.models.distributions": (
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
@@ -89,7 +94,8 @@ _HOMES = {
     "ergode.models.events": ("Event",),
     "ergode.models.molecules": ("in_molecules",),
     "ergode.models.rate_coefficients": (
-        "Arrhenius", "DetailedBalance", "Falloff", "Reaclib", "ThreeBody",
+        "Arrhenius", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog", "Reaclib",
+        "ThreeBody", "WeakTable",
     ),
     "ergode.models.reaction_diffusion": ("on_grid",),
     "ergode.models.reaction_network": ("ReactionNetwork",),
@@ -122,18 +128,19 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "Arrhenius", "Calendar", "Compartment", "CompartmentModel", "ContactNetwork", "ContactTracing",
-    "Density", "DetailedBalance", "Deterministic", "Device", "Empirical", "ErgodeError", "Erlang",
-    "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation",
-    "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal", "Measurement", "Mixture",
-    "ModelError", "NasaPolynomials", "Nucleus", "PlanError", "Progression", "Reaclib", "Reaction",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Species", "Status",
-    "TemporalContacts", "ThreeBody", "Trigger", "Vaccination", "VectorField", "Weibull",
-    "__version__", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
-    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_gbees",
-    "read_gbees_estimate", "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic",
-    "trajectories", "write_gbees", "write_sbml",
+    "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel", "ContactNetwork",
+    "ContactTracing", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical",
+    "ErgodeError", "Erlang", "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime",
+    "Importation", "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal",
+    "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError",
+    "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
+    "ReadError", "Samples", "Species", "Status", "TemporalContacts", "ThreeBody", "Trigger",
+    "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced", "density",
+    "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "in_molecules",
+    "kinetics", "on_grid", "open_dataset", "particles", "plots", "read_antimony", "read_bionetgen",
+    "read_cantera", "read_contacts", "read_fern", "read_gbees", "read_gbees_estimate",
+    "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic", "trajectories",
+    "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 

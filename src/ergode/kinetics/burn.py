@@ -17,6 +17,7 @@ from ergode.core.arguments import integer
 from ergode.core.errors import ModelError, PlanError
 from ergode.kinetics.blocks import Launch, ThreadLaunch, zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
+from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
 from ergode.kinetics.lower import Mechanism, lower
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import (
@@ -63,6 +64,8 @@ def burn(
     duration: float,
     *,
     heating: Literal["constant-volume"] | None = None,
+    equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
+    screening: Literal["weak", "chugunov"] | None = None,
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
     rtol: float = 1e-4,
     atol: float | None = None,
@@ -83,7 +86,7 @@ def burn(
         [s].
     heating : {None, "constant-volume"}
         Whether the temperature of a cell follows what its reactions release, within the step.
-    method, rtol, atol, step_limit
+    equation_of_state, screening, method, rtol, atol, step_limit
         As of `integrate`.
     device : str or Device
         Where to burn host arrays; arrays on a CUDA device are burnt there.
@@ -124,7 +127,8 @@ def burn(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
-    mechanism = lower(network)
+    mechanism = lower(network, screening)
+    bindings_of_state(equation_of_state)
     if not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
             "the species are neither nuclei nor molecules with NASA polynomials, of which a burning"
@@ -141,7 +145,7 @@ def burn(
     if not (isinstance(duration, int | float) and 0 < duration < np.inf):
         raise ModelError(f"duration is {duration!r}; expected a positive number of seconds")
     limit = integer("step_limit", step_limit, 1, 2**31 - 1)
-    options = Options(method, float(rtol), atol, False, limit)
+    options = Options(method, float(rtol), atol, False, limit, equation_of_state)
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
     there = [name for name, a in given.items() if hasattr(a, "__cuda_array_interface__")]
     if there and len(there) < len(given):
@@ -323,7 +327,7 @@ def _launch(
     sample = _zones(
         mechanism, np.ones(1), np.ones(1), np.zeros((1, mechanism.mass.size)), heating
     )  # fmt: skip
-    bindings = bindings_of(mechanism, sample)
+    bindings = bindings_of(mechanism, sample, options.state)
     return launch_of(mechanism, heating, bindings, np.array(absolute), options, place)
 
 

@@ -198,7 +198,9 @@ def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str 
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials, which it needs"
         )
-    needs = mechanism.rates.parameters[1:].any() or mechanism.rates.reverse.size
+    rates = mechanism.rates
+    needs = rates.parameters[1:].any() or rates.reverse.size or rates.body_number.size
+    needs = needs or mechanism.has_plasma
     if "temperature" not in courses and (needs or heating):
         raise ModelError("temperature is not given, but coefficients of the network depend on it")
     if mechanism.nuclear:

@@ -9,16 +9,17 @@ import numpy as np
 from ergode.core.machine import ByTarget, cuda, rolled, unroll
 from ergode.kinetics.block import block_products, block_rows, put_segment
 from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.bodies import third_bodies
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import NATURAL, Complexes, Flows, entry_values, products, row_sums
 from ergode.kinetics.partial_equilibrium import Groups, group_rates, groups_of
+from ergode.kinetics.plasma import plasma_coefficients
 from ergode.kinetics.rates import (
     Rates,
     Thermodynamics,
     base_coefficients,
     detailed_balance,
     log_volumes,
-    third_bodies,
 )
 from ergode.kinetics.system import interpolated
 from ergode.kinetics.team import rank, size, wait
@@ -157,6 +158,7 @@ def room_of(system):
 # --- device functions -----------------------------------------------------------------------------
 
 BODIES = False
+PLASMA = False
 REVERSIBLE = False
 PARTIAL = False
 
@@ -171,6 +173,12 @@ def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
     if BODIES:
         wait()
         third_bodies(system.rates, temperature, density, y, room.slots, room.slopes, first, stride)
+    if PLASMA:
+        wait()
+        plasma_coefficients(
+            system.rates.plasma, system.thermo.charge, temperature, density, y, room.slots,
+            first, stride,
+        )  # fmt: skip
     if REVERSIBLE:
         log_volumes(system.thermo, temperature, room.volumes, first, stride)
         wait()

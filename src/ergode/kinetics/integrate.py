@@ -16,8 +16,10 @@ from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
-from ergode.kinetics.conditions import Zones, zones_of
+from ergode.kinetics.conditions import Zones, molar_masses, zones_of
+from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, pressures
 from ergode.kinetics.lower import Mechanism, lower
+from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
 from ergode.kinetics.system import FIXED, PRESSURE
 from ergode.models.reaction_network import ReactionNetwork
@@ -37,6 +39,13 @@ Method = Literal[
 
 _COMMON = [
     Variable("temperature", ("zone", "time"), "float64", "K", "temperature; NaN if not given"),
+    Variable(
+        "density", ("zone", "time"), "float64", "g/cm3", "density of nuclei or molecules", True
+    ),
+    Variable(
+        "pressure", ("zone", "time"), "float64", "dyn/cm2",
+        "pressure; of nuclei by the equation of state", True,
+    ),
     Variable("step_count", ("zone",), "int64", "1", "steps that were accepted"),
     Variable("repeated_count", ("zone",), "int64", "1", "steps that were repeated, smaller"),
     Variable(
@@ -81,6 +90,8 @@ def integrate(
     density: Any = None,
     pressure: Any = None,
     heating: Literal["constant-volume", "constant-pressure"] | None = None,
+    equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
+    screening: Literal["weak", "chugunov"] | None = None,
     method: Method = "auto",
     rtol: float = 1e-4,
     atol: float | None = None,
@@ -113,8 +124,13 @@ def integrate(
         Of molecules [dyn/cm2] (1 atm is 1.01325e6), at ``times[0]``.
     heating : {None, "constant-volume", "constant-pressure"}
         Whether the energy that reactions release changes the temperature. Nuclei heat themselves
-        at constant volume, as an ideal gas of nuclei and electrons with radiation; molecules as
-        their NASA polynomials say.
+        at constant volume, as `equation_of_state` says; molecules as their NASA polynomials say.
+    equation_of_state : {"ideal", "degenerate"} or EquationOfState
+        Of nuclei: an ideal gas of nuclei and electrons with radiation; electrons that may be
+        degenerate; or functions of one's own.
+    screening : {None, "weak", "chugunov"}
+        How electrons and other nuclei shield the charges of those that react: not at all, after
+        Salpeter, or after Chugunov and DeWitt, which holds from weak to strong coupling.
     method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
             "partial-equilibrium", "partial-equilibrium-quasi-steady-state"}
         ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`. The
@@ -145,8 +161,8 @@ def integrate(
     -------
     xarray.Dataset
         mass_fraction(zone, time, species) of nuclei or concentration(zone, time, species); with
-        temperature(zone, time), step_count(zone), status(zone) and more. Values that a zone did
-        not reach are NaN.
+        temperature, density and pressure(zone, time), step_count(zone), status(zone) and more.
+        Values that a zone did not reach are NaN.
 
     Raises
     ------
@@ -199,7 +215,8 @@ def integrate(
             raise PlanError(f"{name} is {value!r}; expected a positive number")
     if not 1e-13 <= rtol < 1:
         raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
-    mechanism = lower(network)
+    mechanism = lower(network, screening)
+    bindings_of_state(equation_of_state)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
         initial=initial, heating=heating,
@@ -211,7 +228,7 @@ def integrate(
         limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
     place = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
-    options = Options(chosen, float(rtol), atol, reference_control, limit)
+    options = Options(chosen, float(rtol), atol, reference_control, limit, equation_of_state)
     started = clock.perf_counter()
     outcome = Outcome.empty(zones, grid)
     _run(mechanism, zones, grid, options, place, outcome, progress)
@@ -233,6 +250,7 @@ def integrate(
             else "asked for"
         ),
         rtol=float(rtol),
+        screening=screening or "none",
         device=place.name,
         device_model=place.model,
         device_reason=place.reason,
@@ -243,7 +261,7 @@ def integrate(
         interrupted=int(bool((outcome.status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - started,
     )
-    return _dataset(network, mechanism, zones, grid, outcome, attrs)
+    return _dataset(network, mechanism, zones, grid, equation_of_state, outcome, attrs)
 
 
 def _run(
@@ -280,6 +298,7 @@ def _dataset(
     mechanism: Mechanism,
     zones: Zones,
     grid: np.ndarray,
+    state: str | EquationOfState,
     outcome: Outcome,
     attrs: Mapping[str, Any],
 ) -> xarray.Dataset:
@@ -310,15 +329,23 @@ def _dataset(
         coords["mass_number"] = ("species", mechanism.mass.astype(np.int64))
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
         change = amounts[:, :1] - amounts
+        density = np.array(
+            [np.interp(grid, zones.course.times, row) for row in zones.course.density]
+        )
+        values["density"] = density
+        values["pressure"] = pressures(
+            state, temperature, density, amounts, mechanism.thermo.charge
+        )
         values["energy_released"] = change @ mechanism.thermo.mass_excess
         values["mass_fraction"] = amounts * mechanism.mass
         return results.dataset("kinetics", "nuclei", values, coords=coords, attrs=attrs)
     if zones.heating == PRESSURE:
-        from ergode.kinetics.rates import GAS_CONSTANT
-
         pressure = zones.course.density[:, :1]
         total = amounts.sum(axis=2)
         amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
+    if mechanism.molecular:
+        values["density"] = amounts @ molar_masses(network)
+        values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
     values["concentration"] = np.ascontiguousarray(amounts)
     return results.dataset("kinetics", "concentrations", values, coords=coords, attrs=attrs)
 

@@ -5,15 +5,14 @@ Every law is a sum of seven-parameter exponentials, that of REACLIB,
     k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
 
 of which a constant and the law of Arrhenius (a_0, a_1, a_6) are cases. On top of that come third
-bodies (a factor, or the fall from one exponential to another with Troe's broadening) and detailed
-balance, k_reverse = k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition
-function per volume of a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
+bodies (`bodies`), what electrons do between nuclei (`plasma`) and detailed balance, k_reverse =
+k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of
+a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
 
 In mass action on specific amounts Y [mol/g] a reaction of n reactants has the coefficient
 k rho^(n - 1), and a collision partner counts with its amount rho Y [mol/cm3].
 
 R. H. Cyburt et al.: The JINA REACLIB database. Astrophys. J. Suppl. 189, 240 (2010), eq. (1).
-R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983).
 T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 2 (reverse rates).
 """
 
@@ -25,18 +24,17 @@ import numpy as np
 
 from ergode.core.elementary import exp, log
 from ergode.kinetics.mechanism import NATURAL
-
-PLAIN, LINDEMANN, TROE = 0, 1, 2
+from ergode.kinetics.plasma import Plasma
 
 GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
 STANDARD_PRESSURE = 1.01325e6  # dyn / cm2 (1 atm, what NASA polynomials of mechanisms mean)
-_TINY = 1e-300
 
 
 class Rates(NamedTuple):
     """The laws of all reactions.
 
-    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits.
+    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits, and
+    coefficients at certain pressures.
 
     Attributes
     ----------
@@ -49,10 +47,11 @@ class Rates(NamedTuple):
     order : ndarray of uint32, shape [reaction_count]
         Number of reactants.
     body_reaction, body_low, body_kind, body_set : ndarray of uint32, shape [body_count]
-        Reactions with a third body: which, the slot of the low-pressure limit, `PLAIN`,
-        `LINDEMANN` or `TROE`, and the row of `efficiency`.
-    troe : ndarray of float64, shape [4, body_count]
-        Troe's a, T*** , T*, T** (0 where there is no T**) [K].
+        Reactions whose coefficient depends on collision partners: which, the first slot of its own
+        beyond the reactions, the kind of dependence (see `bodies`), and the row of `efficiency`.
+    body_start : ndarray of uint32, shape [body_count + 1]
+    body_number : ndarray of float64
+        Numbers of each, as its kind has them.
     efficiency : ndarray of float64, shape [set_count, species_count]
         How each species counts as a collision partner.
     reverse, forward : ndarray of uint32, shape [reverse_count]
@@ -61,6 +60,7 @@ class Rates(NamedTuple):
     reverse_species : ndarray of uint32
     reverse_change : ndarray of float64
         Stoichiometry of the forward reaction: species, net change.
+    plasma : Plasma
     """
 
     parameters: np.ndarray
@@ -71,13 +71,15 @@ class Rates(NamedTuple):
     body_low: np.ndarray
     body_kind: np.ndarray
     body_set: np.ndarray
-    troe: np.ndarray
+    body_start: np.ndarray
+    body_number: np.ndarray
     efficiency: np.ndarray
     reverse: np.ndarray
     forward: np.ndarray
     reverse_start: np.ndarray
     reverse_species: np.ndarray
     reverse_change: np.ndarray
+    plasma: Plasma
 
     @property
     def slot_count(self) -> int:
@@ -139,56 +141,6 @@ def base_coefficients(rates, temperature, density, slots, first, stride):
         slots[slot] = total
 
 
-def third_bodies(rates, temperature, density, y, slots, slopes, first, stride):
-    """Multiply by, or fall off with, the amount of collision partners.
-
-    `slopes` of these reactions becomes d ln k / d ln(amount of partners).
-    """
-    for b in range(first, rates.body_reaction.size, stride):
-        r = rates.body_reaction[b]
-        partners = 0.0
-        for i in range(rates.efficiency.shape[1]):
-            partners += rates.efficiency[rates.body_set[b], i] * y[i]
-        partners *= density
-        if rates.body_kind[b] == PLAIN:
-            slots[r] *= partners
-            slopes[r] = 1.0
-        else:
-            power = 1.0
-            for _ in range(1, rates.order[r]):
-                power *= density
-            high = slots[r] / power
-            reduced = slots[rates.body_low[b]] * partners / max(high, _TINY)
-            slope = 1.0 / (1.0 + reduced)
-            factor = reduced / (1.0 + reduced)
-            if rates.body_kind[b] == TROE:
-                broadening, extra = _troe(rates.troe[:, b], temperature, max(reduced, _TINY))
-                factor *= broadening
-                slope += extra
-            slots[r] *= factor
-            slopes[r] = slope
-
-
-def _troe(parameters, temperature, reduced):
-    """Troe's broadening factor F and d ln F / d ln(reduced pressure)."""
-    a = parameters[0]
-    centre = (1.0 - a) * exp(-temperature / parameters[1]) + a * exp(-temperature / parameters[2])
-    if parameters[3] != 0.0:
-        centre += exp(-parameters[3] / temperature)
-    ten = 2.302585092994046
-    lc = log(max(centre, _TINY)) / ten
-    c = -0.4 - 0.67 * lc
-    n = 0.75 - 1.27 * lc
-    x = log(reduced) / ten + c
-    below = n - 0.14 * x
-    ratio = x / below
-    square = 1.0 + ratio * ratio
-    exponent = lc / square
-    # d ratio / dx = n / below^2
-    slope = -lc / (square * square) * 2.0 * ratio * n / (below * below)
-    return exp(ten * exponent), slope
-
-
 def log_volumes(thermo, temperature, found, first, stride):
     """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
     logarithm = log(temperature)
@@ -245,55 +197,30 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
 
 
 def energies(thermo, temperature, found):
-    """Internal energy of every species [erg/mol]; of nuclei with their electrons."""
-    if MOLECULES:
-        a = thermo.polynomials
-        for i in range(found.size):
-            o = 1 if temperature <= a[0, i] else 8
-            t = temperature
-            enthalpy = (
-                a[o, i]
-                + t
-                * (
-                    a[o + 1, i] / 2.0
-                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
-                )
-                + a[o + 5, i] / t
+    """Internal energy of every molecule [erg/mol]."""
+    a = thermo.polynomials
+    t = temperature
+    for i in range(found.size):
+        o = 1 if t <= a[0, i] else 8
+        enthalpy = (
+            a[o, i]
+            + t
+            * (
+                a[o + 1, i] / 2.0
+                + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
             )
-            found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
-    else:
-        for i in range(found.size):
-            motion = 1.5 * GAS_CONSTANT * temperature * (1.0 + thermo.charge[i])
-            found[i] = thermo.mass_excess[i] + motion
+            + a[o + 5, i] / t
+        )
+        found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
 
 
-def heat_capacity(thermo, temperature, density, y):
-    """Heat capacity at constant volume [erg/(g K)]."""
-    if MOLECULES:
-        a = thermo.polynomials
-        total = 0.0
-        for i in range(thermo.charge.size):
-            o = 1 if temperature <= a[0, i] else 8
-            t = temperature
-            capacity = a[o, i] + t * (
-                a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i]))
-            )
-            total += y[i] * (capacity - 1.0)
-        return total * GAS_CONSTANT
-    nuclei, electrons = 0.0, 0.0
-    for i in range(thermo.charge.size):
-        nuclei += y[i]
-        electrons += thermo.charge[i] * y[i]
-    return equation_of_state(temperature, density, nuclei, electrons)
+def heat_capacity(thermo, temperature, i):
+    """Heat capacity of a molecule at constant volume [erg/(mol K)]."""
+    a = thermo.polynomials
+    t = temperature
+    o = 1 if t <= a[0, i] else 8
+    capacity = a[o, i] + t * (a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i])))
+    return (capacity - 1.0) * GAS_CONSTANT
 
 
 MOLECULES = True
-
-
-def equation_of_state(temperature, density, nuclei, electrons):
-    """Heat capacity of an ideal gas of nuclei and electrons with radiation [erg/(g K)].
-
-    Temperature [K], density [g/cm3], specific amounts of nuclei and of electrons [mol/g].
-    """
-    radiation = 4.0 * 7.565733250280007e-15 * temperature * temperature * temperature / density
-    return 1.5 * 8.31446261815324e7 * (nuclei + electrons) + radiation

@@ -16,6 +16,7 @@ from ergode.kinetics import explicit, rosenbrock
 from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.blocks import Launch, ThreadLaunch, run_on_device
 from ergode.kinetics.conditions import Zones
+from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
 from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.system import FIXED, system_of
@@ -44,6 +45,8 @@ class Options:
     atol : float or None
     reference_control : bool
     step_limit : int
+    state : str or EquationOfState
+        Of nuclei that heat themselves.
     """
 
     method: str
@@ -51,6 +54,7 @@ class Options:
     atol: float | None
     reference_control: bool
     step_limit: int
+    state: str | EquationOfState = "ideal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +91,22 @@ class Outcome:
         )
 
 
-def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[str, Any]:
-    """What kernels are specialised to: kinds of network, never its size."""
+def bindings_of(
+    mechanism: Mechanism, zones: Zones, state: str | EquationOfState = "ideal"
+) -> dict[str, Any]:
+    """What kernels are specialised to: kinds of network and of matter, never a size."""
     reversible = mechanism.rates.reverse.size > 0
-    return {
-        "DYNAMIC": (zones.heating != FIXED or mechanism.has_bodies or zones.course.times.size > 1),
+    varies = mechanism.has_bodies or mechanism.has_plasma or zones.course.times.size > 1
+    bindings = {
+        "DYNAMIC": zones.heating != FIXED or varies,
         "HEATING": zones.heating,
         "BODIES": mechanism.has_bodies,
+        "PLASMA": mechanism.has_plasma,
         "REVERSIBLE": reversible,
         "MOLECULES": mechanism.molecular and (reversible or zones.heating != FIXED),
     }
+    heats = zones.heating != FIXED and mechanism.nuclear
+    return bindings | bindings_of_state(state if heats else "ideal")
 
 
 def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) -> np.ndarray:
@@ -143,7 +153,7 @@ def launch_of(
             few=few,
         )  # fmt: skip
     method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
-    if heating != FIXED or mechanism.has_bodies:
+    if heating != FIXED or mechanism.has_bodies or mechanism.has_plasma:
         system = _tables(mechanism, heating, 0.0)._replace(absolute=absolute)
         return ThreadLaunch(
             device, bindings, system, method, rtol=options.rtol, step_limit=options.step_limit
@@ -170,7 +180,7 @@ def run_zones(
     report: Callable[[int], None],
 ) -> None:
     """Integrate all zones and fill `outcome`."""
-    bindings = bindings_of(mechanism, zones)
+    bindings = bindings_of(mechanism, zones, options.state)
     absolute = absolute_tolerances(mechanism, zones, options.atol)
 
     def finished(start: int, stop: int) -> None:

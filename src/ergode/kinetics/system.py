@@ -5,7 +5,9 @@ temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt; at constant pre
 follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
 
 Amounts enter the Jacobian exactly. What depends on temperature, time or density as a whole is
-differenced once, along one direction each: a column, whatever the number of reactions.
+differenced once, along one direction each: a column, whatever the number of reactions. How
+screening and weak rates change with the composition is left out of the Jacobian, for it would
+couple every nucleus with every other; the error of a step, which is estimated, contains it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.kinetics.bodies import third_bodies
 from ergode.kinetics.elimination import Elimination, eliminate
+from ergode.kinetics.equation_of_state import response
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import (
     NATURAL,
@@ -25,6 +29,7 @@ from ergode.kinetics.mechanism import (
     products,
     row_sums,
 )
+from ergode.kinetics.plasma import plasma_coefficients
 from ergode.kinetics.rates import (
     GAS_CONSTANT,
     Rates,
@@ -34,7 +39,6 @@ from ergode.kinetics.rates import (
     energies,
     heat_capacity,
     log_volumes,
-    third_bodies,
 )
 
 FIXED, VOLUME, PRESSURE = 0, 1, 2
@@ -185,6 +189,7 @@ def pattern_of(
 DYNAMIC = False
 HEATING = FIXED
 BODIES = False
+PLASMA = False
 MOLECULES = True
 REVERSIBLE = False
 
@@ -201,14 +206,23 @@ def interpolated(times, values, t):
     return (1.0 - share) * values[below] + share * values[below + 1]
 
 
+def coefficients(rates, thermo, temperature, density, y, slots, slopes, volumes):
+    """Coefficients of all reactions at these conditions."""
+    base_coefficients(rates, temperature, density, slots, 0, 1)
+    if BODIES:
+        third_bodies(rates, temperature, density, y, slots, slopes, 0, 1)
+    if PLASMA:
+        plasma_coefficients(rates.plasma, thermo.charge, temperature, density, y, slots, 0, 1)
+    if REVERSIBLE:
+        log_volumes(thermo, temperature, volumes, 0, 1)
+        detailed_balance(rates, density, volumes, slots, 0, 1)
+
+
 def set_conditions(system, room, temperature, density, y):
     """Coefficients, and the values of the flows, at these conditions."""
-    base_coefficients(system.rates, temperature, density, room.slots, 0, 1)
-    if BODIES:
-        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes, 0, 1)
-    if REVERSIBLE:
-        log_volumes(system.thermo, temperature, room.volumes, 0, 1)
-        detailed_balance(system.rates, density, room.volumes, room.slots, 0, 1)
+    coefficients(
+        system.rates, system.thermo, temperature, density, y, room.slots, room.slopes, room.volumes
+    )
     entry_values(system.flows, room.slots, room.values, 0, 1)
 
 
@@ -240,21 +254,46 @@ def rate_of_change(system, room, times, temperatures, densities, t, y, found):
     products(system.complexes, y, room.products)
     row_sums(system.flows, room.values, room.products, found)
     if HEATING != FIXED:
-        found[count] = heating_rate(system, room, temperature, density, y, found)
+        found[count] = heating_rate(system, room, temperature, density, y, found, 0.0, 0.0)
 
 
-def heating_rate(system, room, temperature, density, y, change):
-    """dT/dt [K/s] that comes of these changes of species."""
-    energies(system.thermo, temperature, room.energies)
-    capacity = heat_capacity(system.thermo, temperature, density, y)
-    released, amount = 0.0, 0.0
+def caloric(thermo, temperature, density, nuclei, electrons, y, found):
+    """Fill in the internal energy of every species [erg/mol]; returns the heat capacity.
+
+    That at constant volume [erg/(g K)], of so many moles of nuclei and electrons.
+    """
+    if MOLECULES:
+        energies(thermo, temperature, found)
+        capacity = 0.0
+        for i in range(found.size):
+            capacity += y[i] * heat_capacity(thermo, temperature, i)
+    else:
+        capacity, per_nucleus, per_electron = response(temperature, density, nuclei, electrons)
+        for i in range(found.size):
+            found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
+    return capacity
+
+
+def heating_rate(system, room, temperature, density, y, change, step_nuclei, step_electrons):
+    """dT/dt [K/s] that comes of these changes of species.
+
+    The matter they happen in has these shares more of nuclei and of electrons than `y`.
+    """
+    nuclei, electrons = 0.0, 0.0
+    for i in range(room.energies.size):
+        nuclei += y[i]
+        electrons += system.thermo.charge[i] * y[i]
+    capacity = caloric(
+        system.thermo, temperature, density, nuclei * (1.0 + step_nuclei),
+        electrons * (1.0 + step_electrons), y, room.energies,
+    )  # fmt: skip
+    released = 0.0
     for i in range(room.energies.size):
         released -= room.energies[i] * change[i]
         if HEATING == PRESSURE:
             released -= GAS_CONSTANT * temperature * change[i]
-            amount += y[i]
     if HEATING == PRESSURE:
-        capacity += GAS_CONSTANT * amount
+        capacity += GAS_CONSTANT * nuclei
     return released / capacity
 
 
@@ -323,17 +362,25 @@ def _body_terms(system, room, times, temperatures, densities, t, y, trial, matri
 
 def _heat_terms(system, room, times, temperatures, densities, t, y, change, trial, matrix):
     """Column and row of the temperature and, at constant pressure, the pull of the density."""
-    count, place = system.flows.start.size - 1, system.terms.place
+    thermo, count, place = system.thermo, system.flows.start.size - 1, system.terms.place
     temperature = y[count]
     density = density_of(times, densities, t, y, count)
     # The row of the temperature, from columns of species, before `room` changes.
-    energies(system.thermo, temperature, room.energies)
-    amount = 0.0
+    nuclei, electrons, by_nuclei, by_electrons = 0.0, 0.0, 0.0, 0.0
     for i in range(count):
-        amount += y[i]
-    capacity = heat_capacity(system.thermo, temperature, density, y)
+        nuclei += y[i]
+        electrons += thermo.charge[i] * y[i]
+    if not MOLECULES:
+        # The matter as a whole, of which nuclei and electrons are more or fewer.
+        share = 1e-3
+        more = heating_rate(system, room, temperature, density, y, change, share, 0.0)
+        by_nuclei = (more - change[count]) / (share * nuclei)
+        if electrons > 0.0:
+            more = heating_rate(system, room, temperature, density, y, change, 0.0, share)
+            by_electrons = (more - change[count]) / (share * electrons)
+    capacity = caloric(thermo, temperature, density, nuclei, electrons, y, room.energies)
     if HEATING == PRESSURE:
-        capacity += GAS_CONSTANT * amount
+        capacity += GAS_CONSTANT * nuclei
         for i in range(count):
             room.energies[i] += GAS_CONSTANT * temperature
         # Density falls with the amount of gas: difference along density.
@@ -342,22 +389,21 @@ def _heat_terms(system, room, times, temperatures, densities, t, y, change, tria
         products(system.complexes, y, room.products)
         row_sums(system.flows, room.values, room.products, trial)
         for i in range(count):
-            pull = (change[i] - trial[i]) / (step * amount)
+            pull = (change[i] - trial[i]) / (step * nuclei)
             for j in range(count):
                 matrix[place[i, j]] += pull
     for j in range(count):
         total = 0.0
         for i in range(count):
             total -= room.energies[i] * matrix[place[i, j]]
-        own = y[j]
-        y[j] = own + 1.0
-        more = heat_capacity(system.thermo, temperature, density, y)
-        y[j] = own
-        less = heat_capacity(system.thermo, temperature, density, y)
-        gained = more - less
-        if HEATING == PRESSURE:
-            gained += GAS_CONSTANT
-        matrix[place[count, j]] = (total - change[count] * gained) / capacity
+        if MOLECULES:
+            gained = heat_capacity(thermo, temperature, j)
+            if HEATING == PRESSURE:
+                gained += GAS_CONSTANT
+            matrix[place[count, j]] = (total - change[count] * gained) / capacity
+        else:
+            matter = by_nuclei + thermo.charge[j] * by_electrons
+            matrix[place[count, j]] = total / capacity + matter
     shift = 1e-7 * temperature
     y[count] = temperature + shift
     rate_of_change(system, room, times, temperatures, densities, t, y, trial)

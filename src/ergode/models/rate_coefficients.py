@@ -109,7 +109,7 @@ class ThreeBody(RateCoefficient):
 
 @dataclass(frozen=True)
 class Falloff(RateCoefficient):
-    """Between a low-pressure and a high-pressure limit: Lindemann's, or Troe's, falloff.
+    """Between a low-pressure and a high-pressure limit: falloff after Lindemann, Troe or SRI.
 
     k = high P / (1 + P) F with P = low [partners] / high.
 
@@ -120,11 +120,15 @@ class Falloff(RateCoefficient):
     efficiencies, default
         As for `ThreeBody`.
     troe : tuple of float, optional
-        Troe's a, T***, T* and, if there is one, T** [K]; without it F is one (Lindemann).
+        Troe's a, T***, T* and, if there is one, T** [K].
+    sri : tuple of float, optional
+        a, b [K], c [K], d and e of SRI's F = d (a exp(-b / T) + exp(-T / c))^x T^e, with
+        x = 1 / (1 + log10(P)^2). With neither of both F is one (Lindemann).
 
     References
     ----------
-    R. G. Gilbert, K. Luther, J. Troe, Ber. Bunsenges. Phys. Chem. 87, 169 (1983).
+    R. G. Gilbert, K. Luther, J. Troe, Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
+    P. H. Stewart, C. W. Larson, D. M. Golden, Combust. Flame 75, 25 (1989).
     """
 
     low: Arrhenius
@@ -132,11 +136,107 @@ class Falloff(RateCoefficient):
     efficiencies: Efficiencies = ()
     default: float = 1.0
     troe: tuple[float, ...] | None = None
+    sri: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "efficiencies", _pairs(self.efficiencies))
         if self.troe is not None and len(self.troe) not in (3, 4):
             raise ModelError(f"troe is {self.troe!r}; expected three or four numbers")
+        if self.sri is not None and (len(self.sri) != 5 or self.troe is not None):
+            raise ModelError(f"sri is {self.sri!r}; expected five numbers, and no troe")
+
+
+@dataclass(frozen=True)
+class PressureLog(RateCoefficient):
+    """Coefficients at several pressures, ln k straight in ln p between them ("PLOG").
+
+    Parameters
+    ----------
+    points : sequence of (float, Arrhenius)
+        Pressure [dyn/cm2] and coefficient, in any order; those of one pressure are added up. Below
+        the first and above the last pressure the coefficient stays.
+
+    Examples
+    --------
+    >>> from ergode.models.rate_coefficients import Arrhenius, PressureLog
+    >>> PressureLog([(1e6, Arrhenius(2.0)), (1e5, Arrhenius(1.0))]).points[0][0]
+    100000.0
+    """
+
+    points: tuple[tuple[float, Arrhenius], ...]
+
+    def __post_init__(self) -> None:
+        points = tuple(sorted(((float(p), k) for p, k in self.points), key=lambda one: one[0]))
+        if not points or not all(0 < p < math.inf for p, _ in points):
+            raise ModelError("points of a PressureLog need one or more positive pressures")
+        object.__setattr__(self, "points", points)
+
+
+@dataclass(frozen=True)
+class Chebyshev(RateCoefficient):
+    """log10 k as a sum of Chebyshev polynomials of 1 / T and log p.
+
+    Parameters
+    ----------
+    temperatures, pressures : tuple of two floats
+        Range that the polynomials were made for [K], [dyn/cm2]; beyond it they go on.
+    coefficients : sequence of sequence of float
+        a[t][p] of the polynomials of degree t in reciprocal temperature and p in log pressure, in
+        log10 of mol, cm and s.
+
+    References
+    ----------
+    P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr, J. Chem. Phys. 107, 8904 (1997).
+    """
+
+    temperatures: tuple[float, float]
+    pressures: tuple[float, float]
+    coefficients: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        rows = tuple(tuple(float(a) for a in row) for row in self.coefficients)
+        if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
+            raise ModelError("coefficients of a Chebyshev rate must be rows of one length")
+        for name in ("temperatures", "pressures"):
+            low, high = map(float, getattr(self, name))
+            if not 0 < low < high < math.inf:
+                raise ModelError(f"{name} of a Chebyshev rate is {low:g} to {high:g}")
+            object.__setattr__(self, name, (low, high))
+        object.__setattr__(self, "coefficients", rows)
+
+
+@dataclass(frozen=True)
+class WeakTable(RateCoefficient):
+    """A weak rate on a table of electron density and temperature, interpolated in logarithms.
+
+    Parameters
+    ----------
+    electron_density : sequence of float
+        log10 of density times electron fraction [mol/cm3], ascending.
+    temperature : sequence of float
+        log10 of the temperature [K], ascending.
+    rate : sequence of sequence of float
+        log10 of the rate [1/s] at each electron density and temperature. Beyond the table it is
+        that of the nearest edge.
+    """
+
+    electron_density: tuple[float, ...]
+    temperature: tuple[float, ...]
+    rate: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        for name in ("electron_density", "temperature"):
+            axis = tuple(map(float, getattr(self, name)))
+            if len(axis) < 2 or not all(a < b for a, b in zip(axis[:-1], axis[1:], strict=True)):
+                raise ModelError(f"{name} of a weak table needs two or more values that ascend")
+            object.__setattr__(self, name, axis)
+        rows = tuple(tuple(map(float, row)) for row in self.rate)
+        shape = len(self.electron_density), len(self.temperature)
+        if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+            raise ModelError(f"rate of a weak table must have the shape {shape} of its axes")
+        if not all(math.isfinite(value) for row in rows for value in row):
+            raise ModelError("rate of a weak table has a value that is not finite")
+        object.__setattr__(self, "rate", rows)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ def read_reaclib(nuclei: Iterable[str]) -> ReactionNetwork:
     Returns
     -------
     ReactionNetwork
-        With masses, spins and partition functions. Electron captures, whose REACLIB rates hold
-        the density of electrons, are left out.
+        With masses, spins and partition functions. Left out are electron captures, whose REACLIB
+        rates hold the density of electrons (`weak` has them on tables), and the few reactions in
+        which four nuclei meet.
 
     Raises
     ------
@@ -37,7 +38,7 @@ def read_reaclib(nuclei: Iterable[str]) -> ReactionNetwork:
     Warns
     -----
     RuntimeWarning
-        Electron captures were left out.
+        Reactions were left out.
 
     Notes
     -----

@@ -1,0 +1,114 @@
+"""How fast every reaction goes: coefficients and rates at given conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ergode.core import devices, kernels, results
+from ergode.core.errors import ModelError
+from ergode.core.results import Variable
+from ergode.kinetics.conditions import zones_of
+from ergode.kinetics.lower import lower
+from ergode.kinetics.runs import bindings_of
+from ergode.kinetics.system import coefficients
+from ergode.models.reaction_network import ReactionNetwork
+
+if TYPE_CHECKING:
+    import xarray
+
+results.register(
+    "kinetics",
+    "rates",
+    [
+        Variable(
+            "coefficient", ("zone", "reaction"), "float64", "1",
+            "rate over the product of the concentrations of reactants [mol/cm3], with collision "
+            "partners and screening",
+        ),
+        Variable(
+            "rate", ("zone", "reaction"), "float64", "1",
+            "how often it happens: of nuclei [mol/(g s)], of others [mol/(cm3 s)]",
+        ),
+    ],
+)  # fmt: skip
+
+
+def reaction_rates(
+    network: ReactionNetwork,
+    *,
+    initial: Mapping[str, Any] | None = None,
+    temperature: Any = None,
+    density: Any = None,
+    pressure: Any = None,
+    screening: Literal["weak", "chugunov"] | None = None,
+) -> xarray.Dataset:
+    """Coefficients and rates of all reactions, as `integrate` has them at the first time.
+
+    Parameters
+    ----------
+    network, initial, temperature, density, pressure, screening
+        As of `integrate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        coefficient(zone, reaction) and rate(zone, reaction).
+
+    Raises
+    ------
+    ModelError
+        As `integrate`.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> decay = ergode.ReactionNetwork({"A": 2}, [ergode.Reaction("2 A -> 0", rate_constant=3.0)])
+    >>> found = ergode.kinetics.reaction_rates(decay)
+    >>> found["coefficient"].item(), found["rate"].item()
+    (3.0, 12.0)
+    """
+    if not isinstance(network, ReactionNetwork):
+        raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    mechanism = lower(network, screening)
+    zones = zones_of(
+        network, mechanism, temperature=temperature, density=density, pressure=pressure,
+        initial=initial, heating=None,
+    )  # fmt: skip
+    rates, thermo, count = mechanism.rates, mechanism.thermo, zones.count
+    bindings = bindings_of(mechanism, zones) | {"MOLECULES": mechanism.molecular}
+    slots = np.zeros((count, rates.slot_count))
+    hot, dense = (
+        column[:, 0].copy() for column in (zones.course.temperature, zones.course.density)
+    )
+    place = devices.resolve("cpu")
+    place.run(
+        kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
+        zones.amounts, slots, np.zeros((count, rates.order.size)),
+        np.zeros((count, thermo.charge.size)),
+    )  # fmt: skip
+    found = slots[:, : rates.order.size]
+    left = mechanism.structure.reactant
+    products = np.array(
+        [np.prod(zones.amounts[:, list(one)], axis=1) for one in left], np.float64
+    ).T.reshape(count, -1)
+    power = dense[:, None] ** np.maximum(rates.order.astype(float) - 1.0, 0.0)
+    names = [network.reactions.name_of(k) for k in range(len(network.reactions))]
+    return results.dataset(
+        "kinetics",
+        "rates",
+        {"coefficient": found / power, "rate": found * products},
+        coords={"zone": np.arange(count), "reaction": names},
+        attrs=results.provenance(engine="kinetics", model_digest=mechanism.digest),
+    )
+
+
+def _coefficients(  # type: ignore[no-untyped-def]
+    zone, rates, thermo, temperature, density, amounts, slots, slopes, volumes
+):
+    coefficients(  # type: ignore[no-untyped-call]
+        rates, thermo, temperature[zone], density[zone], amounts[zone], slots[zone], slopes[zone],
+        volumes[zone],
+    )  # fmt: skip
