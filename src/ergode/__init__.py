@@ -68,10 +68,12 @@ if TYPE_CHECKING:
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
     from ergode.readers.gillespy2 import from_gillespy2
+    from ergode.readers.kpp import read_kpp
     from ergode.readers.meetings import read_meetings
     from ergode.readers.reaclib import read_reaclib
     from ergode.readers.sbml import read_sbml
     from ergode.readers.sbml_writer import write_sbml
+    from ergode.readers.weak_rates import read_weak_rates
 
 try:
     __version__ = version("ergode")
@@ -114,6 +116,7 @@ _HOMES = {
     "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.cantera": ("read_cantera",),
     "ergode.readers.edges": ("read_contacts",),
+    "ergode.readers.kpp": ("read_kpp",),
     "ergode.readers.meetings": ("read_meetings",),
     "ergode.readers.fern": ("read_fern",),
     "ergode.readers.gbees": ("read_gbees", "read_gbees_estimate"),
@@ -122,6 +125,7 @@ _HOMES = {
     "ergode.readers.reaclib": ("read_reaclib",),
     "ergode.readers.sbml": ("read_sbml",),
     "ergode.readers.sbml_writer": ("write_sbml",),
+    "ergode.readers.weak_rates": ("read_weak_rates",),
 }  # fmt: skip
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["Device"] = ("ergode.core.devices", "resolve")
@@ -138,9 +142,9 @@ __all__ = [
     "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced", "density",
     "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "in_molecules",
     "kinetics", "on_grid", "open_dataset", "particles", "plots", "read_antimony", "read_bionetgen",
-    "read_cantera", "read_contacts", "read_fern", "read_gbees", "read_gbees_estimate",
-    "read_meetings", "read_reaclib", "read_sbml", "save", "stochastic", "trajectories",
-    "write_gbees", "write_sbml",
+    "read_cantera", "read_contacts", "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp",
+    "read_meetings", "read_reaclib", "read_sbml", "read_weak_rates", "save", "stochastic",
+    "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 

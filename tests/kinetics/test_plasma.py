@@ -220,3 +220,19 @@ def test_equilibrium_keeps_its_sums(fern):
         ergode.kinetics.nuclear_equilibrium(
             fern, temperature=7e9, density=1e8, electron_fraction=1.5
         )
+
+
+@pytest.mark.cuda
+def test_screened_and_heated_zones_on_a_device(fern):
+    common = {
+        "times": [0, 1e-11, 1e-10], "temperature": np.linspace(4e9, 6e9, 4), "density": 1e8,
+        "initial": {"12C": 0.5, "16O": 0.5}, "screening": "chugunov", "rtol": 1e-5,
+    }  # fmt: skip
+    for more in ({}, {"heating": "constant-volume", "equation_of_state": "degenerate"}):
+        one, other = (
+            ergode.kinetics.integrate(fern, device=device, **common, **more)
+            for device in ("cpu", "cuda")
+        )
+        np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-8)
+        np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
+        np.testing.assert_allclose(one["pressure"], other["pressure"], rtol=1e-7)

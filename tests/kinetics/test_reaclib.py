@@ -33,3 +33,38 @@ def test_rates_are_those_of_pynucastro():
 def test_no_nucleus():
     with pytest.raises(ergode.ReadError, match="'xx9' is no nucleus"):
         ergode.read_reaclib(["he4", "xx9"])
+
+
+def test_the_equilibrium_of_many_nuclei(fern):
+    """150 nuclei at T9 = 7, rho = 1e8, Y_e = 0.5, with spins and partition functions."""
+    symbols = "- - he li be b c n o f ne na mg al si p s cl ar k ca sc ti v cr mn fe co ni"
+    symbols = symbols.split(" ")
+    light = {(1, 0): "n", (1, 1): "p", (2, 1): "d", (3, 1): "t"}
+    names = [
+        light.get((one.mass_number, one.charge_number))
+        or f"{symbols[one.charge_number]}{one.mass_number}"
+        for one in fern.species
+    ]
+    with pytest.warns(RuntimeWarning, match="left out"):
+        network = ergode.read_reaclib(names)
+    assert (len(network.species), len(network.reactions)) == (150, 1423)
+    found = ergode.kinetics.nuclear_equilibrium(network, temperature=7e9, density=1e8)
+    expected = {"he4": 0.33309, "fe54": 0.13507, "fe55": 0.07044, "mn53": 0.05263, "fe56": 0.05155}
+    for name, fraction in expected.items():
+        assert found["mass_fraction"].sel(species=name).item() == pytest.approx(fraction, rel=0.01)
+
+
+def test_malformed_library(tmp_path):
+    path = tmp_path / "library"
+
+    def error(text):
+        path.write_text(text)
+        with pytest.raises(ergode.ReadError) as caught:
+            ergode.read_reaclib(["n", "p"], library=path)
+        return str(caught.value)
+
+    header = "         n    p                            wc12w     7.82300e-01          \n"
+    assert "line 1: 'x'; expected the number of a chapter" in error("x\n")
+    assert "line 3: expected four numbers" in error(f"1\n{header}-6.78\n\n")
+    with pytest.raises(ergode.ReadError, match="no such file"):
+        ergode.read_reaclib(["n", "p"], library=tmp_path / "none")

@@ -113,7 +113,10 @@ def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) 
     """Absolute tolerance of every variable."""
     count = mechanism.structure.species_count
     if atol is None:
-        largest = float(zones.amounts[:, :count].max(axis=1).min())
+        # What reactions leave as it is, air for instance, says nothing of what they change.
+        changes = np.diff(mechanism.structure.net_flows.start) > 0
+        some = zones.amounts[:, :count][:, changes if changes.any() else slice(None)]
+        largest = float(some.max(axis=1).min())
         # Traces of radicals decide when a flame begins: they are followed from next to nothing.
         relative = _ATOL_MOLECULAR if mechanism.molecular else _ATOL_RELATIVE
         atol = _ATOL_NUCLEAR if mechanism.nuclear else relative * (largest or 1.0)

@@ -1,20 +1,23 @@
-"""Abundances over time, the chart of nuclides, and the flow between nuclei."""
+"""Abundances over time, the chart of nuclides, flow between species, ignition delays."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.plots.frame import new_axes, quiet
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.plots.frame import COLOURS, new_axes, quiet
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
 _LABELLED = 12
+_NUCLEUS = re.compile(r"(\d+)([A-Za-z]+)|([A-Za-z]+)(\d+)")
 _DECADES = 10
 
 
@@ -69,11 +72,16 @@ def abundances(
     shown = time > 0
     peaks = {one: np.nanmax(values[:, names.index(one)]) for one in chosen}
     ranked = sorted(chosen, key=lambda one: -peaks[one])
-    named = set(ranked[:_LABELLED])
+    named = {one: k for k, one in enumerate(ranked[:_LABELLED])}
+    nuclear = "mass_number" in dataset.coords
     for one in reversed(ranked):
         curve = values[shown, names.index(one)]
         if one in named:
-            ax.plot(time[shown], curve, linewidth=1.7, label=_label(one), zorder=2)
+            again, colour = divmod(named[one], len(COLOURS))
+            ax.plot(
+                time[shown], curve, linewidth=1.7, color=COLOURS[colour],
+                linestyle=("-", "--")[again], label=_label(one, nuclear), zorder=2,
+            )  # fmt: skip
         else:
             ax.plot(time[shown], curve, linewidth=0.6, color="#9aa3ad", alpha=0.6, zorder=1)
     top = max(peaks.values(), default=1.0) or 1.0
@@ -133,7 +141,7 @@ def nuclide_chart(
             Rectangle((n[i] - 0.5, z[i] - 0.5), 1, 1, facecolor=face, edgecolor="white", lw=0.4)
         )
         if x > 0.01:
-            ax.annotate(_label(one), (n[i], z[i]), ha="center", va="center", fontsize=5)
+            ax.annotate(_label(one, True), (n[i], z[i]), ha="center", va="center", fontsize=5)
     from matplotlib.cm import ScalarMappable
 
     figure: Any = ax.figure
@@ -141,6 +149,176 @@ def nuclide_chart(
     ax.set(
         xlim=(n.min() - 1, n.max() + 1), ylim=(z.min() - 1, z.max() + 1),
         xlabel="neutrons", ylabel="protons", aspect="equal",
+    )  # fmt: skip
+    return quiet(ax)
+
+
+def flux_graph(
+    network: ReactionNetwork,
+    rates: xarray.Dataset,
+    *,
+    zone: int = 0,
+    smallest: float = 1e-3,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what flows from species to species, forward less backward, as arrows.
+
+    Nuclei lie on the chart of nuclides, and the heaviest of each side of a reaction are joined;
+    others lie where springs between them rest, and every reactant is joined to every product.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+    rates : xarray.Dataset
+        Of the same network, from `ergode.kinetics.reaction_rates`.
+    zone : int
+        Which zone.
+    smallest : float
+        Flows below this share of the largest are left out.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    PlanError
+        The dataset is not one of rates of this network; or networkx, which springs need, is not
+        installed.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> chain = ergode.ReactionNetwork({"A": 1, "B": 0, "C": 0}, [
+    ...     ergode.Reaction("A -> B", rate_constant=2.0),
+    ...     ergode.Reaction("B -> C", rate_constant=1.0),
+    ... ])
+    >>> rates = ergode.kinetics.reaction_rates(chain, initial={"A": 1, "B": 1})
+    >>> len(ergode.plots.flux_graph(chain, rates).texts) > 0
+    True
+    """
+    if "rate" not in rates or rates.sizes.get("reaction") != len(network.reactions):
+        raise PlanError("the dataset has no rate of every reaction of the network")
+    if not 0 <= zone < rates.sizes["zone"]:
+        raise PlanError(f"the dataset has no zone {zone}; it has {rates.sizes['zone']}")
+    flows = _flows(network, np.asarray(rates["rate"][zone]))
+    top = max(flows.values(), default=0.0)
+    flows = {pair: flow for pair, flow in flows.items() if flow > smallest * top}
+    nuclear = all(one.mass_number is not None for one in network.species)
+    members = {name for pair in flows for name in pair}
+    places = _chart_places(network) if nuclear else _spring_places(flows)
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm
+
+    ax = ax or new_axes()
+    norm, colours = LogNorm(smallest * (top or 1.0), top or 1.0), colormaps["viridis_r"]
+    for (start, stop), flow in sorted(flows.items(), key=lambda item: item[1]):
+        strength = 1.0 - np.log(flow / top) / np.log(smallest)
+        ax.annotate(
+            "", places[stop], places[start],
+            arrowprops={
+                "arrowstyle": "-|>", "color": colours(norm(flow)), "lw": 0.5 + 2.0 * strength,
+                "shrinkA": 7, "shrinkB": 7, "mutation_scale": 7,
+            },
+        )  # fmt: skip
+    for name, (x, y) in places.items():
+        if name in members or nuclear:
+            shade = "#16202b" if name in members else "#b9c1ca"
+            ax.text(
+                x, y, _label(name, nuclear), ha="center", va="center", fontsize=6.5, color=shade,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+            )  # fmt: skip
+    figure: Any = ax.figure
+    figure.colorbar(ScalarMappable(norm, colours), ax=ax, label="net flow")
+    across, along = zip(*places.values(), strict=True) if places else ((0.0,), (0.0,))
+    margin = 1.0 if nuclear else 0.12
+    ax.set_xlim(min(across) - margin, max(across) + margin)
+    ax.set_ylim(min(along) - margin, max(along) + margin)
+    if nuclear:
+        ax.set(xlabel="neutrons", ylabel="protons")
+        return quiet(ax)
+    ax.set_axis_off()
+    return ax
+
+
+def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str], float]:
+    """Net flow, positive, of every pair of species between which there is some."""
+    mass = {one.name: one.mass_number for one in network.species}
+    both: dict[tuple[str, str], float] = {}
+    for reaction, rate in zip(network.reactions, rates, strict=True):
+        left = [name for name in reaction.reactants if name not in reaction.products]
+        right = [name for name in reaction.products if name not in reaction.reactants]
+        if left and right and all(mass[name] for name in (*left, *right)):
+            left, right = ([max(side, key=lambda one: mass[one] or 0)] for side in (left, right))
+        for start in left:
+            for stop in right:
+                both[start, stop] = both.get((start, stop), 0.0) + float(rate)
+    net = {pair: flow - both.get((pair[1], pair[0]), 0.0) for pair, flow in both.items()}
+    return {pair: flow for pair, flow in net.items() if flow > 0}
+
+
+def _chart_places(network: ReactionNetwork) -> dict[str, tuple[float, float]]:
+    return {
+        one.name: (float((one.mass_number or 0) - (one.charge_number or 0)),
+                   float(one.charge_number or 0))
+        for one in network.species
+    }  # fmt: skip
+
+
+def _spring_places(flows: dict[tuple[str, str], float]) -> dict[str, tuple[float, float]]:
+    try:
+        import networkx
+    except ImportError:
+        raise PlanError("springs need networkx: pip install 'ergode[networks]'") from None
+    graph = networkx.Graph(list(flows))
+    found = networkx.kamada_kawai_layout(graph)
+    return {name: (float(x), float(y)) for name, (x, y) in found.items()}
+
+
+def ignition_map(
+    dataset: xarray.Dataset,
+    *,
+    pressure: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw ignition delays against reciprocal temperature, a line for every equivalence ratio.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `ergode.kinetics.ignition_delay`.
+    pressure : int
+        Index of the pressure.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    PlanError
+        The dataset has no ignition delays, or no such pressure.
+    """
+    if "ignition_delay" not in dataset:
+        raise PlanError("the dataset has no ignition_delay")
+    if not 0 <= pressure < dataset.sizes["pressure"]:
+        raise PlanError(f"the dataset has no pressure {pressure}; it has "
+                        f"{dataset.sizes['pressure']}")  # fmt: skip
+    delays = dataset["ignition_delay"].isel(pressure=pressure)
+    ax = ax or new_axes()
+    inverse = 1000.0 / np.asarray(dataset["temperature"], float)
+    for k, ratio in enumerate(np.asarray(dataset["equivalence_ratio"], float)):
+        ax.plot(
+            inverse, np.asarray(delays[:, k]), marker="o", markersize=3,
+            color=COLOURS[k % len(COLOURS)], label=f"{ratio:g}",
+        )  # fmt: skip
+    ax.set(yscale="log", xlabel="1000 K / temperature", ylabel="ignition delay [s]")
+    ax.legend(
+        title="equivalence ratio", frameon=False, fontsize=8, title_fontsize=8,
+        loc="center left", bbox_to_anchor=(1.0, 0.5),
     )  # fmt: skip
     return quiet(ax)
 
@@ -156,7 +334,10 @@ def _amounts(dataset: xarray.Dataset, zone: int) -> tuple[str, np.ndarray, list[
     return name, np.asarray(dataset[name][zone]), [str(s) for s in dataset["species"].values]
 
 
-def _label(name: str) -> str:
-    digits = name[: len(name) - len(name.lstrip("0123456789"))]
-    rest = name[len(digits) :]
-    return f"$^{{{digits}}}${rest}" if digits and rest.isalpha() else name
+def _label(name: str, nuclear: bool) -> str:
+    """A nucleus with its mass number above, however it is spelled; else the name."""
+    match = _NUCLEUS.fullmatch(name) if nuclear else None
+    if match is None:
+        return name
+    symbol, mass = match[2] or match[3], match[1] or match[4]
+    return f"$^{{{mass}}}${symbol.capitalize()}"

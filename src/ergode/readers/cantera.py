@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,10 @@ from typing import Any
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.rate_coefficients import (
     Arrhenius,
+    Chebyshev,
     DetailedBalance,
     Falloff,
+    PressureLog,
     RateCoefficient,
     ThreeBody,
 )
@@ -30,6 +33,11 @@ _ENERGY = {
     "J/mol": 1 / 8.31446261815324, "kJ/mol": 1e3 / 8.31446261815324,
     "J/kmol": 1e-3 / 8.31446261815324, "eV": 11604.518121550082,
 }  # fmt: skip
+# dyn/cm2 for one of the unit.
+_PRESSURE = {
+    "Pa": 10.0, "kPa": 1e4, "MPa": 1e7, "bar": 1e6, "atm": 1.01325e6, "torr": 1333.2236842105263,
+    "dyn/cm^2": 1.0,
+}  # fmt: skip
 _ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
 _FALLOFF = re.compile(r"\(\s*\+\s*([^)\s]+)\s*\)")
 _TERM = re.compile(r"(?:(\d+(?:\.\d+)?)\s+)?(\S+)")
@@ -41,8 +49,9 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     Parameters
     ----------
     path : path
-        A YAML file; reactions with Arrhenius, three-body and falloff (Lindemann, Troe) rates,
-        species with NASA polynomials of two ranges.
+        A YAML file; reactions with Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
+        pressure-dependent Arrhenius ("PLOG") and Chebyshev rates, species with NASA polynomials of
+        two ranges.
     phase : str, optional
         Name of the phase; the first if not given.
 
@@ -82,6 +91,7 @@ class _Mechanism:
         self.length = self._unit(units, "length", _LENGTH, "m")
         self.quantity = self._unit(units, "quantity", _QUANTITY, "kmol")
         self.time = self._unit(units, "time", _TIME, "s")
+        self.pressure = self._unit(units, "pressure", _PRESSURE, "Pa")
         energy = units.get("activation-energy")
         if energy is None:
             energy = f"{units.get('energy', 'J')}/{units.get('quantity', 'kmol')}"
@@ -143,7 +153,7 @@ class _Mechanism:
         sides = _ARROW.split(equation)
         if len(sides) != 3:
             raise ReadError(f"{what} cannot be read; expected such as 'A + B <=> C'")
-        for unknown in ("orders", "SRI", "Tsang", "coverage-dependencies"):
+        for unknown in ("orders", "Tsang", "coverage-dependencies"):
             if unknown in entry:
                 raise ReadError(f"{what} has {unknown}, which is not known here")
         left, body = self._side(sides[0], names, what)
@@ -198,14 +208,56 @@ class _Mechanism:
             numbers = None
             if troe is not None:
                 numbers = tuple(float(troe[k]) for k in ("A", "T3", "T1", "T2") if k in troe)
+            sri = entry.get("SRI")
+            if sri is not None:
+                usual = {"D": 1.0, "E": 0.0}
+                sri = tuple(float((usual | dict(sri))[k]) for k in "ABCDE")
             return Falloff(
                 self._arrhenius(entry.get("low-P-rate-constant"), order + 1, what),
                 self._arrhenius(entry.get("high-P-rate-constant"), order, what),
-                efficiencies, default, numbers,
+                efficiencies, default, numbers, sri,
             )  # fmt: skip
+        if kind == "pressure-dependent-Arrhenius":
+            return PressureLog(
+                tuple(
+                    (self._pressure(one.get("P"), what), self._arrhenius(one, order, what))
+                    for one in entry.get("rate-constants") or []
+                )
+            )
+        if kind == "Chebyshev":
+            return self._chebyshev(entry, order, what)
         raise ReadError(
-            f"{what} has a rate of the kind {kind!r}; expected elementary, three-body or falloff"
+            f"{what} has a rate of the kind {kind!r}; expected elementary, three-body, falloff, "
+            "pressure-dependent-Arrhenius or Chebyshev"
         )
+
+    def _chebyshev(self, entry: Mapping[str, Any], order: float, what: str) -> Chebyshev:
+        own = entry.get("units") or {}
+        length = self._unit(own, "length", _LENGTH, "") if "length" in own else self.length
+        quantity = self._unit(own, "quantity", _QUANTITY, "") if "quantity" in own else None
+        scale = (length**3 / (quantity or self.quantity)) ** (order - 1) / self.time
+        try:
+            rows = [[float(a) for a in row] for row in entry["data"]]
+            rows[0][0] += math.log10(scale)
+            hot = [_number(one, {"K": 1.0, "": 1.0}) for one in entry["temperature-range"]]
+            pressures = [self._pressure(one, what) for one in entry["pressure-range"]]
+            return Chebyshev(
+                (hot[0], hot[1]), (pressures[0], pressures[1]), tuple(map(tuple, rows))
+            )
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise ReadError(
+                f"{what} is no Chebyshev rate; expected data, temperature-range and pressure-range"
+            ) from None
+
+    def _pressure(self, given: Any, what: str) -> float:
+        """A pressure in dyn/cm2."""
+        try:
+            return _number(given, _PRESSURE | {"": self.pressure})
+        except (KeyError, TypeError, ValueError):
+            raise ReadError(
+                f"{what} has the pressure {given!r}; expected a number, or one and a unit of "
+                f"{', '.join(_PRESSURE)}"
+            ) from None
 
     def _arrhenius(self, given: Any, order: float, what: str) -> Arrhenius:
         try:
@@ -227,6 +279,14 @@ class _Mechanism:
             ) from None
         scale = (self.length**3 / self.quantity) ** (order - 1) / self.time
         return Arrhenius(factor * scale, exponent, activation)
+
+
+def _number(given: Any, units: Mapping[str, float]) -> float:
+    """A number, or one with a unit behind it."""
+    if not isinstance(given, str):
+        return float(given) * units[""]
+    number, _, unit = given.strip().partition(" ")
+    return float(number) * units[unit.strip()]
 
 
 def _load(path: Path) -> dict[str, Any]:

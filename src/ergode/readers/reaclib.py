@@ -1,10 +1,14 @@
-"""Thermonuclear networks from JINA REACLIB, by way of pynucastro."""
+"""Thermonuclear networks from JINA REACLIB: rates from its file, nuclei from pynucastro."""
 
 from __future__ import annotations
 
 import math
+import os
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ReadError
@@ -13,27 +17,46 @@ from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
 from ergode.models.thermochemistry import Nucleus
+from ergode.readers.weak_rates import read_weak_rates
+
+# Reactants and products of each chapter.
+_CHAPTERS = {
+    1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 1), 5: (2, 2), 6: (2, 3), 7: (2, 4), 8: (3, 1),
+    9: (3, 2), 10: (4, 2), 11: (1, 4),
+}  # fmt: skip
+_MOST_REACTANTS = 3
+_NAME_WIDTH, _NUMBER_WIDTH = 5, 13
+_ELECTRON_CAPTURES = ("ec", "bec")
+Key = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
-def read_reaclib(nuclei: Iterable[str]) -> ReactionNetwork:
+def read_reaclib(
+    nuclei: Iterable[str],
+    *,
+    library: str | os.PathLike[str] | None = None,
+    weak: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+) -> ReactionNetwork:
     """The network of all REACLIB rates between some nuclei.
 
     Parameters
     ----------
     nuclei : iterable of str
         Such as ``["p", "he4", "c12"]``; ``"n"`` is the neutron.
+    library : path, optional
+        A file in the form REACLIB 2; if not given the newest that comes with pynucastro.
+    weak : path, or iterable of paths
+        Tables of weak rates (see `read_weak_rates`): those between the nuclei replace REACLIB's.
 
     Returns
     -------
     ReactionNetwork
-        With masses, spins and partition functions. Left out are electron captures, whose REACLIB
-        rates hold the density of electrons (`weak` has them on tables), and the few reactions in
-        which four nuclei meet.
+        With masses, spins and partition functions. Left out are electron captures of REACLIB,
+        which hold the density of electrons, and the few reactions in which four nuclei meet.
 
     Raises
     ------
     ReadError
-        A name is no nucleus, or pynucastro is not installed.
+        A name is no nucleus, a file cannot be read, or pynucastro is not installed.
 
     Warns
     -----
@@ -42,52 +65,105 @@ def read_reaclib(nuclei: Iterable[str]) -> ReactionNetwork:
 
     Notes
     -----
-    Needs the package ``pynucastro`` (``pip install 'ergode[nuclear]'``), which has the library.
+    Needs the package ``pynucastro`` (``pip install 'ergode[nuclear]'``), for the properties of
+    nuclei.
 
     References
     ----------
     R. H. Cyburt et al., Astrophys. J. Suppl. 189, 240 (2010).
     """
-    try:
-        import pynucastro
-    except ImportError:
-        raise ReadError("REACLIB comes with pynucastro: pip install 'ergode[nuclear]'") from None
+    place = find_spec("pynucastro")
+    if place is None or place.origin is None:
+        raise ReadError("nuclei come with pynucastro: pip install 'ergode[nuclear]'")
     names = list(dict.fromkeys(str(name).lower() for name in nuclei))
-    members = []
-    for name in names:
-        try:
-            members.append(pynucastro.Nucleus(name))
-        except Exception:
-            raise ReadError(f"'{name}' is no nucleus; expected such as 'he4'") from None
+    members = [_nucleus(name) for name in names]
     if not members:
         raise ReadError("nuclei is empty; expected at least one")
-    library = pynucastro.ReacLibLibrary().linking_nuclei(names, print_warning=False)
-    rates = library.get_rates() if library is not None else []
-    captures = [rate for rate in rates if rate.weak_type == "electron_capture"]
-    if captures:
-        warnings.warn(
-            f"left out {len(captures)} electron captures, which depend on the density of electrons",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    reactions = []
-    used: dict[str, int] = {}
-    for rate in rates:
-        if rate in captures:
+    if library is None:
+        library = max(Path(place.origin).parent.glob("data/reaclib_default2_*"))
+    known = set(names)
+    tables = [one for one in read_weak_rates(weak) if {*one.reactants, *one.products} <= known]
+    tabulated = {(tuple(one.reactants), tuple(one.products)) for one in tables}
+    sets: dict[Key, list[tuple[float, ...]]] = {}
+    captures, crowds = set(), set()
+    for left, right, label, numbers in _sets(Path(library), known):
+        key = left, right, label
+        if len(left) > _MOST_REACTANTS:
+            crowds.add(key)
+        elif label in _ELECTRON_CAPTURES:
+            captures.add(key)
+        elif (left, right) not in tabulated:
+            sets.setdefault(key, []).append(numbers)
+    captures = {key for key in captures if key[:2] not in tabulated}
+    for what, found in (("electron captures, which depend on the density of electrons", captures),
+                        ("reactions of four nuclei", crowds)):  # fmt: skip
+        if found:
+            warnings.warn(f"left out {len(found)} {what}", RuntimeWarning, stacklevel=2)
+    return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
+
+
+def _nucleus(name: str) -> Any:
+    import pynucastro
+
+    try:
+        return pynucastro.Nucleus(name)
+    except Exception:
+        raise ReadError(f"'{name}' is no nucleus; expected such as 'he4'") from None
+
+
+def _reactions(sets: dict[Key, list[tuple[float, ...]]]) -> Iterator[Reaction]:
+    used: Counter[str] = Counter()
+    for (left, right, label), numbers in sets.items():
+        name = f"{' + '.join(left)} -> {' + '.join(right)} ({label})"
+        used[name] += 1
+        prefactor = 1.0 / math.prod(math.factorial(n) for n in Counter(left).values())
+        yield Reaction(
+            left, right, rate_constant=Reaclib(tuple(numbers), prefactor),
+            name=name if used[name] == 1 else f"{name} #{used[name]}",
+        )  # fmt: skip
+
+
+def _sets(
+    path: Path, known: set[str]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str, tuple[float, ...]]]:
+    """Reactants, products, label and seven parameters of every set between known nuclei."""
+    try:
+        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+    place = 0
+    while place < len(lines):
+        first = lines[place].strip()
+        if not first:
+            place += 1
             continue
-        label = rate.fname
-        used[label] = used.get(label, 0) + 1
-        reactions.append(
-            Reaction(
-                [one.raw for one in rate.reactants],
-                [one.raw for one in rate.products],
-                rate_constant=Reaclib(
-                    tuple(tuple(one.a) for one in rate.sets), float(rate.prefactor)
-                ),
-                name=label if used[label] == 1 else f"{label} #{used[label]}",
-            )
-        )
-    return ReactionNetwork([_species(one) for one in members], reactions)
+        try:
+            before, after = _CHAPTERS[int(first)]
+            header = lines[place + 1]
+        except (ValueError, KeyError, IndexError):
+            raise ReadError(
+                f"{path}, line {place + 1}: '{first}'; expected the number of a chapter, 1 to 11, "
+                "and a set of three lines"
+            ) from None
+        starts = range(_NAME_WIDTH, (before + after + 1) * _NAME_WIDTH, _NAME_WIDTH)
+        members = [header[k : k + _NAME_WIDTH].strip() for k in starts]
+        if known.issuperset(members):
+            try:
+                text = [
+                    line[k * _NUMBER_WIDTH : (k + 1) * _NUMBER_WIDTH]
+                    for line, count in ((lines[place + 2], 4), (lines[place + 3], 3))
+                    for k in range(count)
+                ]
+                numbers = tuple(map(float, text))
+            except (ValueError, IndexError):
+                raise ReadError(
+                    f"{path}, line {place + 3}: expected four numbers of {_NUMBER_WIDTH} "
+                    "characters, and three in the next line"
+                ) from None
+            yield tuple(members[:before]), tuple(members[before:]), header[43:47].strip(), numbers
+        place += 4
 
 
 def _species(nucleus: Any) -> Species:

@@ -1,0 +1,331 @@
+"""Atmospheric chemistry in the form of the Kinetic PreProcessor: ``.def``, ``.spc``, ``.eqn``.
+
+V. Damian et al., Comput. Chem. Eng. 26, 1567 (2002); R. Sander, A. Sandu et al., "KPP user manual".
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.errors import ErgodeError, ReadError
+from ergode.models.expressions import Expression
+from ergode.models.rate_coefficients import Arrhenius, RateCoefficient
+from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions import Reaction
+from ergode.models.species import Species
+
+_TEMPERATURE = "TEMP"
+_DUMMIES = {"hv", "PROD"}  # what KPP itself takes no notice of
+# Commands whose lines say nothing of the chemistry.
+_OTHER = {
+    "ATOMS", "CHECK", "LOOKAT", "LOOKATALL", "MONITOR", "TRANSPORT", "TRANSPORTALL", "LUMP",
+    "SETVAR", "SETFIX", "SETRAD", "LANGUAGE", "INTEGRATOR", "INTFILE", "DRIVER", "DOUBLE",
+    "FUNCTION", "HESSIAN", "JACOBIAN", "STOICMAT", "MEX", "DUMMYINDEX", "EQNTAGS", "REORDER",
+    "STOCHASTIC", "XGRID", "YGRID", "ZGRID", "USE", "USES", "WRITE_ATM", "WRITE_MAT", "WRITE_OPT",
+    "WRITE_SPC", "INITIALIZE", "UPPERCASEF90", "MINVERSION", "DECLARE", "AUTOREDUCE", "GRAPH",
+    "FLUX", "FAMILIES",
+}  # fmt: skip
+_TOKEN = re.compile(r"#\s*(\w+)([^\n]*)")
+_COMMENT = re.compile(r"\{[^}]*\}|//[^\n]*")
+_INLINE = re.compile(r"#INLINE\b.*?#ENDINLINE", re.S | re.I)
+_TERM = re.compile(r"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)?\s*\*?\s*([A-Za-z_]\w*)")
+_NUMBER = re.compile(r"(\d)[dD]([+-]?\d)")
+_KIND = re.compile(r"(?<=[\d.])_dp\b", re.I)
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_LAWS = {
+    "ARR": "({0}) * exp(-({1}) / TEMP) * (TEMP / 300)^({2})",
+    "ARR_ABC": "({0}) * exp(-({1}) / TEMP) * (TEMP / 300)^({2})",
+    "ARR_AB": "({0}) * exp(-({1}) / TEMP)",
+    "ARR_AC": "({0}) * (TEMP / 300)^({1})",
+    "ARR2": "({0}) * exp(({1}) / TEMP)",
+    "EP2": (
+        "(({0}) * exp(-({1}) / TEMP) + ({4}) * exp(-({5}) / TEMP) * CFACTOR * 1e6 / (1 + ({4}) * "
+        "exp(-({5}) / TEMP) * CFACTOR * 1e6 / (({2}) * exp(-({3}) / TEMP))))"
+    ),
+    "EP3": "(({0}) * exp(-({1}) / TEMP) + ({2}) * exp(-({3}) / TEMP) * CFACTOR * 1e6)",
+    "FALL": (
+        "({low} / (1 + {low} / {high}) * ({6})^(1 / (1 + log10({low} / {high})^2)))"
+    ),
+}  # fmt: skip
+_FALL = {
+    "low": "(({0}) * exp(-({1}) / TEMP) * (TEMP / 300)^({2}) * CFACTOR * 1e6)",
+    "high": "(({3}) * exp(-({4}) / TEMP) * (TEMP / 300)^({5}))",
+}
+_COUNTS = {"ARR": 3, "ARR_ABC": 3, "ARR_AB": 2, "ARR_AC": 2, "ARR2": 2, "EP2": 6, "EP3": 4,
+           "FALL": 7}  # fmt: skip
+
+
+def read_kpp(
+    path: str | os.PathLike[str], *, parameters: Mapping[str, float] | None = None
+) -> ReactionNetwork:
+    """Read a mechanism of the Kinetic PreProcessor.
+
+    Parameters
+    ----------
+    path : path
+        The ``.def`` or ``.kpp`` file, whose ``#INCLUDE`` and ``#MODEL`` are followed beside it; or
+        an ``.eqn`` file, whose species are then those of its equations.
+    parameters : mapping of str to float
+        Numbers that rate expressions use, such as ``{"SUN": 1.0}``. ``TEMP`` is needed where an
+        expression is not A T^b exp(-E / T), which becomes `Arrhenius` and follows the temperature
+        of the zone.
+
+    Returns
+    -------
+    ReactionNetwork
+        Fixed species are boundary species. Initial amounts are those of ``#INITVALUES`` times
+        ``CFACTOR``.
+
+    Raises
+    ------
+    ReadError
+        A file is not there, or something in it cannot be read; the message names file and line.
+
+    Notes
+    -----
+    Code in other languages (``#INLINE``) is not run: what it defines must come as `parameters`.
+    ``ARR``, ``ARR_ab``, ``ARR_ac``, ``ARR_abc``, ``ARR2``, ``EP2``, ``EP3`` and ``FALL`` are known.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "oxygen.eqn")
+    >>> _ = path.write_text("#EQUATIONS\\n<R1> O + O2 = O3 : ARR_ac(6e-34, -2.4) ;\\n")
+    >>> ergode.read_kpp(path).reactions[0].value.exponent
+    -2.4
+    """
+    return _Reader(Path(path), dict(parameters or {})).network()
+
+
+class _Item(NamedTuple):
+    """One entry of a section, up to its semicolon."""
+
+    section: str
+    text: str
+    where: str
+
+
+class _Reader:
+    def __init__(self, path: Path, parameters: dict[str, float]) -> None:
+        self.path = path
+        self.parameters = parameters
+        self.species: dict[str, bool] = {}
+        self.initial: dict[str, float] = {}
+        self.everywhere: dict[str, float] = {}
+        self.factor = 1.0
+        self.equations: list[_Item] = []
+        for item in _items(path, set()):
+            self._take(item)
+        if not self.equations:
+            raise ReadError(f"{path}: no #EQUATIONS")
+
+    def _take(self, item: _Item) -> None:
+        if item.section in ("DEFVAR", "DEFFIX"):
+            name, equal, _ = item.text.partition("=")
+            if not equal or not name.strip().isidentifier():
+                raise ReadError(f"{item.where}: '{item.text}'; expected such as 'NO2 = N + 2O'")
+            self.species[name.strip()] = item.section == "DEFFIX"
+        elif item.section in ("SETVAR", "SETFIX"):
+            pass
+        elif item.section == "INITVALUES":
+            name, _, value = (part.strip() for part in item.text.partition("="))
+            try:
+                number = float(_NUMBER.sub(r"\1e\2", _KIND.sub("", value)))
+            except ValueError:
+                raise ReadError(f"{item.where}: '{item.text}'; expected 'NAME = number'") from None
+            if name.upper() == "CFACTOR":
+                self.factor = number
+            elif name.upper() in ("ALL_SPEC", "VAR_SPEC", "FIX_SPEC"):
+                self.everywhere[name.upper()] = number
+            else:
+                self.initial[name] = number
+        elif item.section == "EQUATIONS":
+            self.equations.append(item)
+
+    def network(self) -> ReactionNetwork:
+        declared = bool(self.species)
+        reactions = [self._reaction(k, item, declared) for k, item in enumerate(self.equations, 1)]
+        for name in self.initial:
+            if name not in self.species:
+                raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is no species")
+        try:
+            return ReactionNetwork(
+                [
+                    Species(name, self._amount(name, fixed), boundary=fixed)
+                    for name, fixed in self.species.items()
+                ],
+                reactions,
+                self.parameters,
+                name=self.path.stem,
+            )
+        except ErgodeError as error:
+            raise ReadError(f"{self.path}: {error}") from None
+
+    def _amount(self, name: str, fixed: bool) -> float:
+        kind = "FIX_SPEC" if fixed else "VAR_SPEC"
+        usual = self.everywhere.get(kind, self.everywhere.get("ALL_SPEC", 0.0))
+        return self.initial.get(name, usual) * self.factor
+
+    def _reaction(self, number: int, item: _Item, declared: bool) -> Reaction:
+        text = item.text
+        label = f"R{number}"
+        if text.startswith("<"):
+            label, _, text = text[1:].partition(">")
+        equation, colon, law = text.partition(":")
+        left, equal, right = equation.partition("=")
+        if not colon or not equal or not law.strip():
+            raise ReadError(
+                f"{item.where}: '{' '.join(text.split())}'; expected such as 'NO + O3 = NO2 : k'"
+            )
+        sides = [self._side(side, item.where, declared) for side in (left, right)]
+        try:
+            rate = self._rate(law, item.where)
+            return Reaction(sides[0], sides[1], rate_constant=rate, name=label.strip())
+        except ReadError:
+            raise
+        except ErgodeError as error:
+            raise ReadError(f"{item.where}: {error}") from None
+
+    def _side(self, text: str, where: str, declared: bool) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for term in text.split("+"):
+            match = _TERM.fullmatch(term.strip())
+            if match is None:
+                raise ReadError(
+                    f"{where}: '{term.strip()}' is no species, with or without a number"
+                )
+            name = match[2]
+            if name in _DUMMIES and name not in self.species:
+                continue
+            if name not in self.species:
+                if declared:
+                    raise ReadError(f"{where}: '{name}' is no species of #DEFVAR or #DEFFIX")
+                self.species[name] = False
+            found[name] = found.get(name, 0.0) + float(match[1] or 1.0)
+        return found
+
+    def _rate(self, law: str, where: str) -> float | Expression | RateCoefficient:
+        text = _NUMBER.sub(r"\1e\2", _KIND.sub("", " ".join(law.split()))).replace("**", "^")
+        text = _expanded(text, where)
+        text = re.sub(r"\b(EXP|LOG10|LOG|SQRT|ABS|MIN|MAX)\b", lambda m: m[1].lower(), text)
+        formula = Expression(text)
+        if "CFACTOR" in formula.names:
+            self.parameters.setdefault("CFACTOR", self.factor)
+        if formula.names <= {_TEMPERATURE} and _TEMPERATURE not in self.parameters:
+            return _simple(formula, where)
+        unknown = sorted(formula.names - set(self.parameters))
+        if unknown:
+            raise ReadError(
+                f"{where}: the rate '{' '.join(law.split())}' uses '{unknown[0]}'; give its value: "
+                f"parameters={{'{unknown[0]}': ...}}"
+            )
+        return formula
+
+
+def _simple(formula: Expression, where: str) -> float | RateCoefficient:
+    """A number, or the A T^b exp(-E / T) that a formula of the temperature is."""
+    if not formula.names:
+        return float(formula.evaluate({}))
+    hot = np.array([180.0, 240.0, 300.0, 410.0, 620.0])
+    values = np.asarray(formula.evaluate({_TEMPERATURE: hot}), float)
+    if (values > 0).all():
+        powers = np.stack([np.ones(5), np.log(hot), -1.0 / hot], axis=1)
+        found = np.linalg.solve(powers[:3], np.log(values[:3]))
+        if np.allclose(powers @ found, np.log(values), rtol=0, atol=1e-9):
+            found[1:] = [0.0 if abs(x) < 1e-9 else x for x in found[1:]]
+            exponent, activation = float(round(found[1], 9)), float(round(found[2], 6))
+            factor = values[2] / (300.0**exponent * math.exp(-activation / 300.0))
+            return Arrhenius(float(factor), exponent, activation)
+    raise ReadError(
+        f"{where}: the rate '{formula.text}' is not A T^b exp(-E / T); give a temperature: "
+        "parameters={'TEMP': ...}"
+    )
+
+
+def _expanded(text: str, where: str) -> str:
+    """A rate expression with KPP's functions written out."""
+    for match in _CALL.finditer(text):
+        name = match[1].upper()
+        if name not in _LAWS:
+            continue
+        depth, end = 1, match.end()
+        while end < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        inner = text[match.end() : end - 1]
+        arguments = [part.strip() for part in _split(inner)]
+        if depth or len(arguments) != _COUNTS[name]:
+            raise ReadError(
+                f"{where}: {match[1]}({inner}) has {len(arguments)} arguments; expected "
+                f"{_COUNTS[name]}"
+            )
+        law = _LAWS[name]
+        if name == "FALL":
+            law = law.replace("{low}", _FALL["low"]).replace("{high}", _FALL["high"])
+        written = law.format(*arguments)
+        return text[: match.start()] + f"({written})" + _expanded(text[end:], where)
+    return text
+
+
+def _split(text: str) -> Iterator[str]:
+    depth, start = 0, 0
+    for place, character in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    yield text[start:]
+
+
+def _items(path: Path, above: set[Path]) -> Iterator[_Item]:
+    """Entries of a file and of those that it includes, in order."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+    if path in above:
+        raise ReadError(f"{path} includes itself")
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    text = _COMMENT.sub(blank, _INLINE.sub(blank, text))
+    section, body, start = "", "", 1
+    for number, line in enumerate([*text.splitlines(), "#END"], 1):
+        command = _TOKEN.match(line.strip())
+        if command is None:
+            body += line + "\n"
+            continue
+        yield from _entries(section, body, path, start)
+        word, rest = command[1].upper(), command[2].strip()
+        section, body, start = word, rest + "\n", number
+        if word in ("INCLUDE", "MODEL"):
+            section, body = "", ""
+            name = rest.split()[0] if rest else ""
+            file = path.parent / (name if word == "INCLUDE" else f"{name}.def")
+            if name.split(".")[0].lower() != "atoms":
+                yield from _items(file, above | {path})
+        elif word not in {"DEFVAR", "DEFFIX", "INITVALUES", "EQUATIONS", "END", *_OTHER}:
+            raise ReadError(f"{path}, line {number}: the command #{command[1]} is not known")
+
+
+def _entries(section: str, body: str, path: Path, start: int) -> Iterator[_Item]:
+    if section not in ("DEFVAR", "DEFFIX", "INITVALUES", "EQUATIONS"):
+        return
+    line = start
+    parts = body.split(";")
+    for part in parts:
+        lead = len(part) - len(part.lstrip())
+        where = f"{path}, line {line + part[:lead].count(chr(10))}"
+        line += part.count("\n")
+        if part.strip():
+            yield _Item(section, part.strip(), where)

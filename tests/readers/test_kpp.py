@@ -1,0 +1,122 @@
+"""Mechanisms of the Kinetic PreProcessor: Chapman's ozone, as its manual writes it."""
+
+import numpy as np
+import pytest
+
+import ergode
+
+SPECIES = """
+#INCLUDE atoms
+#DEFVAR
+O = O; {Oxygen atomic ground state}
+O1D = O; // excited
+O3 = O + O + O;
+NO = N + O; NO2 = N + 2O;
+#DEFFIX
+O2 = O + O; M = IGNORE;
+"""
+EQUATIONS = """
+#EQUATIONS { Small stratospheric mechanism }
+<R1>  O2   + hv = 2O            : (2.643E-10) * SUN*SUN*SUN;
+<R2>  O    + O2 = O3            : (8.018E-17);
+<R3>  O3   + hv = O   + O2      : (6.120E-04) * SUN;
+<R4>  O    + O3 = 2O2           : ARR_ab(8.0D-12, 2060.0_dp);
+<R5>  O3   + hv = O1D + O2      : (1.070E-03) * SUN;
+<R6>  O1D  + M  = O   + M       : 1.8e-11 * EXP(110/TEMP);
+<R7>  O1D  + O3 = 2O2           : (1.200E-10);
+<R8>  NO   + O3 = NO2 + O2      : ARR_abc(1.8E-12,
+                                          1370.0, -0.5);
+<R9>  NO2  + O  = NO  + O2      : (1.069E-11);
+<R10> NO2  + hv = NO  + O       : (1.289E-02) * SUN;
+"""
+DEFINITION = """
+#include small.spc
+#include small.eqn
+#LOOKATALL
+#INITVALUES
+CFACTOR = 2.0;
+VAR_SPEC = 5.0; FIX_SPEC = 8.0E+15;
+O3 = 2.5E+11; M = 4.0E+16; NO = 4.0E+8; NO2 = 1.0D+8;
+#INLINE F90_INIT
+  TSTART = (12*3600)
+#ENDINLINE
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "small.spc").write_text(SPECIES)
+    (tmp_path / "small.eqn").write_text(EQUATIONS)
+    (tmp_path / "small.def").write_text(DEFINITION)
+    return tmp_path
+
+
+def test_a_mechanism_of_several_files(folder):
+    network = ergode.read_kpp(folder / "small.def", parameters={"SUN": 0.5})
+    assert [one.name for one in network.species] == ["O", "O1D", "O3", "NO", "NO2", "O2", "M"]
+    assert [one.boundary for one in network.species] == [False] * 5 + [True] * 2
+    assert [one.initial for one in network.species] == [10, 10, 5e11, 8e8, 2e8, 1.6e16, 8e16]
+    first = network.reactions[0]
+    assert (first.name, dict(first.reactants), dict(first.products)) == ("R1", {"O2": 1}, {"O": 2})
+    cold, hot = (
+        ergode.kinetics.reaction_rates(network, temperature=t)["coefficient"].values[0]
+        for t in (220.0, 300.0)
+    )
+    np.testing.assert_allclose(cold[[0, 1, 2]], [2.643e-10 / 8, 8.018e-17, 3.06e-4], rtol=1e-12)
+    for t, found in ((220.0, cold), (300.0, hot)):
+        assert found[3] == pytest.approx(8e-12 * np.exp(-2060 / t), rel=1e-9)
+        assert found[5] == pytest.approx(1.8e-11 * np.exp(110 / t), rel=1e-9)
+        exact = 1.8e-12 * np.exp(-1370 / t) * (t / 300) ** -0.5
+        assert found[7] == pytest.approx(exact, rel=1e-9)
+
+
+def test_it_runs(folder):
+    network = ergode.read_kpp(folder / "small.def", parameters={"SUN": 1.0})
+    result = ergode.kinetics.integrate(
+        network, times=[0, 3600.0], temperature=[220.0, 300.0], device="cpu"
+    )
+    amounts = result["concentration"]
+    np.testing.assert_array_equal(amounts.sel(species="M"), 8e16)
+    np.testing.assert_allclose(amounts.sel(species=["NO", "NO2"]).sum("species"), 1e9, rtol=1e-9)
+    # Noon lasts: excited oxygen is in balance with what makes and quenches it.
+    last = amounts.isel(time=1)
+    made = 1.07e-3 * last.sel(species="O3")
+    quenched = 1.8e-11 * np.exp(110 / np.array([220.0, 300.0])) * 8e16
+    np.testing.assert_allclose(last.sel(species="O1D"), made / quenched, rtol=1e-3)
+    assert result["status"].values.tolist() == [0, 0]
+
+
+def test_falloff_and_sums_need_a_temperature(tmp_path):
+    path = tmp_path / "one.eqn"
+    path.write_text("#EQUATIONS\nA = B : FALL(1e-31, 0.0, -1.6, 3e-11, 0.0, -0.3, 0.6);\n")
+    with pytest.raises(ergode.ReadError, match="uses 'TEMP'"):
+        ergode.read_kpp(path)
+    network = ergode.read_kpp(path, parameters={"TEMP": 280.0, "CFACTOR": 2.5e13})
+    low = 1e-31 * (280 / 300) ** -1.6 * 2.5e19
+    ratio = low / (3e-11 * (280 / 300) ** -0.3)
+    exact = low / (1 + ratio) * 0.6 ** (1 / (1 + np.log10(ratio) ** 2))
+    found = ergode.kinetics.reaction_rates(network)["coefficient"].item()
+    assert found == pytest.approx(exact, rel=1e-12)
+
+
+def test_malformed_mechanisms(tmp_path):
+    path = tmp_path / "one.eqn"
+
+    def error(text, **options):
+        path.write_text(text)
+        with pytest.raises(ergode.ReadError) as caught:
+            ergode.read_kpp(path, **options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "no #EQUATIONS" in error("#DEFVAR\nA = IGNORE;\n")
+    assert "line 2: 'A -> B'" in error("#EQUATIONS\nA -> B;\n")
+    assert "line 4: 'X' is no species" in error("#DEFVAR\nA = IGNORE;\n#EQUATIONS\nA = X : 1;\n")
+    assert "line 2: the rate 'k' uses 'k'" in error("#EQUATIONS\nA = B : k;\n")
+    assert "has 1 arguments; expected 2" in error("#EQUATIONS\nA = B : ARR_ab(1);\n")
+    assert "#FOO is not known" in error("#FOO\n")
+    assert "'Z', which is no species" in error("#INITVALUES\nZ = 1;\n#EQUATIONS\nA = B : 1;\n")
+    assert "expected 'NAME = number'" in error("#INITVALUES\nZ = x;\n#EQUATIONS\nA = B : 1;\n")
+    assert "small.spc: there is no such file" in error("#INCLUDE small.spc\n")
+    with pytest.raises(ergode.ReadError, match="no such file"):
+        ergode.read_kpp(tmp_path / "none.def")
