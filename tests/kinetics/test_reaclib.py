@@ -37,7 +37,9 @@ def test_no_nucleus():
 
 def test_the_equilibrium_of_many_nuclei(fern):
     """150 nuclei at T9 = 7, rho = 1e8, Y_e = 0.5, with spins and partition functions."""
-    symbols = "- - he li be b c n o f ne na mg al si p s cl ar k ca sc ti v cr mn fe co ni"
+    symbols = (
+        "- - he li be b c n o f ne na mg al si p s cl ar k ca sc ti v cr mn fe co ni cu zn ga ge"
+    )
     symbols = symbols.split(" ")
     light = {(1, 0): "n", (1, 1): "p", (2, 1): "d", (3, 1): "t"}
     names = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 _CONDITIONS = ("temperature", "density", "pressure")
-_TEXTS = ("heating", "method", "device")
+_TEXTS = ("heating", "equation_of_state", "screening", "method", "device")
 _NUMBERS = ("rtol", "atol", "conservation_tolerance")
 
 

@@ -15,11 +15,23 @@ _READERS = {
     ".ant": ("antimony", "read_antimony"),
     ".net": ("bionetgen", "read_bionetgen"),
     ".yaml": ("cantera", "read_cantera"),
+    ".def": ("kpp", "read_kpp"),
+    ".kpp": ("kpp", "read_kpp"),
+    ".eqn": ("kpp", "read_kpp"),
 }
 
 
 def reaction_network(table: Table) -> ReactionNetwork:
-    """The network of a table: a file, a file of nuclei and one of rates, or reactions."""
+    """The network of a table: a file, a file of nuclei and one of rates, nuclei, or reactions."""
+    if "nuclei" in table:
+        from ergode.readers.reaclib import read_reaclib
+
+        table.only(["nuclei"])
+        names = table.values["nuclei"]
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise table.error(f"{table.place} nuclei is {names!r}; expected a list of names")
+        with table.explaining():
+            return read_reaclib(names)
     if "rates" in table:
         from ergode.readers.fern import read_fern
 
@@ -30,8 +42,9 @@ def reaction_network(table: Table) -> ReactionNetwork:
 
 
 def _from_file(table: Table) -> ReactionNetwork:
-    table.only(["file"])
     path = table.path("file")
+    kpp = _READERS.get(path.suffix, ("",))[0] == "kpp"
+    table.only(["file", "parameters"] if kpp else ["file"])
     if path.suffix not in _READERS:
         raise table.error(
             f"{table.place} file is '{path.name}'; expected a name that ends in "
@@ -42,7 +55,9 @@ def _from_file(table: Table) -> ReactionNetwork:
         reader: Callable[..., ReactionNetwork] = getattr(
             import_module(f"ergode.readers.{module}"), name
         )
-        return reader(path)
+        return (
+            reader(path, parameters=table.table("parameters", {}).values) if kpp else reader(path)
+        )
 
 
 def _from_reactions(table: Table) -> ReactionNetwork:
