@@ -8,6 +8,7 @@ import ergode
 from ergode.core import kernels
 from ergode.kinetics import burn
 from ergode.kinetics.burn import _load, _store
+from ergode.kinetics.equation_of_state import DEGENERATE, _pressure
 
 CELLS = (2, 3)
 
@@ -71,8 +72,10 @@ def test_what_goes_between_layouts_compiles():
     one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
     load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out)
     store = (0, 3, out, one, np.ones(2), np.ones(2), 1, one, two, one, np.ones(3, np.uint8))
-    for body, arguments in ((_load, load), (_store, store)):
-        assert ".entry" in cuda.ptx(kernels.for_each(body).compiled("cuda"), arguments)
+    matter = (0, 3, one, one, one, one, np.ones(3))
+    for body, arguments in ((_load, load), (_store, store), (_pressure, matter)):
+        kernel = kernels.for_each(body, bindings={"STATE": DEGENERATE})
+        assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments)
 
 
 @pytest.mark.cuda

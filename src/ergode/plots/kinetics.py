@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABELLED = 12
+_NAMED_IN_GRAPH = 16
 _NUCLEUS = re.compile(r"(\d+)([A-Za-z]+)|([A-Za-z]+)(\d+)")
 _DECADES = 10
 
@@ -141,7 +142,8 @@ def nuclide_chart(
             Rectangle((n[i] - 0.5, z[i] - 0.5), 1, 1, facecolor=face, edgecolor="white", lw=0.4)
         )
         if x > 0.01:
-            ax.annotate(_label(one, True), (n[i], z[i]), ha="center", va="center", fontsize=5)
+            size = min(5.0, 150.0 / (n.max() - n.min() + 20))
+            ax.annotate(_label(one, True), (n[i], z[i]), ha="center", va="center", fontsize=size)
     from matplotlib.cm import ScalarMappable
 
     figure: Any = ax.figure
@@ -206,7 +208,6 @@ def flux_graph(
     top = max(flows.values(), default=0.0)
     flows = {pair: flow for pair, flow in flows.items() if flow > smallest * top}
     nuclear = all(one.mass_number is not None for one in network.species)
-    members = {name for pair in flows for name in pair}
     places = _chart_places(network) if nuclear else _spring_places(flows)
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -220,16 +221,27 @@ def flux_graph(
             "", places[stop], places[start],
             arrowprops={
                 "arrowstyle": "-|>", "color": colours(norm(flow)), "lw": 0.5 + 2.0 * strength,
-                "shrinkA": 7, "shrinkB": 7, "mutation_scale": 7,
+                "shrinkA": 0 if nuclear else 8, "shrinkB": 0 if nuclear else 8, "mutation_scale": 7,
             },
         )  # fmt: skip
-    for name, (x, y) in places.items():
-        if name in members or nuclear:
-            shade = "#16202b" if name in members else "#b9c1ca"
-            ax.text(
-                x, y, _label(name, nuclear), ha="center", va="center", fontsize=6.5, color=shade,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
-            )  # fmt: skip
+    if nuclear:
+        from matplotlib.patches import Rectangle
+
+        for x, y in places.values():
+            corner = (x - 0.5, y - 0.5)
+            ax.add_patch(Rectangle(corner, 1, 1, facecolor="#e9edf1", edgecolor="white", zorder=0))
+    rows: set[float] = set()
+    for name in _busiest(flows):
+        x, y = places[name]
+        if nuclear and y in rows:
+            continue  # of every element one isotope is named
+        rows.add(y)
+        # Beside the square of a nucleus, where arrows seldom go; a molecule is its own label.
+        ax.annotate(
+            _label(name, nuclear), (x, y), xytext=(-0.6, 0.6) if nuclear else (0, 0),
+            textcoords="offset fontsize", ha="right" if nuclear else "center",
+            va="bottom" if nuclear else "center", fontsize=7, color="#16202b", zorder=5,
+        )  # fmt: skip
     figure: Any = ax.figure
     figure.colorbar(ScalarMappable(norm, colours), ax=ax, label="net flow")
     across, along = zip(*places.values(), strict=True) if places else ((0.0,), (0.0,))
@@ -257,6 +269,15 @@ def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str],
                 both[start, stop] = both.get((start, stop), 0.0) + float(rate)
     net = {pair: flow - both.get((pair[1], pair[0]), 0.0) for pair, flow in both.items()}
     return {pair: flow for pair, flow in net.items() if flow > 0}
+
+
+def _busiest(flows: dict[tuple[str, str], float]) -> list[str]:
+    """Species that most flows through."""
+    through: dict[str, float] = {}
+    for pair, flow in flows.items():
+        for name in pair:
+            through[name] = through.get(name, 0.0) + flow
+    return sorted(through, key=lambda one: -through[one])[:_NAMED_IN_GRAPH]
 
 
 def _chart_places(network: ReactionNetwork) -> dict[str, tuple[float, float]]:
