@@ -121,7 +121,8 @@ def test_thread_kernel_compiles():
 
     mechanism, zones, _ = launch_of(ROBERTSON, {"A": 1.0}, 32, "rodas4")
     bindings = runs.bindings_of(mechanism, zones) | {
-        "DYNAMIC": True, "HEATING": 2, "BODIES": True, "PLASMA": True, "REVERSIBLE": True, "MOLECULES": True,
+        "DYNAMIC": True, "HEATING": 2, "BODIES": True, "PLASMA": True, "REVERSIBLE": True,
+        "MOLECULES": True,
     }  # fmt: skip
     system = system_of(mechanism, np.ones(4), heating=2)
     outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
