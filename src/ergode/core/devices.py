@@ -11,6 +11,7 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -273,6 +274,7 @@ def _usable_cores() -> int:
     return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
+@lru_cache(maxsize=1)
 def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -304,6 +305,7 @@ def canonical(name: str) -> str:
     return match[1] + match[2] if match else small
 
 
+@lru_cache(maxsize=32)
 def species_index(network: ReactionNetwork) -> dict[str, int]:
     """Index of every species by its name and, of nuclei, by their usual spelling."""
     index = {
