@@ -77,8 +77,9 @@ def test_networks_of_another_kind():
     assert "has 4 reactants; expected 3" in refused(four, **plain)
     half = of(ergode.Reaction({"A": 0.5}, ["B"], rate_constant=1.0))
     assert "whole numbers" in refused(half, **plain)
-    ruled = of(ergode.Reaction("A -> B", rate_constant=1.0), rules={"total": "A + B"})
-    assert "has rules" in refused(ruled, **plain)
+    event = ergode.Event("A < 0.5", {"A": "1.0"})
+    ended = of(ergode.Reaction("A -> B", rate_constant=1.0), events=[event])
+    assert "has events" in refused(ended, **plain)
     balanced = of(
         ergode.Reaction("A -> B", rate_constant=ergode.DetailedBalance(ergode.Arrhenius(1.0)))
     )
@@ -144,3 +145,18 @@ def test_amounts_of_the_network_are_the_start_if_no_others_are_given():
     assert np.isnan(result["temperature"]).all()
     result = integrate(decay, times=[0, 1], initial={"A": 2.0}, device="cpu")
     np.testing.assert_allclose(result["concentration"].values[0, -1].sum(), 2.25, rtol=1e-12)
+
+
+def test_rules_are_reported():
+    network = ergode.ReactionNetwork(
+        [ergode.Species("A", 1.0, "cell"), ergode.Species("B", 0.0, "cell", "concentration")],
+        [ergode.Reaction("A -> B", rate_constant="k")],
+        {"k": 2.0},
+        {"cell": 3.0},
+        {"half": "total / 2", "total": "A / cell + B", "clock": "k * time"},
+    )
+    result = integrate(network, times=[0, 1], initial={"A": [1.0, 2.0]}, device="cpu", rtol=1e-8)
+    found = result["quantity"]
+    np.testing.assert_allclose(found.sel(rule="total"), [[1, 1], [2, 2]], rtol=1e-12)
+    np.testing.assert_allclose(found.sel(rule="half"), [[0.5, 0.5], [1, 1]], rtol=1e-12)
+    np.testing.assert_allclose(found.sel(rule="clock"), [[0, 2], [0, 2]])

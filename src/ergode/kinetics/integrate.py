@@ -22,6 +22,7 @@ from ergode.kinetics.lower import Mechanism, lower
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
 from ergode.kinetics.system import FIXED, PRESSURE
+from ergode.models.expressions import TIME
 from ergode.models.reaction_network import ReactionNetwork
 
 if TYPE_CHECKING:
@@ -75,7 +76,18 @@ results.register(
 results.register(
     "kinetics",
     "concentrations",
-    [Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"), *_COMMON],
+    [
+        Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"),
+        Variable(
+            "quantity",
+            ("zone", "time", "rule"),
+            "float64",
+            "1",
+            "what the rules of the network define",
+            True,
+        ),
+        *_COMMON,
+    ],
 )
 
 _MOST_STEPS = 2**31 - 1
@@ -161,7 +173,8 @@ def integrate(
     -------
     xarray.Dataset
         mass_fraction(zone, time, species) of nuclei or concentration(zone, time, species); with
-        temperature, density and pressure(zone, time), step_count(zone), status(zone) and more.
+        temperature, density and pressure(zone, time), step_count(zone), status(zone) and more;
+        quantity(zone, time, rule) of a network with rules.
         Values that a zone did not reach are NaN.
 
     Raises
@@ -347,7 +360,22 @@ def _dataset(
         values["density"] = amounts @ molar_masses(network)
         values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
     values["concentration"] = np.ascontiguousarray(amounts)
+    if network.rules:
+        coords["rule"] = list(network.rules)
+        values["quantity"] = _quantities(network, grid, amounts)
     return results.dataset("kinetics", "concentrations", values, coords=coords, attrs=attrs)
+
+
+def _quantities(network: ReactionNetwork, grid: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """What rules define, shape [zone, time, rule]; no rate constant can depend on it."""
+    known: dict[str, Any] = network.evaluate_parameters()
+    known[TIME] = grid
+    for i, one in enumerate(network.species):
+        size = known[one.compartment] if one.compartment and one.quantity == "amount" else 1.0
+        known[one.name] = amounts[:, :, i] * size
+    for name in network.rule_order:
+        known[name] = network.rules[name].evaluate(known)
+    return np.stack([np.broadcast_to(known[name], amounts.shape[:2]) for name in network.rules], 2)
 
 
 def _check_memory(needed: int) -> None:

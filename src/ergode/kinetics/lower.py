@@ -92,16 +92,19 @@ def lower(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
 
 
 def _lower(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
-    for what in ("events", "rules"):
-        if getattr(network, what):
-            raise ModelError(
-                f"the network has {what}, which ergode.kinetics does not know; "
-                "ergode.stochastic does"
-            )
+    if network.events:
+        raise ModelError(
+            "the network has events, which ergode.kinetics does not know; ergode.stochastic does"
+        )
     network = deterministic(network)
     species = network.species
     nuclear = all(one.mass_number is not None for one in species)
     molecular = all(isinstance(one.thermochemistry, NasaPolynomials) for one in species)
+    if network.rules and (nuclear or molecular):
+        raise ModelError(
+            f"the network has the rule '{min(network.rules)}', which ergode.kinetics knows of "
+            "concentrations, not of nuclei or of molecules with NASA polynomials"
+        )
     table = network.reactions
     change = network.stoichiometry.tocsc()
     reactant, net = [], []
