@@ -1,5 +1,6 @@
 """read_bionetgen: every block of a .net file, its arithmetic, and complaints with their line."""
 
+import numpy as np
 import pytest
 
 from ergode import ReadError, read_bionetgen
@@ -85,6 +86,44 @@ def test_rates_are_those_of_its_simulator(read):
     assert network.rules["Nothing"].evaluate({}) == 0
 
 
+def test_built_in_laws(read):
+    network = read(
+        """begin parameters
+        kcat 3
+        K 20
+        h 2
+        end parameters
+        begin species
+        S() 30
+        E() 5
+        P() 0
+        end species
+        begin reactions
+        1 1 3 Sat kcat K
+        2 1,2 3,2 Sat kcat K
+        3 1,2 3,2 2*Sat kcat K h
+        4 1,2 3,2 MM kcat K
+        5 1 3 Hill kcat K h
+        6 2,1 3,1 0.5*Hill kcat K h
+        end reactions"""
+    )
+    assert all(r.law == Law.RATE for r in network.reactions)
+    assert str(network.reactions[3]) == "S1 + S2 -> S3 + S2"
+    for s, e in ((30.0, 5.0), (3.0, 50.0), (0.0, 4.0)):
+        # Free substrate f: s = f + e f / (K + f), the total minus what the enzyme has bound.
+        free = max(np.roots([1.0, e + 20 - s, -20 * s]).real)
+        assert propensities(network, {"S1": s, "S2": e, "S3": 0.0}, 0.0) == pytest.approx(
+            [
+                3 * s / (20 + s),
+                3 * s * e / (20 + s),
+                2 * 3 * s * e / (20 + s) / (2 + e),
+                3 * e * free / (20 + free),
+                3 * s**2 / (400 + s**2),
+                0.5 * 3 * s * e**2 / (400 + e**2),
+            ]
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -122,7 +161,11 @@ def test_names_that_are_taken(read):
     ("old", "new", "message"),
     [
         ("1,1 2 0.5*kp", "1,9 2 0.5*kp", "line 24: '9' is no species; expected 1 to 4"),
-        ("1,1 2 0.5*kp", "1,1 2 Sat kp km", "line 24: the built-in rate law 'Sat'"),
+        ("1,1 2 0.5*kp", "1,1 2 Sat kp km", "line 24: 'Sat' is for reactants that all differ"),
+        ("1,1 2 0.5*kp", "1,4 2 MM kp", "line 24: 'MM' has 2 reactants and 1 constants"),
+        ("1,1 2 0.5*kp", "1 2 MM kp km", "line 24: 'MM' has 1 reactants and 2 constants"),
+        ("1,1 2 0.5*kp", "1 2 Hill kp km", "line 24: 'Hill' has 1 reactants and 2 constants"),
+        ("1,1 2 0.5*kp", "1,1 2 Arrhenius kp km", "line 24: the built-in rate law 'Arrhenius'"),
         ("1,1 2 0.5*kp", "1,1 2", "line 24: expected reactants, products and a rate"),
         ("1,1 2 0.5*kp", "1,1 2 tfun('x')", "line 24: .*tfun"),
         ("1,1 2 0.5*kp", "1,1 2 0.5*kq", "uses 'kq', which the network does not have"),

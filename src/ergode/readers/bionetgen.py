@@ -27,7 +27,8 @@ _RULES = (
     "population maps", "population types", "energy patterns",
 )  # fmt: skip
 _SETTINGS = re.compile(r"(setOption|version|setModelName)\s*\(|substanceUnits\(\"Number\"\)")
-_OTHER_LAWS = ("Sat", "MM", "Hill", "Arrhenius", "FunctionProduct")
+_BUILT_IN = re.compile(r"(?:(?P<factor>.+)\*)?(?P<law>Sat|MM|Hill)")
+_OTHER_LAWS = ("Arrhenius", "FunctionProduct")
 _OPERATORS = (
     (re.compile(r"&&"), " and "), (re.compile(r"\|\|"), " or "), (re.compile(r"[~!]="), " <> "),
     (re.compile("!"), " not "), (re.compile("<>"), "!="), (re.compile(r"\btime\s*\(\s*\)"), "time"),
@@ -57,7 +58,12 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     Species are called S1, S2, ... as in BioNetGen's own export, with their pattern as
     `label`; groups (observables) and functions become rules. A rate constant k, with its factor
     of one half for two molecules alike, means the propensity k n (n - 1), as in BioNetGen's own
-    simulator.
+    simulator. Of a substrate S and, where there is one, an enzyme E the built-in laws are
+
+    - ``Sat kcat K``: kcat S E / (K + S), with one K for each substrate if there are more;
+    - ``MM kcat K``: kcat E F / (K + F), where F, the substrate that is free, is
+      (S - E - K + sqrt((S - E - K)^2 + 4 K S)) / 2;
+    - ``Hill vmax K h``: vmax S^h E / (K^h + S^h).
 
     Parameters
     ----------
@@ -70,8 +76,8 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     Raises
     ------
     ReadError
-        The file is not there, cannot be understood, or has built-in rate laws (``MM``, ``Sat``,
-        ``Hill``; write them as functions); the message names the line.
+        The file is not there, cannot be understood, or has rate laws that are not here
+        (``Arrhenius``, ``FunctionProduct``); the message names the line.
 
     Examples
     --------
@@ -264,6 +270,14 @@ class _Reader:
             [self.species_of(line, index) for index in side.split(",") if index != "0"]
             for side in (left, right)
         ]
+        built_in = _BUILT_IN.fullmatch(rest[0])
+        if built_in and len(rest) > 1:
+            factor = built_in["factor"] or "1"
+            law = self.built_in(line, built_in["law"], sides[0], rest[1:])
+            with self.at(line):
+                return Reaction(
+                    *sides, rate=f"({self.formula(line, factor).text}) * {law}", name=f"R{k}"
+                )
         rate = self.formula(line, " ".join(rest))
         with self.at(line):
             if not rate.names & changing:
@@ -275,6 +289,40 @@ class _Reader:
             ]
             whole = " * ".join([f"({rate.text})", *factors])
             return Reaction(*sides, rate=whole, name=f"R{k}")
+
+    def built_in(self, line: _Line, law: str, taken: list[str], constants: list[str]) -> str:
+        """The propensity of a rate law that BioNetGen has a word for."""
+        values = [f"({self.formula(line, text).text})" for text in constants]
+        if not taken or len(set(taken)) < len(taken):
+            raise self.error(
+                line.number, f"'{law}' is for reactants that all differ; expected one at least"
+            )
+        expected = {"Sat": range(2, len(taken) + 2), "MM": (2,), "Hill": (3,)}[law]
+        if len(values) not in expected or (law == "MM" and len(taken) != 2):
+            raise self.error(
+                line.number,
+                f"'{law}' has {len(taken)} reactants and {len(values)} constants; expected "
+                "'Sat kcat K' with a K for each substrate, 'MM kcat K' of a substrate and an "
+                "enzyme, or 'Hill vmax K h'",
+            )
+        top, scale, *others = values
+        first, *rest = taken
+        if law == "Sat":
+            shares = [f"/ ({k} + {n})" for k, n in zip([scale, *others], taken, strict=False)]
+            return " * ".join([top, *taken]) + " " + " ".join(shares)
+        if law == "Hill":
+            power = others[0]
+            return " * ".join(
+                [top, *rest, f"{first} ^ {power} / ({scale} ^ {power} + {first} ^ {power})"]
+            )
+        # What is free of the substrate, in the form that loses no digits where it is little.
+        bound = f"({rest[0]} + {scale} - {first})"
+        root = f"sqrt({bound} ^ 2 + 4 * {scale} * {first})"
+        free = (
+            f"(2 * {scale} * {first} / ({bound} + {root}) if {bound} > 0 "
+            f"else ({root} - {bound}) / 2)"
+        )
+        return f"{top} * {rest[0]} * {free} / ({scale} + {free})"
 
     def network(self) -> ReactionNetwork:
         """The network that the file describes."""

@@ -132,7 +132,8 @@ class Document:
             if one.isRate():
                 raise self.refusal(
                     one,
-                    "rate rules are not supported; what changes in time is changed by reactions",
+                    "rate rules are not supported: the variable would change between firings, and "
+                    "with it every rate it is in; write what changes it as a reaction",
                 )
         for one in model.getListOfReactions():
             if one.isSetFast() and one.getFast():
