@@ -45,11 +45,22 @@ BURSTS = ReactionNetwork(
     [Reaction([], {"X": 5}, rate_constant=1.0), Reaction("X -> 0", rate="0.4 * X")],
     events=[Event("time >= 1.25", {"X": 12}, name="reset")],
 )
+# So few molecules that pairs come and go: what is left of a propensity is often nothing.
+PAIRS = ReactionNetwork(
+    {"X": 0, "Y": 1},
+    [
+        Reaction("0 -> X", rate_constant=2.0),
+        Reaction("2 X -> Y", stochastic_rate_constant=1.5),
+        Reaction("X + Y -> X", rate_constant=0.3),
+        Reaction("Y -> 0", rate_constant=0.2),
+    ],
+)
 NETWORKS = {
     "immigration-death": (IMMIGRATION_DEATH, 3.0, {"X": 80}),
     "dimerisation": (DIMERISATION, 4.0, {"P": 30, "P2": 15}),
     "schloegl": (SCHLOEGL, 2.0, {"X": 260}),
     "saturated": (SATURATED, 5.0, {"S": 25, "P": 25}),
+    "pairs": (PAIRS, 4.0, {"X": 30, "Y": 30}),
 }
 
 
@@ -87,6 +98,7 @@ PROPENSITIES = {
     "schloegl": lambda x: (
         0.06 * x * (x - 1) / 2, 0.001 * x * (x - 1) * (x - 2) / 6, 20.0, 1.6 * x,
     ),
+    "pairs": lambda x, y: (2.0, 1.5 * x * (x - 1) / 2, 0.3 * x * y, 0.2 * y),
     "saturated": lambda s, p: (6.0 * s / (8.0 + s), 0.2 * p * np.where(p > 5, 1, 2)),
 }  # fmt: skip
 

@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
+from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 
 import ergode
 from ergode.core import cuda
-from ergode.stochastic import leap, methods, partial_propensity
-from ergode.stochastic.ensemble import Ensemble, Wanted, _kernel
+from ergode.stochastic import leap, methods, partial_propensity, teams, three_level
+from ergode.stochastic.ensemble import Ensemble, Wanted, kernel_of
 from ergode.stochastic.small import SmallEnsemble
 from ergode.stochastic.tables import build
-from ergode.stochastic.warp_partial import KERNEL, WarpEnsemble
+from ergode.stochastic.teams import TeamEnsemble
 
+PREPARED = "composition-rejection"
 ALL = [*methods.EXACT, *methods.APPROXIMATE]
 
 
@@ -54,26 +56,37 @@ def ptx(kernel, ensemble, *arguments):
 def test_straight_line_kernel_compiles_and_stays_in_registers(shared):
     tables = build(SATURATED, {}, {}, 1)
     ensemble = SmallEnsemble(SATURATED, tables, **OPTIONS)
-    text = ptx(ensemble.kernel(shared=shared), ensemble, ensemble.rates())
+    text = ptx(ensemble.made_kernel(shared=shared), ensemble, ensemble.rates())
     assert "depot" not in text
     assert ("atom.shared" in text) == shared
 
 
-def test_warp_kernel_compiles():
+@pytest.mark.parametrize("size", [teams.WARP, teams.BLOCK])
+@pytest.mark.parametrize("method", [partial_propensity, three_level])
+def test_kernels_of_teams_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = WarpEnsemble(tables, method=partial_propensity, **OPTIONS)
-    text = ptx(KERNEL, ensemble, ensemble.groups())
-    assert "depot" not in text
+    ensemble = TeamEnsemble(tables, method=method, size=size, **OPTIONS)
+    kernel, width = ensemble.kernel_for(8)
+    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
+    queue = np.zeros(1, np.int64)
+    arguments = ensemble.arguments(queue, 8, width, 4, ensemble._plan, out)
+    text = cuda.ptx(kernel.compiled("cuda"), arguments)
+    assert "depot" not in text or method is three_level  # where a formula may have a sine
     assert "shfl" in text
+    assert ("bar.sync" in text) == (size > teams.WARP)
 
 
-@pytest.mark.parametrize("name", [*methods.EXACT, "leap"])
-def test_kernels_on_tables_compile(name):
+@pytest.mark.parametrize(
+    ("name", "general"), [(name, True) for name in [*methods.EXACT, "leap"]] + [(PREPARED, False)]
+)
+def test_kernels_on_tables_compile(name, general):
     method = methods.EXACT.get(name, leap)
     tables = build(DIMERISATION, {}, {}, 1)
     ensemble = Ensemble(tables, method=method, **OPTIONS)
-    kernel = _kernel(method, True)
-    arguments = (np.int64(1), ensemble.net(), *ensemble.workspace(4))
+    prepared = not general and ensemble.prepares()
+    assert prepared == (name == PREPARED and not general)
+    kernel = kernel_of(method, True, general, prepared)
+    arguments = (np.int64(1), *ensemble.workspace(4, False, prepared))
     assert ".entry" in ptx(kernel, ensemble, *arguments)
 
 
@@ -94,3 +107,33 @@ def test_device_and_processor_agree(network, method):
     rows = gpu["amount"].values.astype(float)
     np.testing.assert_allclose(summary["mean"], rows.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(summary["variance"], rows.var(axis=0, ddof=1), rtol=1e-9)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [teams.WARP, teams.BLOCK])
+@pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
+def test_teams_do_what_the_processor_does(monkeypatch, method, size):
+    """Unit constants: sums are of whole numbers, and exact whoever adds up."""
+    monkeypatch.setattr(methods, "team_size", lambda *_: size)
+    for network, end in ((colloidal_aggregation(64), 0.3), (cyclic_chain(2100), 0.3)):
+        common = {"times": [0, end / 2, end], "replicates": 300, "seed": 2, "method": method}
+        cpu, gpu = (
+            ergode.stochastic.simulate(network, device=device, **common)
+            for device in ("cpu", "cuda")
+        )
+        np.testing.assert_array_equal(gpu["amount"], cpu["amount"])
+        np.testing.assert_array_equal(gpu["firing_count"], cpu["firing_count"])
+
+
+@pytest.mark.cuda
+def test_groups_that_were_made_before():
+    network = cyclic_chain(2100)
+    common = {"times": [0, 0.3], "seed": 2, "method": PREPARED}
+    for replicates in (300, 20_000):  # a warp for each, and a thread
+        cpu, gpu = (
+            ergode.stochastic.simulate(
+                network, device=device, output="statistics", replicates=replicates, **common
+            )
+            for device in ("cpu", "cuda")
+        )
+        np.testing.assert_array_equal(gpu["variance"], cpu["variance"])

@@ -1,15 +1,26 @@
 """Every method on every model: the distribution is that of the master equation."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
-from small_networks import NETWORKS, PROPENSITIES, chi_square, master_equation
+from reaction_networks import colloidal_aggregation, cyclic_chain
+from small_networks import (
+    BURSTS,
+    NETWORKS,
+    PROPENSITIES,
+    SATURATED,
+    chi_square,
+    master_equation,
+)  # fmt: skip
 
 import ergode
-from ergode.stochastic import methods
+from ergode.stochastic import methods, partial_propensity, teams, three_level
+from ergode.stochastic.tables import build
 
 REPLICATES = 20_000
 # Every method and model at two times: 1e-6 altogether.
-LEVEL = 1e-6 / 60
+LEVEL = 1e-6 / 80
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +110,56 @@ def test_leaping_near_extinction_never_goes_below_zero():
         a, b = (r["amount"].sel(species=species).isel(time=1) for r in (leap, direct))
         error = 5 * float(b.std()) / np.sqrt(10_000)
         assert abs(float(a.mean() - b.mean())) <= 0.03 * float(b.mean()) + error
+
+
+@pytest.mark.parametrize("network", [colloidal_aggregation(48), cyclic_chain(2100)])
+def test_three_levels_find_what_two_levels_find(network):
+    """Sums of whole numbers are exact; lists are of species in one, of reactions in the other."""
+    end = 200.0 / len(network.reactions)
+    two, three = (run(network, end, m, replicates=3) for m in ("direct", "warp-direct"))
+    assert two.attrs["firings"] > 200
+    np.testing.assert_array_equal(two["amount"], three["amount"])
+
+
+def test_a_channel_that_large_ones_hid_still_fires():
+    """Sums that lost a small propensity beside a large one find it again when that is gone."""
+    species = {f"S{i}": 0 for i in range(70)}
+    network = ergode.ReactionNetwork(
+        {**species, "A": 1, "B": 1, "Z": 0},
+        [
+            ergode.Reaction("A -> 0", stochastic_rate_constant=1e18),
+            ergode.Reaction("B -> Z", stochastic_rate_constant=1.0),
+            *[ergode.Reaction(f"{s} -> 0", stochastic_rate_constant=1.0) for s in species],
+        ],
+    )
+    for method in ("warp-direct", "partial-propensity", "direct"):
+        result = run(network, 60.0, method, replicates=20)
+        assert (result["amount"].sel(species="Z")[:, -1] == 1).all(), method
+
+
+def test_threads_that_share_a_realization():
+    """By how much a firing changes, by how many realizations there are, and if at all."""
+
+    def size(network, method, realizations):
+        return methods.team_size(method, build(network, {}, {}, 1), realizations, 132)
+
+    coupled, chain = colloidal_aggregation(252), cyclic_chain(1000)
+    assert size(coupled, partial_propensity, 4096) == teams.WARP
+    assert size(coupled, three_level, 100) == teams.BLOCK
+    assert size(chain, three_level, 100) == teams.WARP
+    assert size(BURSTS, three_level, 4096) == 1
+    assert size(SATURATED, three_level, 4096) == teams.WARP
+
+
+def test_memory_of_a_large_network():
+    """31,752 reactions need less than 50 MB beside the states, whatever the method."""
+    network = colloidal_aggregation(252)
+    assert len(network.reactions) == 31_752
+    for method in ("partial-propensity", "warp-direct", "composition-rejection"):
+        options = {"end": 1e-6, "method": method, "replicates": 1, "device": "cpu:1"}
+        run(network, **options)
+        tracemalloc.start()
+        run(network, **options)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 50e6, method

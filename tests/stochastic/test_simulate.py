@@ -225,9 +225,11 @@ def test_first_passage_and_stop():
     assert np.isnan(never["passage_time"]).all()
 
 
-def test_the_list_of_firings_is_what_happened():
-    listed = run(DIMERISATION, replicates=20, output="events")
-    counts = run(tables_of(DIMERISATION), replicates=20, method="direct")
+@pytest.mark.parametrize("method", methods.EXACT)
+def test_the_list_of_firings_is_what_happened(method):
+    """A kernel that keeps a list, and can do all there is, simulates what one without does."""
+    listed = run(DIMERISATION, replicates=20, output="events", method=method)
+    counts = run(DIMERISATION, replicates=20, method=method)
     np.testing.assert_array_equal(listed["firing_count"], counts["firing_count"])
     up = np.bincount(listed["realization"][listed["reaction"] == 0], minlength=20)
     down = np.bincount(listed["realization"][listed["reaction"] == 1], minlength=20)

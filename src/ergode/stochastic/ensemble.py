@@ -16,8 +16,8 @@ from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.stochastic import realization
-from ergode.stochastic.realization import Out, Plan, Work
-from ergode.stochastic.tables import Net, Tables
+from ergode.stochastic.realization import Out, Plan, Waiting, Work
+from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
 _PENDING = 32
@@ -26,6 +26,9 @@ _LATE = 4096
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to so many realizations each has a warp to itself.
 _WARPS_A_MULTIPROCESSOR = 64
+_SPREAD = 32
+# Beginnings are made beforehand for points of a sweep with so many reactions altogether.
+_PREPARED_MOST = 10**7
 # So that half of all warps that a multiprocessor can hold are there.
 _REGISTERS = 64
 
@@ -53,10 +56,15 @@ class Wanted:
 
 
 @lru_cache(maxsize=64)
-def _kernel(method: ModuleType, on_cuda: bool) -> kernels.Kernel:
+def kernel_of(method: ModuleType, on_cuda: bool, general: bool, prepared: bool) -> kernels.Kernel:
+    """The kernel of a method (see `realization.GENERAL` and `realization.PREPARED`)."""
     names = ("prepare", "update", "advance")
     bindings: dict[str, Any] = {name: getattr(method, name) for name in names}
-    bindings["LEAPS"] = getattr(method, "LEAPS", False)
+    bindings |= {
+        "LEAPS": getattr(method, "LEAPS", False), "GENERAL": general, "PREPARED": prepared,
+    }  # fmt: skip
+    if prepared:
+        bindings["copy_prepared"] = method.copy_prepared
     if on_cuda:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
@@ -110,28 +118,24 @@ class Ensemble:
             np.uint64(seed), np.int64(replicates), np.int64(0), np.float64(begin),
             np.int64(firings_most), np.bool_(tables.moving_breaks),
         )  # fmt: skip
-        self._net: Net | None = None
+        self._net: tuple[Net, Interruptions] | None = None
 
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
     ) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
         plan = self._plan._replace(first=np.int64(first))
+        kernel, prepared = self._kernel(wanted)
         workers, grain = self.workers(count)
+        spread = self._spread(workers)
         points = -(-(first + count) // self.replicates) - first // self.replicates
-        work, own = self.workspace(workers)
-        slots = 1 if self.device.is_cuda else workers
-        out = self.results(count, slots, points, wanted)
-        net = self.net()
-        kernel = _kernel(self.method, self.device.is_cuda)
+        rows = self.workspace(workers, spread > 1, prepared)
+        out = self.results(count, 1 if self.device.is_cuda else workers, points, wanted)
         if self.device.is_cuda:
             from ergode.core import cuda
 
-            queue = self.device.put(np.zeros(1, np.int64))
-            alone = workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
-            spread = 32 if alone else 1
+            arguments = (self._queue(), np.int64(count), np.int64(spread), *rows, plan, out)
             blocks = -(-workers * spread // _THREADS)
-            arguments = (queue, np.int64(count), np.int64(spread), net, work, own, plan, out)
             cuda.launch(kernel.compiled("cuda"), blocks, _THREADS, arguments)
             cuda.synchronize()
             report(count)
@@ -142,16 +146,57 @@ class Ensemble:
 
             with suppress(KeyboardInterrupt):  # what is done is returned, and says so
                 self.device.run(
-                    kernel, count, grain, net, work, own, plan, out, grain=grain, finished=finished
+                    kernel, count, grain, *rows, plan, out, grain=grain, finished=finished
                 )
         return self._fetch(out, wanted)
 
-    def net(self) -> Net:
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        """Compile what `run` needs, if it is not yet."""
+        kernel, prepared = self._kernel(wanted)
+        spread = self._spread(self.workers(count)[0])
+        rows = self.workspace(2, spread > 1, prepared)
+        out = self.results(0, 1, 1, wanted)
+        if self.device.is_cuda:
+            from ergode.core import cuda
+
+            arguments = (self._queue(), np.int64(0), np.int64(1), *rows, self._plan, out)
+            cuda.specialize(kernel.compiled("cuda"), arguments)
+        else:
+            kernel.compiled("cpu")(0, 0, 1, *rows, self._plan, out)
+
+    def _kernel(self, wanted: Wanted) -> tuple[kernels.Kernel, bool]:
+        """The kernel for this network, and whether its realizations begin from what was made."""
+        logged = wanted.log_first or wanted.log_counts is not None
+        general = logged or not self.tables.is_plain
+        prepared = not general and self.prepares()
+        return kernel_of(self.method, self.device.is_cuda, general, prepared), prepared
+
+    def _spread(self, workers: int) -> int:
+        """Threads of a GPU, neighbours, of which one has a realization."""
+        few = workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
+        return _SPREAD if self.device.is_cuda and few else 1
+
+    def _queue(self) -> Any:
+        """Number of the next realization, on the device."""
+        return self.device.put(np.zeros(1, np.int64))
+
+    def prepares(self) -> bool:
+        """Whether a realization begins from what was made once for all of a point."""
+        points = len(self.tables.net.initial)
+        return (
+            hasattr(self.method, "copy_prepared")
+            and points * self.tables.reaction_count <= _PREPARED_MOST
+        )
+
+    def network(self) -> tuple[Net, Interruptions]:
         """The network's arrays on the device."""
         if self._net is None:
-            put = self.device.put
             # A kernel reads no array without elements, but one has a type.
-            self._net = Net(*(put(array) for array in self.tables.net))
+            put, tables = self.device.put, self.tables
+            self._net = (
+                Net(*(put(array) for array in tables.net)),
+                Interruptions(*(put(array) for array in tables.interruptions)),
+            )
         return self._net
 
     def workers(self, count: int) -> tuple[int, int]:
@@ -170,48 +215,57 @@ class Ensemble:
         return -(-count // grain), grain
 
     def _rows(self) -> dict[str, tuple[int, type]]:
+        return {
+            "x": (self.tables.variable_count + 1, np.float64),
+            "stack": (self.tables.depth, np.float64),
+            "begun": (1, np.int8),
+        }
+
+    def _waiting_rows(self) -> dict[str, tuple[int, type]]:
         tables = self.tables
-        events = tables.event_count > 0
-        pending = _PENDING if events else 0
+        pending = _PENDING if tables.event_count > 0 else 0
         late = _LATE if tables.has_delays else 0
         return {
-            "x": (tables.variable_count, np.float64),
-            "stack": (tables.depth, np.float64),
             "armed": (tables.event_count, np.int8),
             "due": (pending, np.float64),
             "pending": (pending, np.int32),
             "values": (pending * tables.most_values, np.float64),
             "late_times": (late, np.float64),
             "late_reactions": (late, np.int32),
-            "counters": (2, np.int32),
+            "late_count": (1, np.int32),
         }
 
     def worker_bytes(self) -> int:
         """Memory of one worker."""
-        rows = [*self._rows().values(), *self.method.arrays(self.tables).values()]
+        own = self.method.arrays(self.tables)
+        rows = [*self._rows().values(), *self._waiting_rows().values(), *own.values()]
         return sum(length * np.dtype(kind).itemsize for length, kind in rows)
 
-    def workspace(self, workers: int) -> tuple[Work, Any]:
-        """Rows of all workers; on CUDA those of neighbours are interleaved."""
+    def workspace(
+        self, workers: int, apart: bool, prepared: bool
+    ) -> tuple[Net, Interruptions, Work, Waiting, Any]:
+        """The network, and rows of all workers; on CUDA they are interleaved if not `apart`."""
 
         def rows(length: int, kind: type) -> Any:
-            if self.device.is_cuda:
-                return self.device.empty((max(length, 1), workers), kind).T
+            if self.device.is_cuda and not apart:
+                # How many are pending is a length that kernels read.
+                empty = self.device.empty if length else self._zeros
+                return empty((length, workers), kind).T
             return self.device.empty((workers, length), kind)
 
-        def pending_rows(length: int, kind: type) -> Any:
-            # How many are pending is a length that kernels read.
-            if self.device.is_cuda and length == 0:
-                return self.device.put(np.zeros((0, workers), kind)).T
-            return rows(length, kind)
-
-        work = Work(**{name: pending_rows(*row) for name, row in self._rows().items()})
-        parts = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}
+        own = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}
         constants = self.method.constants(self.tables)
+        if prepared:
+            constants |= self.method.prepared(self.tables)
         if self.gaussian:
             constants["gaussian"] = np.ones(1, np.int8)
-        parts |= {name: self.device.put(array) for name, array in constants.items()}
-        return work, self.method.Own(**parts)
+        own |= {name: self.device.put(array) for name, array in constants.items()}
+        return (
+            *self.network(),
+            Work(**{name: rows(*row) for name, row in self._rows().items()}),
+            Waiting(**{name: rows(*row) for name, row in self._waiting_rows().items()}),
+            self.method.Own(**own),
+        )
 
     def results(self, count: int, slots: int, points: int, wanted: Wanted) -> Out:
         """Arrays for what is wanted of `count` realizations."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic import (
@@ -19,13 +20,15 @@ from ergode.stochastic import (
     partial_propensity,
     rejection_bounds,
     small,
-    warp_partial,
+    teams,
+    three_level,
 )
 from ergode.stochastic.ensemble import Ensemble
 from ergode.stochastic.tables import Tables
 
 EXACT: dict[str, ModuleType] = {
     "direct": block_search,
+    "warp-direct": three_level,
     "partial-propensity": partial_propensity,
     "composition-rejection": composition_rejection,
     "rejection-bounds": rejection_bounds,
@@ -37,6 +40,10 @@ APPROXIMATE = ("tau-leap", "langevin")
 _DIRECT_MOST = 64
 # Beyond so many propensities that a firing changes, sums of partial propensities are quicker.
 _COUPLED_FROM = 32
+# On a GPU the search in three levels has a block of warps for each realization if there are so few
+# of them for a multiprocessor, and a firing changes so much.
+_BLOCKS_A_MULTIPROCESSOR = 2
+_BLOCK_FROM = 256
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ def plan(
     *,
     firings_most: int,
     logged: bool,
-    on_cuda: bool,
+    realizations: int,
+    device: Device,
 ) -> MethodPlan:
     """Choose a method.
 
@@ -83,17 +91,33 @@ def plan(
     if why_not:
         raise PlanError(f"method '{name}' {why_not}")
     if name in APPROXIMATE:
-        runner = partial(Ensemble, method=leap, gaussian=name == "langevin")
-        return MethodPlan(name, reason, False, runner)
+        leaping = partial(Ensemble, method=leap, gaussian=name == "langevin")
+        return MethodPlan(name, reason, False, leaping)
     straight = small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST
     if name == "direct" and straight:
+        if device.is_cuda:
+            reason += "; a thread for a realization"
         return MethodPlan(name, reason, True, partial(small.SmallEnsemble, network))
-    if name == "partial-propensity" and on_cuda and not logged and warp_partial.fits(tables):
-        reason += "; a warp for a realization"
-        return MethodPlan(
-            name, reason, True, partial(warp_partial.WarpEnsemble, method=partial_propensity)
-        )
-    return MethodPlan(name, reason, True, partial(Ensemble, method=EXACT[name]))
+    module = EXACT[name]
+    runner: Any = partial(Ensemble, method=module)
+    if device.is_cuda:
+        size = 1 if logged else team_size(module, tables, realizations, device.core_count)
+        if size > 1:
+            runner = partial(teams.TeamEnsemble, method=module, size=size)
+        which = {1: "thread", teams.WARP: "warp"}.get(size, f"block of {size} threads")
+        reason += f"; a {which} for a realization"
+    return MethodPlan(name, reason, True, runner)
+
+
+def team_size(module: ModuleType, tables: Tables, realizations: int, multiprocessors: int) -> int:
+    """How many threads of a GPU share a realization."""
+    if not hasattr(module, "team_share"):
+        return 1
+    few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
+    sizes = [teams.WARP, teams.BLOCK]
+    if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
+        sizes.reverse()
+    return next((size for size in sizes if not teams.unfit(module, tables, size)), 1)
 
 
 def choose(tables: Tables) -> tuple[str, str]:
@@ -109,10 +133,8 @@ def choose(tables: Tables) -> tuple[str, str]:
             "partial-propensity",
             f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
         )
-    return (
-        "composition-rejection",
-        f"{count:,} reactions, {followed:,.0f} of which a firing changes",
-    )
+    reason = f"{count:,} reactions, {followed:,.0f} of which a firing changes"
+    return ("warp-direct" if followed > _COUPLED_FROM else "composition-rejection"), reason
 
 
 def coupling(tables: Tables) -> float:

@@ -111,8 +111,8 @@ def prepare(w, t, point, plan, replicate, net, work, own):
     count = own.a.shape[1]
     own.wrong[w, 0] = 0
     own.wrong[w, 1] = 0
-    begins = work.counters[w, 1] == 0
-    work.counters[w, 1] = 1
+    begins = work.begun[w, 0] == 0
+    work.begun[w, 0] = 1
     for j in range(count):
         if begins:
             own.a[w, j] = 0.0

@@ -244,6 +244,11 @@ def _of_two(operation, a, b):
     return max(a, b)
 
 
+def row_of(w):
+    """Row of the state that worker `w` reads: its own, or its team's where that is bound."""
+    return w
+
+
 @outlined
 def evaluate(program, w, t, point, net, work):
     """Value of a program for the state of worker `w`."""
@@ -257,7 +262,7 @@ def evaluate(program, w, t, point, net, work):
             if operation == CONSTANT:
                 stack[w, top] = net.constants[argument]
             elif operation == VARIABLE:
-                stack[w, top] = work.x[w, argument]
+                stack[w, top] = work.x[row_of(w), argument]
             elif operation == PARAMETER:
                 stack[w, top] = net.parameters[point, argument]
             else:

@@ -20,12 +20,20 @@ import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real
 from ergode.core.status import Status
-from ergode.stochastic.programs import evaluate
+from ergode.stochastic.programs import evaluate, row_of
+from ergode.stochastic.tables import ONE_LESS
 
 INFINITY = float("inf")
 # Bound by methods that step over firings, and therefore stop at every time of the grid.
 LEAPS = False
+# Bound for each network, so that what it does not need is not compiled: whether there may be more
+# than mass action of at most two molecules - formulas, events, breaks, delays, a condition that
+# ends a realization, a list of firings to be kept.
+GENERAL = True
+# Bound where a method knows how to begin from what was made before, once for all realizations.
+PREPARED = False
 COUNT_LIMIT = 2147483648.0
+ONLY_VARIABLE = ONE_LESS - 1
 EVENT_LIMIT = 10000
 NO_REACTION = -1
 
@@ -55,15 +63,21 @@ class Plan(NamedTuple):
 class Work(NamedTuple):
     """What a worker keeps, whatever the method; rows of one worker each."""
 
-    x: Any  # [worker, variable]
+    x: Any  # [worker, variable + 1] the state, and a one
     stack: Any  # [worker, depth]
+    begun: Any  # [worker, 1] whether the method has begun
+
+
+class Waiting(NamedTuple):
+    """What is to happen besides firings; rows of one worker each."""
+
     armed: Any  # [worker, event] whether the trigger was true
     due: Any  # [worker, pending] time of a pending event
     pending: Any  # [worker, pending] which event; -1 for none
     values: Any  # [worker, pending * most values]
     late_times: Any  # [worker, late] heap of times of late products
     late_reactions: Any  # [worker, late]
-    counters: Any  # [worker, 2] pending late products; whether the method has begun
+    late_count: Any  # [worker, 1] how many
 
 
 class Out(NamedTuple):
@@ -119,7 +133,7 @@ def falling_factorials(j, w, net, work):
     """Number of ordered ways to choose the reactants of a law."""
     product = real(1.0)
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
-        n = work.x[w, net.reactants[entry]]
+        n = work.x[row_of(w), net.reactants[entry]]
         product *= n
         for k in range(1, net.orders[entry]):
             product *= max(n - real(k), real(0.0))
@@ -128,10 +142,16 @@ def falling_factorials(j, w, net, work):
 
 def propensity(j, w, t, point, net, work):
     """Probability per time that reaction `j` fires."""
-    a = net.coefficients[point, j] * falling_factorials(j, w, net, work)
-    if net.laws[j] >= 0:
-        rate = evaluate(net.laws[j], w, t, point, net, work)
-        a = rate * a
+    if GENERAL:
+        a = net.coefficients[point, j] * falling_factorials(j, w, net, work)
+        if net.laws[j] >= 0:
+            rate = evaluate(net.laws[j], w, t, point, net, work)
+            a = rate * a
+    else:
+        second = net.pairs[j, 1]
+        n = work.x[row_of(w), net.pairs[j, 0]]
+        m = work.x[row_of(w), second & ONLY_VARIABLE] - real(second >> 30)
+        a = net.coefficients[point, j] * (n * m)
     return a
 
 
@@ -173,41 +193,41 @@ def write(k, w, row, point, slot, work, out):
 
 
 @outlined
-def push_late(time, j, w, work):
+def push_late(time, j, w, waiting):
     """Remember that products of `j` appear at `time`; false if there is no room."""
-    size = work.counters[w, 0]
-    if size >= work.late_times.shape[1]:
+    size = waiting.late_count[w, 0]
+    if size >= waiting.late_times.shape[1]:
         return False
     hole = size
-    while hole > 0 and work.late_times[w, (hole - 1) // 2] > time:
-        work.late_times[w, hole] = work.late_times[w, (hole - 1) // 2]
-        work.late_reactions[w, hole] = work.late_reactions[w, (hole - 1) // 2]
+    while hole > 0 and waiting.late_times[w, (hole - 1) // 2] > time:
+        waiting.late_times[w, hole] = waiting.late_times[w, (hole - 1) // 2]
+        waiting.late_reactions[w, hole] = waiting.late_reactions[w, (hole - 1) // 2]
         hole = (hole - 1) // 2
-    work.late_times[w, hole] = time
-    work.late_reactions[w, hole] = j
-    work.counters[w, 0] = size + 1
+    waiting.late_times[w, hole] = time
+    waiting.late_reactions[w, hole] = j
+    waiting.late_count[w, 0] = size + 1
     return True
 
 
 @outlined
-def pop_late(w, work):
+def pop_late(w, waiting):
     """The reaction whose products are next."""
-    j = work.late_reactions[w, 0]
-    size = work.counters[w, 0] - 1
-    work.counters[w, 0] = size
-    time, last = work.late_times[w, size], work.late_reactions[w, size]
+    j = waiting.late_reactions[w, 0]
+    size = waiting.late_count[w, 0] - 1
+    waiting.late_count[w, 0] = size
+    time, last = waiting.late_times[w, size], waiting.late_reactions[w, size]
     hole = 0
     while 2 * hole + 1 < size:
         child = 2 * hole + 1
-        if child + 1 < size and work.late_times[w, child + 1] < work.late_times[w, child]:
+        if child + 1 < size and waiting.late_times[w, child + 1] < waiting.late_times[w, child]:
             child += 1
-        if work.late_times[w, child] >= time:
+        if waiting.late_times[w, child] >= time:
             break
-        work.late_times[w, hole] = work.late_times[w, child]
-        work.late_reactions[w, hole] = work.late_reactions[w, child]
+        waiting.late_times[w, hole] = waiting.late_times[w, child]
+        waiting.late_reactions[w, hole] = waiting.late_reactions[w, child]
         hole = child
-    work.late_times[w, hole] = time
-    work.late_reactions[w, hole] = last
+    waiting.late_times[w, hole] = time
+    waiting.late_reactions[w, hole] = last
     return j
 
 
@@ -215,106 +235,106 @@ def pop_late(w, work):
 
 
 @outlined
-def arm(w, net, work):
+def arm(w, others, waiting):
     """State of triggers before the beginning."""
-    for e in range(net.event_triggers.size):
-        work.armed[w, e] = (net.event_flags[e] >> 1) & 1
-    for q in range(work.pending.shape[1]):
-        work.pending[w, q] = -1
+    for e in range(others.triggers.size):
+        waiting.armed[w, e] = (others.flags[e] >> 1) & 1
+    for q in range(waiting.pending.shape[1]):
+        waiting.pending[w, q] = -1
 
 
 @outlined
-def _assign_values(e, q, w, t, point, net, work):
+def _assign_values(e, q, w, t, point, net, others, work, waiting):
     """Compute what event `e` assigns, into place `q`."""
-    base = q * (work.values.shape[1] // work.pending.shape[1])
-    first = net.assignment_starts[e]
-    for entry in range(first, net.assignment_starts[e + 1]):
-        value = evaluate(net.assignments[entry], w, t, point, net, work)
-        work.values[w, base + entry - first] = value
+    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
+    first = others.assignment_starts[e]
+    for entry in range(first, others.assignment_starts[e + 1]):
+        value = evaluate(others.assignments[entry], w, t, point, net, work)
+        waiting.values[w, base + entry - first] = value
 
 
 @outlined
-def _trigger(w, t, point, net, work):
+def _trigger(w, t, point, net, others, work, waiting):
     """Look at every trigger; false if there is no room for another pending event."""
-    for e in range(net.event_triggers.size):
-        now = 1 if evaluate(net.event_triggers[e], w, t, point, net, work) != 0.0 else 0
-        flags = net.event_flags[e]
-        if now == 1 and work.armed[w, e] == 0:
+    for e in range(others.triggers.size):
+        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
+        flags = others.flags[e]
+        if now == 1 and waiting.armed[w, e] == 0:
             place = -1
-            for q in range(work.pending.shape[1]):
-                if work.pending[w, q] < 0:
+            for q in range(waiting.pending.shape[1]):
+                if waiting.pending[w, q] < 0:
                     place = q
                     break
             if place < 0:
                 return False
             delay = real(0.0)
-            if net.event_delays[e] >= 0:
-                delay = evaluate(net.event_delays[e], w, t, point, net, work)
-            work.pending[w, place] = e
-            work.due[w, place] = t + max(delay, real(0.0))
+            if others.event_delays[e] >= 0:
+                delay = evaluate(others.event_delays[e], w, t, point, net, work)
+            waiting.pending[w, place] = e
+            waiting.due[w, place] = t + max(delay, real(0.0))
             if flags & 4 != 0:
-                _assign_values(e, place, w, t, point, net, work)
-        elif now == 0 and work.armed[w, e] == 1 and flags & 1 == 0:
-            for q in range(work.pending.shape[1]):
-                if work.pending[w, q] == e:
-                    work.pending[w, q] = -1
-        work.armed[w, e] = now
+                _assign_values(e, place, w, t, point, net, others, work, waiting)
+        elif now == 0 and waiting.armed[w, e] == 1 and flags & 1 == 0:
+            for q in range(waiting.pending.shape[1]):
+                if waiting.pending[w, q] == e:
+                    waiting.pending[w, q] = -1
+        waiting.armed[w, e] = now
     return True
 
 
 @outlined
-def _execute(q, w, t, point, species_count, net, work):
+def _execute(q, w, t, point, species_count, net, others, work, waiting):
     """Assign what the pending event in place `q` assigns."""
-    e = work.pending[w, q]
-    work.pending[w, q] = -1
-    if net.event_flags[e] & 4 == 0:
-        _assign_values(e, q, w, t, point, net, work)
-    base = q * (work.values.shape[1] // work.pending.shape[1])
-    first = net.assignment_starts[e]
-    for entry in range(first, net.assignment_starts[e + 1]):
-        variable = net.assigned[entry]
-        value = work.values[w, base + entry - first]
+    e = waiting.pending[w, q]
+    waiting.pending[w, q] = -1
+    if others.flags[e] & 4 == 0:
+        _assign_values(e, q, w, t, point, net, others, work, waiting)
+    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
+    first = others.assignment_starts[e]
+    for entry in range(first, others.assignment_starts[e + 1]):
+        variable = others.assigned[entry]
+        value = waiting.values[w, base + entry - first]
         # Amounts are whole; parameters, which come after the species, are what they are.
         whole = variable < species_count
         work.x[w, variable] = math.floor(value + real(0.5)) if whole else value
 
 
 @outlined
-def happen(w, t, point, species_count, net, work):
+def happen(w, t, point, species_count, net, others, work, waiting):
     """Trigger and execute events until none is due: 0 nothing, 1 something happened, 2 no end."""
     happened = 0
     for _ in range(EVENT_LIMIT):
-        if not _trigger(w, t, point, net, work):
+        if not _trigger(w, t, point, net, others, work, waiting):
             return 2
         best, highest = -1, real(-INFINITY)
-        for q in range(work.pending.shape[1]):
-            if work.pending[w, q] >= 0 and work.due[w, q] <= t:
+        for q in range(waiting.pending.shape[1]):
+            if waiting.pending[w, q] >= 0 and waiting.due[w, q] <= t:
                 priority = real(-INFINITY)
-                program = net.event_priorities[work.pending[w, q]]
+                program = others.priorities[waiting.pending[w, q]]
                 if program >= 0:
                     priority = evaluate(program, w, t, point, net, work)
                 if best < 0 or priority > highest:
                     best, highest = q, priority
         if best < 0:
             return happened
-        _execute(best, w, t, point, species_count, net, work)
+        _execute(best, w, t, point, species_count, net, others, work, waiting)
         happened = 1
     return 2
 
 
 @outlined
-def next_break(w, t, point, net, work):
+def next_break(w, t, point, net, others, work, waiting):
     """The next time after `t` at which something turns, or is due."""
     soonest = real(INFINITY)
-    for b in range(net.breaks.size):
-        time = evaluate(net.breaks[b], w, t, point, net, work)
+    for b in range(others.breaks.size):
+        time = evaluate(others.breaks[b], w, t, point, net, work)
         if time >= t and time < soonest:
             soonest = time
-    for q in range(work.pending.shape[1]):
-        if work.pending[w, q] >= 0:
-            soonest = min(soonest, work.due[w, q])
-    if work.counters[w, 0] > 0:
-        soonest = min(soonest, work.late_times[w, 0])
+    for q in range(waiting.pending.shape[1]):
+        if waiting.pending[w, q] >= 0:
+            soonest = min(soonest, waiting.due[w, q])
+    if waiting.late_count[w, 0] > 0:
+        soonest = min(soonest, waiting.late_times[w, 0])
     return soonest
 
 
@@ -328,43 +348,46 @@ def just_after(t):
 
 @borrowing
 @outlined
-def realize(row, w, slot, net, work, own, plan, out):
+def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     """Simulate one realization, which is row `row` of the results."""
     number = plan.first + row
     first_point = plan.first // plan.replicates
     point = number // plan.replicates
     replicate = number - point * plan.replicates
     cell = point - first_point
-    for i in range(net.initial.shape[1]):
-        work.x[w, i] = net.initial[point, i]
-    work.counters[w, 0] = 0
-    work.counters[w, 1] = 0
-    arm(w, net, work)
+    work.begun[w, 0] = 0
     grid = out.grid
     species_count = out.sums.shape[3]
     end = grid[grid.size - 1]
     t = plan.begin
-    eventful = net.event_triggers.size > 0
-    breakable = eventful or net.breaks.size > 0 or net.late.size > 0
     outcome = _DONE
     draw = np.int64(0)
     firings = np.int64(0)
     cursor = 0
-    logged = np.int64(0)
-    log_first, log_last = np.int64(0), np.int64(0)
-    if out.log_starts.size > 1:
-        log_first, log_last = out.log_starts[row], out.log_starts[row + 1]
-    # Comparisons with the first time count as turned: what begins at it has begun.
-    if eventful and happen(w, just_after(t), point, species_count, net, work) == 2:
-        outcome = _TOO_MANY
-    over = outcome != _DONE
-    if net.stop.size > 0 and not over:
-        over = evaluate(net.stop[0], w, t, point, net, work) != 0.0
     soonest = real(INFINITY)
-    if breakable:
-        soonest = next_break(w, just_after(t), point, net, work)
-        prepare(w, just_after(t), point, plan, replicate, net, work, own)
-    else:
+    over = False
+    if GENERAL:
+        waiting.late_count[w, 0] = 0
+        arm(w, others, waiting)
+        eventful = others.triggers.size > 0
+        breakable = eventful or others.breaks.size > 0 or others.late.size > 0
+        log_place, log_last = np.int64(0), np.int64(0)
+        if out.log_starts.size > 1:
+            log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
+        # Comparisons with the first time count as turned: what begins at it has begun.
+        if (
+            eventful
+            and happen(w, just_after(t), point, species_count, net, others, work, waiting) == 2
+        ):
+            outcome = _TOO_MANY
+        over = outcome != _DONE
+        if others.stop.size > 0 and not over:
+            over = evaluate(others.stop[0], w, t, point, net, work) != 0.0
+        if breakable:
+            soonest = next_break(w, just_after(t), point, net, others, work, waiting)
+        begin = just_after(t) if breakable else t
+        prepare(w, begin, point, plan, replicate, net, work, own)
+    elif not PREPARED:
         prepare(w, t, point, plan, replicate, net, work, own)
     while not over:
         limit = min(soonest, end)
@@ -406,51 +429,52 @@ def realize(row, w, slot, net, work, own, plan, out):
             else:
                 change(j, w, net, work)
                 firings += 1
-            if log_first + logged < log_last:
-                out.log_times[log_first + logged] = t
-                out.log_reactions[log_first + logged] = j
-                logged += 1
-            if not LEAPS and net.delays[j] >= 0:
-                delay = evaluate(net.delays[j], w, t, point, net, work)
-                if not push_late(t + max(delay, real(0.0)), j, w, work):
-                    outcome = _OVERFLOW
-                    break
-                soonest = min(soonest, work.late_times[w, 0])
-            happened = 0
-            if eventful:
-                happened = happen(w, t, point, species_count, net, work)
-                if happened == 2:
-                    outcome = _TOO_MANY
-                    break
-            followed = update(j, w, t, point, plan, replicate, net, work, own)
-            if happened == 1 or not followed:
+            if GENERAL:
+                if log_place < log_last:
+                    out.log_times[log_place] = t
+                    out.log_reactions[log_place] = j
+                    log_place += 1
+                if not LEAPS and others.delays[j] >= 0:
+                    delay = evaluate(others.delays[j], w, t, point, net, work)
+                    if not push_late(t + max(delay, real(0.0)), j, w, waiting):
+                        outcome = _OVERFLOW
+                        break
+                    soonest = min(soonest, waiting.late_times[w, 0])
+                happened = 0
+                if eventful:
+                    happened = happen(w, t, point, species_count, net, others, work, waiting)
+                    if happened == 2:
+                        outcome = _TOO_MANY
+                        break
+                followed = update(j, w, t, point, plan, replicate, net, work, own)
+                if happened == 1 or not followed:
+                    prepare(w, t, point, plan, replicate, net, work, own)
+                if happened == 1 or plan.moving_breaks:
+                    soonest = next_break(w, just_after(t), point, net, others, work, waiting)
+                elif eventful:
+                    for q in range(waiting.pending.shape[1]):
+                        if waiting.pending[w, q] >= 0:
+                            soonest = min(soonest, waiting.due[w, q])
+            elif not update(j, w, t, point, plan, replicate, net, work, own):
                 prepare(w, t, point, plan, replicate, net, work, own)
-            if happened == 1:
-                soonest = next_break(w, just_after(t), point, net, work)
-            if happened == 0 and plan.moving_breaks:
-                soonest = next_break(w, just_after(t), point, net, work)
-            elif eventful and happened == 0:
-                for q in range(work.pending.shape[1]):
-                    if work.pending[w, q] >= 0:
-                        soonest = min(soonest, work.due[w, q])
             if firings >= plan.firings_most:
                 outcome = _TOO_MANY
                 break
-        else:
+        elif GENERAL:
             # A break: products appear, comparisons turn, events happen.
             t = just_after(limit)
-            while work.counters[w, 0] > 0 and work.late_times[w, 0] <= t:
-                late = pop_late(w, work)
-                for entry in range(net.late_starts[late], net.late_starts[late + 1]):
-                    work.x[w, net.late[entry]] += net.late_changes[entry]
-            if eventful and happen(w, t, point, species_count, net, work) == 2:
+            while waiting.late_count[w, 0] > 0 and waiting.late_times[w, 0] <= t:
+                late = pop_late(w, waiting)
+                for entry in range(others.late_starts[late], others.late_starts[late + 1]):
+                    work.x[w, others.late[entry]] += others.late_changes[entry]
+            if eventful and happen(w, t, point, species_count, net, others, work, waiting) == 2:
                 outcome = _TOO_MANY
                 break
             prepare(w, t, point, plan, replicate, net, work, own)
-            soonest = next_break(w, just_after(t), point, net, work)
-        if net.stop.size > 0:
-            over = evaluate(net.stop[0], w, t, point, net, work) != 0.0
-    if over and outcome == _DONE:
+            soonest = next_break(w, just_after(t), point, net, others, work, waiting)
+        if GENERAL and others.stop.size > 0:
+            over = evaluate(others.stop[0], w, t, point, net, work) != 0.0
+    if GENERAL and over and outcome == _DONE:
         # The state in which it was stopped is what is reported from then on.
         while cursor < grid.size:
             if not write(cursor, w, row, cell, slot, work, out):
@@ -465,11 +489,26 @@ def realize(row, w, slot, net, work, own, plan, out):
 # ---- CPU and CUDA: a thread a realization
 
 
-def realize_cpu(start, stop, grain, net, work, own, plan, out):
+@borrowing
+def begin(row, w, lane, lanes, net, work, own, plan):
+    """Put the state at the beginning of a realization into the rows of a worker: a share of it."""
+    point = (plan.first + row) // plan.replicates
+    for i in range(lane, net.initial.shape[1], lanes):
+        work.x[w, i] = net.initial[point, i]
+    if PREPARED:
+        copy_prepared(w, lane, lanes, point, own)
+
+
+def copy_prepared(w, lane, lanes, point, own):
+    """The same of what the method keeps; bound where it knows how."""
+
+
+def realize_cpu(start, stop, grain, net, others, work, waiting, own, plan, out):
     """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
     w = start // grain
     for row in range(start, stop):
-        realize(row, w, w, net, work, own, plan, out)
+        begin(row, w, 0, 1, net, work, own, plan)
+        realize(row, w, w, net, others, work, waiting, own, plan, out)
 
 
 def add_to_cuda(array, slot, point, k, i, value):
@@ -482,17 +521,29 @@ def add_to_count_cuda(array, slot, point, k):
     cuda.atomic.add(array, (slot, point, k), 1)
 
 
-def realize_cuda(queue, count, spread, net, work, own, plan, out):
+def realize_cuda(queue, count, spread, net, others, work, waiting, own, plan, out):
     """All realizations: a thread takes the next from the queue when it has finished one.
 
-    Of `spread` neighbours one works: threads of a warp wait for each other where they do different
-    things, and where there are few realizations each may as well have a warp to itself.
+    Of `spread` neighbours one works, and the others help it begin: threads of a warp wait for each
+    other where they do different things, and where there are few realizations each may as well
+    have several threads to itself.
     """
     index = cuda.grid(1)
     w = index // spread
-    if index != w * spread or w >= work.x.shape[0]:
+    if w >= work.x.shape[0]:
         return
-    row = cuda.atomic.add(queue, 0, 1)
-    while row < count:
-        realize(row, w, 0, net, work, own, plan, out)
-        row = cuda.atomic.add(queue, 0, 1)
+    lane = index - w * spread
+    leader = (cuda.threadIdx.x & 31) - lane
+    mates = np.uint32(((np.int64(1) << spread) - 1) << leader)
+    row = np.int64(0)
+    while True:
+        if lane == 0:
+            row = cuda.atomic.add(queue, 0, 1)
+        row = cuda.shfl_sync(mates, row, leader)
+        if row >= count:
+            break
+        begin(row, w, lane, spread, net, work, own, plan)
+        cuda.syncwarp(mates)
+        if lane == 0:
+            realize(row, w, 0, net, others, work, waiting, own, plan, out)
+        cuda.syncwarp(mates)

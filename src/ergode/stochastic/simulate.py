@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 Method = Literal[
-    "auto", "direct", "partial-propensity", "composition-rejection",
+    "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
     "rejection-bounds", "next-reaction", "tau-leap", "langevin",
 ]  # fmt: skip
 
@@ -141,7 +141,7 @@ def simulate(
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
         point of a sweep.
     method : str
-        ``"direct"``, ``"partial-propensity"``, ``"composition-rejection"``,
+        ``"direct"``, ``"warp-direct"``, ``"partial-propensity"``, ``"composition-rejection"``,
         ``"rejection-bounds"`` and ``"next-reaction"`` are exact; ``"tau-leap"`` and
         ``"langevin"`` are approximations. ``"auto"`` is an exact one, chosen by the size of the
         network, how strongly it is coupled and what its rates are; ``attrs["method_reason"]``
@@ -249,7 +249,8 @@ def simulate(
         tables,
         firings_most=firing_limit,
         logged=output == "events",
-        on_cuda=place.is_cuda,
+        realizations=layout.count * replicates,
+        device=place,
     )
     runner = plan.runner(
         tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,
@@ -258,6 +259,7 @@ def simulate(
     collect = outputs.collector(
         output, network, tables, grid, layout, replicates, bins, method != "langevin"
     )
+    runner.prepare(layout.count * replicates, collect.wanted)
     prepared = clock.perf_counter()
     status, firings = _run(runner, collect, layout.count * replicates, replicates, place, progress)
     attrs = results.provenance(

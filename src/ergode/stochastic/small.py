@@ -48,7 +48,7 @@ class SmallEnsemble(Ensemble):
             "SHARED": shared,
         }
 
-    def kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
+    def made_kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
         """The kernel of this network; making its source takes longer than a small run."""
         on_cuda = self.device.is_cuda
         key = (self._text, on_cuda, lanes, shared)
@@ -76,14 +76,14 @@ class SmallEnsemble(Ensemble):
             first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
         )
         points = -(-(first + count) // self.replicates) - first // self.replicates
+        kernel = self.kernel_for(count, points, wanted)
         if self.device.is_cuda:
             out = self.results(count, 1, points, wanted)
-            self.launch(count, points, wanted, plan, out)
+            self.launch(kernel, count, points, wanted, plan, out)
             report(count)
             return self._fetch(out, wanted)
         slots, grain = self.ranges(count)
         out = self.results(count, slots, points, wanted)
-        kernel = self.kernel(LANES if grain >= _LANES_FROM else 1)
 
         def finished(start: int, stop: int) -> None:
             report(stop - start)
@@ -94,6 +94,25 @@ class SmallEnsemble(Ensemble):
             )
         return self._fetch(out, wanted)
 
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        points = -(-count // self.replicates)
+        kernel = self.kernel_for(count, points, wanted)
+        out = self.results(0, 1, 1, wanted)
+        with kernels.readable_errors():
+            if self.device.is_cuda:
+                from ergode.core import cuda
+
+                arguments = (self._queue(), np.int64(0), self.rates(), self._plan, out)
+                cuda.specialize(kernel.compiled("cuda"), arguments)
+            else:
+                kernel.compiled("cpu")(0, 0, 1, self.rates(), self._plan, out)
+
+    def kernel_for(self, count: int, points: int, wanted: Wanted) -> kernels.Kernel:
+        """The kernel for so many realizations."""
+        if self.device.is_cuda:
+            return self.made_kernel(shared=self.shared_bytes(points, wanted) > 0)
+        return self.made_kernel(LANES if self.ranges(count)[1] >= _LANES_FROM else 1)
+
     def ranges(self, count: int) -> tuple[int, int]:
         """Ranges that threads take, and their size: a multiple of the lanes if that is possible."""
         grain = max(1, -(-count // (4 * self.device.core_count)))
@@ -101,35 +120,32 @@ class SmallEnsemble(Ensemble):
             grain = -(-grain // LANES) * LANES
         return -(-count // grain), grain
 
-    def launch(self, count: int, points: int, wanted: Wanted, plan: Any, out: Out) -> None:
+    def shared_bytes(self, points: int, wanted: Wanted) -> int:
+        """Shared memory in which a block gathers sums over its realizations; none if too little."""
+        needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
+        return needed if wanted.statistics and points == 1 and needed <= _SHARED_BYTES else 0
+
+    def launch(
+        self, kernel: kernels.Kernel, count: int, points: int, wanted: Wanted, plan: Any, out: Out
+    ) -> None:
         """Run the CUDA kernel."""
         from ergode.core import cuda
 
-        needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
-        shared = wanted.statistics and points == 1 and needed <= _SHARED_BYTES
-        kernel = self.kernel(shared=shared)
-        arguments = (
-            self.device.put(np.zeros(1, np.int64)), np.int64(count), self.rates(), plan, out,
-        )  # fmt: skip
+        shared = self.shared_bytes(points, wanted)
+        arguments = (self._queue(), np.int64(count), self.rates(), plan, out)
         with kernels.readable_errors():
             compiled = kernel.compiled("cuda")
-            resident = cuda.cooperative_block_count(
-                compiled, _THREADS, arguments, needed if shared else 0
-            )
+            resident = cuda.cooperative_block_count(compiled, _THREADS, arguments, shared)
             blocks = min(resident, -(-count // _THREADS))
-            cuda.launch(compiled, blocks, _THREADS, arguments, needed if shared else 0)
+            cuda.launch(compiled, blocks, _THREADS, arguments, shared)
             cuda.synchronize()
 
 
 def fits(tables: Tables, reactions_most: int = 64) -> bool:
     """Whether a network can be simulated by straight-line code."""
-    net = tables.net
     return (
         1 <= tables.reaction_count <= reactions_most
-        and tables.event_count == 0
-        and net.breaks.size == 0
-        and net.stop.size == 0
-        and not tables.has_delays
+        and not tables.is_interrupted
         and not tables.time_dependent
         and tables.variable_count == tables.species_count
     )

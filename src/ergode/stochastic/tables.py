@@ -26,16 +26,17 @@ NO_PROGRAM = -1
 
 
 class Net(NamedTuple):
-    """What kernels read of a network.
+    """What kernels read of a network's reactions.
 
-    A variable is a species, or a parameter that events assign to.  Rows of a reaction, a variable
-    or an event are found by their starts.  A program is -1 where there is none.
+    A variable is a species, or a parameter that events assign to.  Rows of a reaction or a variable
+    are found by their starts.  A program is -1 where there is none.
     """
 
-    initial: Any  # [point, variable]
+    initial: Any  # [point, variable + 1] amounts, and a one
     coefficients: Any  # [point, reaction]
     parameters: Any  # [point, parameter]
     laws: Any  # [reaction] program that multiplies the falling factorials
+    pairs: Any  # [reaction, 2] variables whose product they are, where no law has more (`pairs_of`)
     reactant_starts: Any  # [reaction + 1]
     reactants: Any  # [entry] variable
     orders: Any  # [entry]
@@ -44,25 +45,32 @@ class Net(NamedTuple):
     changes: Any  # [entry]
     affected_starts: Any  # [variable + 1]
     affected: Any  # [entry] reaction whose propensity depends on the variable
-    delays: Any  # [reaction] program
-    late_starts: Any  # [reaction + 1]
-    late: Any  # [entry] variable that changes after the delay
-    late_changes: Any  # [entry]
-    event_triggers: Any  # [event] program
-    event_delays: Any  # [event] program
-    event_priorities: Any  # [event] program
-    event_flags: Any  # [event] bits: persistent, initially true, values from trigger
-    assignment_starts: Any  # [event + 1]
-    assigned: Any  # [entry] variable
-    assignments: Any  # [entry] program
-    breaks: Any  # [break] program
-    stop: Any  # [0 or 1] program
     program_starts: Any  # [program + 1]
     operations: Any  # [step]
     arguments: Any  # [step]
     constants: Any  # [constant]
 
 
+class Interruptions(NamedTuple):
+    """What kernels read of all that happens besides firings. Rows of an event are as above."""
+
+    delays: Any  # [reaction] program
+    late_starts: Any  # [reaction + 1]
+    late: Any  # [entry] variable that changes after the delay
+    late_changes: Any  # [entry]
+    triggers: Any  # [event] program
+    event_delays: Any  # [event] program
+    priorities: Any  # [event] program
+    flags: Any  # [event] bits: persistent, initially true, values from trigger
+    assignment_starts: Any  # [event + 1]
+    assigned: Any  # [entry] variable
+    assignments: Any  # [entry] program
+    breaks: Any  # [break] program
+    stop: Any  # [0 or 1] program
+
+
+# A variable of a pair has this bit where one molecule less of it counts.
+ONE_LESS = 1 << 30
 PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER = 1, 2, 4
 
 
@@ -73,6 +81,7 @@ class Tables:
     Attributes
     ----------
     net : Net
+    interruptions : Interruptions
         Arrays on the host.
     naming : Naming
         What its names stand for.
@@ -90,6 +99,7 @@ class Tables:
     """
 
     net: Net
+    interruptions: Interruptions
     naming: Naming
     species_count: int
     variable_count: int
@@ -111,12 +121,28 @@ class Tables:
     @property
     def has_delays(self) -> bool:
         """Whether products of a reaction are late."""
-        return bool((self.net.delays >= 0).any())
+        return bool((self.interruptions.delays >= 0).any())
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether anything but firings happens to a realization, or ends it."""
+        others = self.interruptions
+        return (
+            self.event_count > 0
+            or others.breaks.size > 0
+            or others.stop.size > 0
+            or self.has_delays
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but mass action of at most two molecules."""
+        return self.mass_action and self.order_most <= 2 and not self.is_interrupted
 
     @property
     def event_count(self) -> int:
         """Number of events."""
-        return len(self.net.event_triggers)
+        return len(self.interruptions.triggers)
 
 
 def build(
@@ -161,17 +187,22 @@ def build(
     start = _initial(network, naming, known, initial, point_count, whole)
     rows = [np.broadcast_to(known[name], point_count) for name in naming.parameters]
     parameters = np.array(rows, np.float64).reshape(len(rows), point_count).T
-    net = Net(
-        initial=start,
-        parameters=np.ascontiguousarray(parameters) if rows else np.zeros((point_count, 1)),
+    interruptions = Interruptions(
         breaks=np.array(breaks, np.int32),
         stop=np.array(stop_program, np.int32),
-        **laws,
+        **{name: laws.pop(name) for name in Interruptions._fields if name in laws},
         **events,
+    )
+    net = Net(
+        initial=np.hstack([start, np.ones((point_count, 1))]),
+        parameters=np.ascontiguousarray(parameters) if rows else np.zeros((point_count, 1)),
+        pairs=pairs_of(laws["reactant_starts"], laws["reactants"], laws["orders"], start.shape[1]),
+        **laws,
         **programs_arrays(programs.steps),
     )
     return Tables(
         net=net,
+        interruptions=interruptions,
         naming=naming,
         species_count=len(network.species),
         variable_count=len(naming.variables),
@@ -180,8 +211,28 @@ def build(
         time_dependent=time_dependent,
         moving_breaks=moving,
         mass_action=bool((net.laws < 0).all()),
-        most_values=int(np.diff(net.assignment_starts).max(initial=1)),
+        most_values=int(np.diff(interruptions.assignment_starts).max(initial=1)),
     )
+
+
+def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one: int) -> np.ndarray:
+    """Two variables a law, of whose counts falling factorials are the product.
+
+    `one` stands for a count of one; the second has the bit `ONE_LESS` where it is the first again.
+    No rows if a law has more than two molecules.
+    """
+    count = starts.size - 1
+    rows = np.repeat(np.arange(count), np.diff(starts))
+    if np.bincount(rows, orders, minlength=1).max() > 2:
+        return np.zeros((0, 2), np.int32)
+    pairs = np.full((count, 2), one, np.int32)
+    some = np.flatnonzero(np.diff(starts))
+    pairs[some, 0] = reactants[starts[some]]
+    alike = some[orders[starts[some]] == 2]
+    pairs[alike, 1] = pairs[alike, 0] + ONE_LESS
+    two = np.flatnonzero(np.diff(starts) == 2)
+    pairs[two, 1] = reactants[starts[two] + 1]
+    return pairs
 
 
 class _Programs:
@@ -216,6 +267,11 @@ class _Programs:
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def offsets(values: np.ndarray, count: int) -> np.ndarray:
+    """Where each number below `count` begins among sorted values, and where the last ends."""
+    return _starts(np.bincount(values, minlength=count))
 
 
 def _gather_laws(
@@ -395,10 +451,10 @@ def _gather_events(
                 expression = Expression(f"({expression.text}) * {size}")
             assignments.append(programs.add(expression, None))
     return {
-        "event_triggers": np.array(triggers, np.int32),
+        "triggers": np.array(triggers, np.int32),
         "event_delays": np.array(delays, np.int32),
-        "event_priorities": np.array(priorities, np.int32),
-        "event_flags": np.array(flags, np.int32),
+        "priorities": np.array(priorities, np.int32),
+        "flags": np.array(flags, np.int32),
         "assignment_starts": _starts(np.array(lengths, np.int64)),
         "assigned": np.array(assigned, np.int32),
         "assignments": np.array(assignments, np.int32),
