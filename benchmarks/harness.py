@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 
-def arguments(engine: str, cases: Sequence[str]) -> argparse.Namespace:
-    """The options that every benchmark takes."""
+def arguments(engine: str, cases: Sequence[str], *, figures: bool = False) -> argparse.Namespace:
+    """The options that every benchmark takes, and where one has `figures` a folder for them."""
     parser = argparse.ArgumentParser(description=f"Benchmark ergode.{engine}.")
     parser.add_argument("--quick", action="store_true", help="end within a minute on two cores")
     parser.add_argument("--case", choices=cases, action="append", help="only this case")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--no-peers", action="store_true", help="do not run other packages")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    if figures:
+        parser.add_argument("--figures", type=Path, help="draw figures into this folder")
     chosen = parser.parse_args()
     chosen.case = chosen.case or list(cases)
     return chosen
@@ -51,8 +53,8 @@ class Rows:
     """Rows of one benchmark, printed as they come and written as JSON at the end."""
 
     def __init__(self, engine: str, device: str) -> None:
-        self._common = {"engine": engine, "device": device}
-        self._rows: list[dict[str, Any]] = []
+        self.engine, self.device = engine, device
+        self.rows: list[dict[str, Any]] = []
 
     def add(
         self,
@@ -69,11 +71,11 @@ class Rows:
         ratio = None
         if peer_value is not None:
             ratio = peer_value / value if smaller_is_better else value / peer_value
-        self._rows.append(
+        self.rows.append(
             {
-                "engine": self._common["engine"],
+                "engine": self.engine,
                 "case": case,
-                "device": self._common["device"],
+                "device": self.device,
                 "metric": metric,
                 "value": value,
                 "unit": unit,
@@ -97,5 +99,5 @@ class Rows:
         with tempfile.NamedTemporaryFile(
             "w", dir=path.resolve().parent, delete=False, encoding="utf-8"
         ) as file:
-            json.dump(self._rows, file, indent=1)
+            json.dump(self.rows, file, indent=1)
         os.replace(file.name, path)
