@@ -1,5 +1,6 @@
 """Particles against the Kalman filter and the grid; what a comparison says where both are right."""
 
+import math
 import warnings
 
 import numpy as np
@@ -156,3 +157,26 @@ def test_bad_settings(error, message, settings):
     options = {"times": [0, 2], "measurements": MEASUREMENTS, "parameters": VALUES, "count": 100}
     with pytest.raises(error, match=message):
         ergode.particles.propagate(FIELD, PRIOR, device="cpu", **(options | settings))
+
+
+@pytest.mark.parametrize("told", ["of angles", "any"])
+def test_likelihoods_compile_for_cuda(told):
+    """Of particles; what they share with the grid is all there is to it."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda, kernels
+    from ergode.models import likelihood
+    from ergode.particles.cloud import at_particle
+
+    one = ergode.Measurement(0.0, angle, [0.1, 2.0], [0.1, 0.1], angles=[1])
+    if told == "any":
+        one = ergode.Measurement(0.0, likelihood=first)
+    value, precision, _ = likelihood.numbers_of(one)
+    bindings = likelihood.bindings_of(one) | {"VARIABLES": 2, "PARAMETERS": 1}
+    kernel = kernels.for_each(at_particle, bindings=bindings).compiled("cuda")
+    points, out = np.zeros((4, 2)), np.zeros(4)
+    arguments = (0, 4, points, 0.0, np.zeros(1), value, precision, out)
+    assert "__local_depot" not in cuda.ptx(kernel, arguments)
+
+
+def angle(y, t, p):
+    return y[0] * p[0], math.atan2(y[1], y[0])
