@@ -58,7 +58,7 @@ def test_distribution(exact, name, method):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_auto_is_exact_and_says_why(name):
     network, end, _ = NETWORKS[name]
-    result = run(network, end, "auto", replicates=10)
+    result = run(network, end, "auto")  # with the kernels of the test above
     assert result.attrs["exact"] == 1
     assert "reactions" in result.attrs["method_reason"]
 
