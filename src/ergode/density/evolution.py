@@ -307,6 +307,7 @@ class Evolution:
         budget = min(_BUDGET_CPU, 500 * max(self.cell_count, _CELLS_A_THREAD))
         head = (budget, PRUNE_EVERY, _RESORT_ABOVE_CPU) if advancing else ()
         self._cells.tally[:] = self._tally
+        self._cells.meeting[:] = 0  # the next crew may be another number of threads
         arguments = (*head, self._cells, self._masses, self._frame, self._clock)
         with kernels.readable_errors():
             cpu.run_together(kernel.compiled("cpu"), threads, arguments)
