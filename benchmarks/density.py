@@ -132,7 +132,7 @@ def evolution_alone(options, rows):
         field, parameters, prior, _, times, width, threshold = CASES[name]
         for scheme in ("corner-transport", "split"):
             lattice = lay_lattice(prior, width, None)
-            keys, mass, _, _ = lay_prior(prior, lattice, threshold, scheme != "split")
+            keys, mass, _, _ = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
             values = np.array([parameters[p] for p in field.parameters], float)
             evolution = Evolution(
                 field, lattice, values, scheme=scheme, threshold=threshold,
