@@ -16,8 +16,12 @@ from ergode.core.elementary import (
     log,
     log1p,
     normal_quantile,
+    power,
+    rough_log2,
     sin,
     sin_two_pi,
+    tan,
+    tanh,
 )
 
 NAMES = ("log", "log1p", "exp", "expm1", "normal_quantile", "sin_two_pi", "cos_two_pi")
@@ -259,3 +263,51 @@ def test_sine_and_cosine_of_radians(precision, bound, device):
             exact = np.array([float(function(mpmath.mpf(float(value)))) for value in x])
             error = np.abs(row - exact) / np.spacing(np.abs(exact).astype(precision))
             assert error.max() <= bound, x[np.argmax(error)]
+
+
+def each_of_two(index, x, y, out):
+    out[0, index] = power(x[index], y[index])
+    out[1, index] = tanh(x[index])
+    out[2, index] = tan(x[index])
+    out[3, index] = rough_log2(x[index])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_powers_and_tangents(precision, device):
+    where = resolve(device)
+    rng = np.random.default_rng(7)
+    top = 7.0 if precision == "float32" else 60.0  # of the logarithm of a power
+    x = np.exp(rng.uniform(-8, 8, 3000)).astype(precision)
+    y = (rng.uniform(-top, top, 3000) / np.log(x)).astype(precision)
+    # C99, annex F.
+    special = [
+        (0, 0, 1), (0, 2, 0), (0, -1, np.inf), (1, np.inf, 1), (-2, 3, -8), (-2, 2, 4),
+        (-2, 0.5, np.nan), (np.inf, 2, np.inf), (np.inf, -2, 0), (np.nan, 1, np.nan),
+        (np.nan, 0, 1), (2, np.nan, np.nan), (-0.5, -3, -8), (2, np.inf, np.inf), (10, 400, np.inf),
+        (10, -400, 0),
+    ]  # fmt: skip
+    x = np.append(x, [row[0] for row in special]).astype(precision)
+    y = np.append(y, [row[1] for row in special]).astype(precision)
+    out = where.empty((4, x.size), precision)
+    kernel = kernels.for_each(each_of_two, precision=precision)
+    where.run(kernel, x.size, where.put(x), where.put(y), out)
+    powers, hyperbolic, tangents, rough = where.get(out)
+    np.testing.assert_array_equal(powers[3000:], [row[2] for row in special])
+    np.testing.assert_allclose(hyperbolic[3000:], np.tanh(x[3000:]), rtol=1e-6)
+    assert np.abs(rough[:3000] - np.log2(x[:3000])).max() < 0.09
+    allowed = 3 + np.abs(y[:3000] * np.log(x[:3000])) / 8
+    with mpmath.workdps(40):
+        numbers = [mpmath.mpf(float(value)) for value in x[:3000]]
+        for found, exact, bound in (
+            (
+                powers,
+                [a ** mpmath.mpf(float(b)) for a, b in zip(numbers, y, strict=False)],
+                allowed,
+            ),
+            (hyperbolic, [mpmath.tanh(a) for a in numbers], 3),
+            (tangents, [mpmath.tan(a) for a in numbers], 3 if precision == "float64" else 14),
+        ):
+            values = np.array([float(value) for value in exact])
+            error = np.abs(found[:3000] - values) / np.spacing(np.abs(values).astype(precision))
+            assert (error <= bound).all()

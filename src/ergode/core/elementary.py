@@ -1,4 +1,4 @@
-"""Logarithm, exponential, normal quantile and turns, in plain arithmetic.
+"""Logarithm, exponential, power, normal quantile and turns, in plain arithmetic.
 
 Why our own: the same operations in the same order give the same bits on a CPU and on a GPU, so a
 draw is one number wherever it is made; and without branches or calls into a library they
@@ -11,6 +11,7 @@ asserted in the tests.
 function             reduction                                        float32    float64
 ==================== ================================================ ========== ==========
 `log`                x = 2^k m, sqrt(1/2) <= m < sqrt(2)              1 ulp      1 ulp
+`rough_log2`         linear between powers of two                     0.09       0.09
 `log1p`              log(1 + x), corrected for the rounding of 1 + x  2 ulp      2 ulp
 `exp`                x = k ln 2 + r, abs(r) <= ln(2) / 2              1 ulp      1 ulp
 `expm1`              the same                                         2 ulp      2 ulp
@@ -18,6 +19,10 @@ function             reduction                                        float32   
 `sin_two_pi`         quarter turns                                    3 ulp      2 ulp
 `cos_two_pi`         quarter turns, as a sine                         3 ulp      2 ulp
 `sin`, `cos`         half turns                                       7 ulp      2 ulp
+`tan`                sin(x) / cos(x)                                  2 ulp      2 ulp
+`tanh`               t / (t + 2), t = expm1(2 x)                      3 ulp      3 ulp
+`power`              exp(z), z = y log x with its rounding error      3 ulp and one more for
+                                                                      every 8 of abs(z)
 ==================== ================================================ ========== ==========
 
 Zero, infinity, NaN, negative and subnormal arguments are right too, by selection at the end.
@@ -42,7 +47,8 @@ NOT_A_NUMBER = math.nan
 # bits that k ln2_high is exact.
 
 
-def _log_float32(x):
+def _log_parts_float32(x):
+    """The logarithm as two numbers, of which the second is what the first rounds off."""
     # Subnormals have no implicit leading bit: scale them into the normal range first.
     tiny = x < 1.1754943508222875e-38
     word = to_bits(x * 8388608.0 if tiny else x)
@@ -61,11 +67,11 @@ def _log_float32(x):
     tail = fma(square * f, p, fma(square, -0.5, e * 1.4286068e-06))
     high = e * 0.693145751953125
     total = high + f
-    result = total + (((high - total) + f) + tail)
-    return _log_edges(x, result)
+    return total, ((high - total) + f) + tail
 
 
-def _log_float64(x):
+def _log_parts_float64(x):
+    """The logarithm as two numbers, of which the second is what the first rounds off."""
     tiny = x < 2.2250738585072014e-308
     word = to_bits(x * 18014398509481984.0 if tiny else x)
     k = np.int64(np.int64(word - np.uint64(0x3FE6A09E667F3BCD)) >> np.int64(52))
@@ -88,17 +94,33 @@ def _log_float64(x):
     tail = fma(-0.5 * f, f, tail)
     high = e * 0.693147180559663
     total = high + f
-    result = total + (((high - total) + f) + tail)
-    return _log_edges(x, result)
+    return total, ((high - total) + f) + tail
 
 
-def _log_edges(x, result):
-    result = x if x == INFINITY else result
+_log_parts = ByPrecision(float32=_log_parts_float32, float64=_log_parts_float64)
+
+
+def log(x):
+    """Natural logarithm."""
+    total, rest = _log_parts(x)
+    result = x if x == INFINITY else total + rest
     result = -INFINITY if x == 0.0 else result
     return result if x >= 0.0 else NOT_A_NUMBER
 
 
-log = ByPrecision(float32=_log_float32, float64=_log_float64)
+def _rough_log2_float32(x):
+    word = np.uint32(np.uint32(to_bits(abs(x)) >> np.uint32(9)) + np.uint32(0x4B000000))
+    return fma(from_bits(word) - 8388608.0, 6.103515625e-05, -127.0)
+
+
+def _rough_log2_float64(x):
+    word = np.uint64(to_bits(abs(x)) >> np.uint64(12)) + np.uint64(0x4330000000000000)
+    return fma(from_bits(np.uint64(word)) - 4503599627370496.0, 9.094947017729282e-13, -1023.0)
+
+
+# The binary logarithm of x > 0 within 0.09, exact at powers of two; large of infinity and NaN.
+# Exponent and mantissa, read as one number: what decides on the size of a step need not know more.
+rough_log2 = ByPrecision(float32=_rough_log2_float32, float64=_rough_log2_float64)
 
 
 def log1p(x):
@@ -392,3 +414,38 @@ def _cos_float64(x):
 
 sin = ByPrecision(float32=_sin_float32, float64=_sin_float64)
 cos = ByPrecision(float32=_cos_float32, float64=_cos_float64)
+
+
+def tan(x):
+    """Tangent."""
+    return sin(x) / cos(x)
+
+
+# --- hyperbolic tangent and powers ------------------------------------------------------------
+
+
+def tanh(x):
+    """Hyperbolic tangent."""
+    size = abs(x)
+    t = expm1(2.0 * (20.0 if size > 20.0 else size))
+    return math.copysign(t / (t + 2.0), x)
+
+
+def power(x, y):
+    """x to the power of y; of a negative x if y is a whole number."""
+    x, y = real(x), real(y)
+    base = abs(x)
+    total, rest = _log_parts(base)
+    high = total + rest
+    high = -INFINITY if base == 0.0 else high
+    high = INFINITY if base == INFINITY else high
+    z = y * high
+    lost = fma(y, high, -z) + y * ((total - high) + rest)  # what z rounds off
+    lost = lost if abs(z) < 1000.0 else real(0.0)
+    result = exp(z)
+    result = fma(result, lost, result) if result < INFINITY else result
+    whole = math.floor(y) == y
+    odd = whole & (math.floor(0.5 * y) != 0.5 * y)
+    result = -result if (x < 0.0) & odd else result
+    result = result if (x >= 0.0) | (whole & (x < 0.0)) else NOT_A_NUMBER
+    return real(1.0) if (y == 0.0) | (x == 1.0) else result

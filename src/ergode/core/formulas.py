@@ -2,7 +2,8 @@
 
 Numba makes a double of an integer and a float, whatever the float; so integers become floats
 before a formula is compiled, except where they count: in a subscript, an exponent or a range.
-(A power whose exponent is a whole number is written out as multiplications.)
+A power whose exponent is a whole number is written out as multiplications, one of a half is a
+square root, and any other is our own.
 """
 
 from __future__ import annotations
@@ -22,8 +23,13 @@ from ergode.core.machine import Formula
 _ELEMENTARY = {
     getattr(module, name): getattr(elementary, name)
     for module in (math, np)
-    for name in ("exp", "expm1", "log", "log1p", "sin", "cos")
-}
+    for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh")
+} | {math.pow: elementary.power, np.power: elementary.power}
+
+POWER, ROOT = "<power>", "<root>"
+"""Stand for our power and the square root, whatever these names mean where they are written."""
+
+WORDS = {POWER: elementary.power, ROOT: math.sqrt}
 
 
 def meaning(value: Any) -> Any:
@@ -85,7 +91,11 @@ class _MakeReal(ast.NodeTransformer):
         node.left = self.visit(node.left)
         whole = isinstance(node.op, ast.Pow) and self._is_whole(node.right)
         node.right = self._count(node.right) if whole else self.visit(node.right)
-        return node
+        if whole or not isinstance(node.op, ast.Pow):
+            return node
+        half = isinstance(node.right, ast.Constant) and node.right.value == 0.5
+        called = ast.Name(ROOT if half else POWER, ast.Load())
+        return ast.Call(called, [node.left] if half else [node.left, node.right], [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if _is_range(node):

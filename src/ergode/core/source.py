@@ -263,7 +263,7 @@ class _Collector:
         if plain is not None:
             return plain
         if isinstance(value, ByPrecision | ByTarget | Formula | FunctionType):
-            return self.function(value, name)
+            return self.function(value, name.strip("<>"))
         if _is_named_tuple(value):
             return self._named_tuple(value)
         text = self._literal(value)
@@ -452,6 +452,8 @@ class _Rename(ast.NodeTransformer):
             return False, None
         if name == unrolled.FUSED:
             return True, fma
+        if name in formulas.WORDS:
+            return True, formulas.WORDS[name]
         if name in self.collector.bindings:
             return True, self.collector.bindings[name]
         if name in function.__code__.co_freevars and function.__closure__:
