@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 import ergode
@@ -88,8 +89,16 @@ def dictionary(t, y, p):
     return (table["a"] * y[0],)
 
 
-def uses_a_file(t, y, p):
-    return (open,)
+def adds_a_tuple(t, y, p):
+    return (np.sum(y),)
+
+
+def a_word(t, y, p):
+    return ("none",)
+
+
+def by_name(t, y, p):
+    return (-p["rate"] * y[0],)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,8 @@ def uses_a_file(t, y, p):
         (dictionary, r"'dictionary' uses a dict \(line 2 of it\)"),
         (recursive, "'recursive' calls itself; use a loop instead"),
         (undefined, "'undefined' uses 'no_such_name', which is not defined"),
+        (a_word, "'a_word' returns 'none' for 'y'; expected a real number"),
+        (by_name, "'by_name' failed: TypeError: tuple indices must be integers"),
         (beyond_parameters, r"uses p\[1\], but there is 1 parameter"),
         (beyond_variables, r"uses y\[2\], but there is 1 variable"),
         (lambda t, y, p: (y[0],), "a lambda cannot be compiled"),
@@ -127,8 +138,8 @@ def test_missing_variables_are_named():
 
 
 def test_what_only_the_compiler_can_tell_is_one_line():
-    field = VectorField(uses_a_file, ["y"], ["rate"])
-    with pytest.raises(ergode.ModelError, match="cannot be compiled: .*'open'") as caught:
+    field = VectorField(adds_a_tuple, ["y"], ["rate"])
+    with pytest.raises(ergode.ModelError, match="cannot be compiled: .*sum") as caught:
         ergode.trajectories.integrate(
             field, times=[0, 1], initial={"y": 1}, parameters={"rate": 1}, step=0.1, device="cpu"
         )

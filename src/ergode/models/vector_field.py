@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ergode.core import source
 from ergode.core.errors import ModelError
 from ergode.core.source import syntax
@@ -202,7 +204,7 @@ def check_function(
                 f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
             )
     source.formula_text(function)  # that every name is one that can be compiled
-    if variables is not None and not all(isinstance(n.value, ast.Tuple) for n in returned):
+    if variables is not None:
         _try(function, arguments, variables)
 
 
@@ -220,13 +222,13 @@ def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -
 def _try(
     function: FunctionType, arguments: Mapping[str, int | None], variables: Sequence[str]
 ) -> None:
-    """Look at what the function returns where its text does not tell."""
+    """Look at what the function returns, for its text does not tell all."""
     name = function.__name__
     trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
     try:
         value = function(*trial)
-    except (ArithmeticError, ValueError):
-        return  # not defined for such numbers: it is the compiler that will tell
+    except (ArithmeticError, ValueError, IndexError):
+        return  # not defined for such numbers, or what is asked about next
     except Exception as error:
         raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
     if not isinstance(value, tuple):
@@ -235,6 +237,11 @@ def _try(
             f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
         )
     _check_length(name, len(value), variables)
+    for variable, one in zip(variables, value, strict=True):
+        if not isinstance(one, int | float | np.number):
+            raise ModelError(
+                f"function '{name}' returns {one!r} for '{variable}'; expected a real number"
+            )
 
 
 def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
