@@ -52,6 +52,8 @@ def bindings_of(
         "JUMPS": jumps,
         "EPSILON": float(np.finfo(precision).eps),
         "HAS_HISTORY": history is not None,
+        # Measured: more than this gains nothing, and a field of many variables compiles slowly.
+        "AHEAD": 8 if len(field.variables) == 1 else 4,
     }
     if history is not None:
         bindings["history"] = Formula(history)

@@ -7,6 +7,11 @@ On a GPU a thread follows one trajectory and keeps its state in registers.  On a
 follows LANES trajectories at once: the innermost loop is over lanes, without calls or branches,
 so that the compiler makes vector instructions of it - of the user's function too.  Both write
 ``out[time, variable, trajectory]``.
+
+Most steps are calm: nothing is saved in them, and what they read of the past has no break.  A
+thread of a GPU takes such steps several at a time: all that they read is asked for at once, so that
+memory has more to do while the thread waits for it.  (On a CPU this makes the chain of operations
+of a lane longer than what a processor looks ahead, and gains nothing.)
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from ergode.trajectories.history import (
     JUMPS,
     POINTS,
     breaks_at,
+    calm,
     delayed_at_stages,
     past_slopes,
     past_values,
@@ -36,6 +42,7 @@ from ergode.trajectories.steps import between
 # Bound for each kernel: a method.
 A, B, C = ((),), (1.0,), (0.0,)
 EPSILON = 2.0**-52
+AHEAD = 1  # calm steps that a thread of a GPU takes together
 
 _FINITE = np.uint8(Status.DONE)
 _NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -65,7 +72,7 @@ def slopes_of_stages(t, h, y, past, p):
 def step_end(h, y, k):
     """Variables at the end of a step."""
     return tuple(
-        y[i] + sum((h * B[j]) * k[j][i] for j in range(len(C)) if B[j] != 0.0)
+        sum(((h * B[j]) * k[j][i] for j in range(len(C)) if B[j] != 0.0), y[i])
         for i in range(VARIABLES)
     )
 
@@ -336,12 +343,49 @@ def integrate_cuda(
                 ring[slot, v, 0, me] = values[DELAYED[v]]
                 ring[slot, v, 1, me] = slopes[DELAYED[v]]
     lag = tuple(np.int32(lags[d]) for d in range(len(PLACES)))
-    near = tuple(_point(ring, period - lag[d], PLACES[d], me) for d in range(len(PLACES)))
+    # What the last step has read of the past, but for its oldest point: the next reads it again.
+    window = tuple(
+        _first_window(_point(ring, period - lag[d], PLACES[d], me)) for d in range(len(PLACES))
+    )
     outcome = _FINITE
     cursor = 0
     wanted, fraction = locate(times[0], h, step_count)
     now = np.int32(0)
-    for step in range(np.int32(step_count)):
+    step = np.int32(0)
+    last = np.int32(step_count)
+    while step < last:
+        if step + AHEAD <= min(np.int32(wanted), last) and calm(step, AHEAD, lag, breaks):
+            ahead = window
+            for u in unroll(range(AHEAD)):
+                ahead = tuple(
+                    ahead[d]
+                    + _point(
+                        ring, slot_of(step + (u + 1) - lag[d], step, now, period), PLACES[d], me
+                    )
+                    for d in range(len(PLACES))
+                )
+            for u in unroll(range(AHEAD)):
+                points = tuple(
+                    tuple(ahead[d][2 * u + j] for j in range(2 * POINTS))
+                    for d in range(len(PLACES))
+                )
+                t = fma(real(step), h, origin)
+                past = delayed_at_stages(points)
+                k = slopes_of_stages(t, h, y, past, p)
+                for v in unroll(range(len(DELAYED))):
+                    ring[now, v, 0, me] = y[DELAYED[v]]
+                    ring[now, v, 1, me] = h * k[0][DELAYED[v]]
+                y = ended(t, h, y, k, past[0], p, source, offset + me, step)
+                step = np.int32(step + 1)
+                now = np.int32(now + 1) if now + 1 < period else np.int32(0)
+            window = tuple(
+                tuple(ahead[d][2 * AHEAD + j] for j in range(2 * (POINTS - 1)))
+                for d in range(len(PLACES))
+            )
+            continue
+        near = tuple(
+            (window[d][2 * POINTS - 4], window[d][2 * POINTS - 3]) for d in range(len(PLACES))
+        )
         far = tuple(
             _point(ring, slot_before(step + 1 - lag[d], step, now, period, lag), PLACES[d], me)
             for d in range(len(PLACES))
@@ -386,12 +430,21 @@ def integrate_cuda(
                         ring[period + 1 + d, v, 1, me] = h * f[DELAYED[v]]
         y = end
         # The far end of this cell is the near end of the next, but where the solution breaks.
-        near = tuple(
+        nearer = tuple(
             _next_near(step + 1 - lag[d], step, now, period, lag, far[d], ring, PLACES[d], me)
             for d in range(len(PLACES))
         )
+        window = nearer if POINTS == 2 else tuple(near[d] + nearer[d] for d in range(len(PLACES)))
+        step = np.int32(step + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
     status[me] = outcome
+
+
+def _first_window(point):
+    """The window whose last point this is; one before it is not looked at in the first step."""
+    if POINTS == 2:
+        return point
+    return point + point
 
 
 def _next_near(point, step, now, period, lag, far, ring, place, me):

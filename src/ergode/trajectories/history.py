@@ -110,6 +110,30 @@ def breaks_at(point, breaks):
     return point >= 0 and point < breaks.size and breaks[point] > 0
 
 
+def calm(step, count, lags, breaks):
+    """Whether steps read only what was there before the first of them, and no break.
+
+    A cubic has the end of the history as a break, and lags if the history jumps; a quintic has
+    them all.
+    """
+    undisturbed = True
+    for d in unroll(range(len(PLACES))):
+        begin = step - lags[d]
+        undisturbed = undisturbed and lags[d] > count
+        if POINTS == 2:
+            undisturbed = undisturbed and (begin >= 0 or begin + count < 0)
+            if JUMPS:
+                for m in unroll(range(len(PLACES))):
+                    undisturbed = undisturbed and (begin >= lags[m] or begin + count < lags[m])
+        else:
+            for point in range(max(begin, 0), min(begin + count + 1, breaks.size)):
+                undisturbed = undisturbed and breaks[point] == 0
+    if JUMPS:
+        for m in unroll(range(len(PLACES))):
+            undisturbed = undisturbed and (step >= lags[m] or step + count < lags[m])
+    return undisturbed
+
+
 def delayed_at_stages(points):
     """Delayed values at every stage; `points` has, for each delay, values and slopes in turn."""
     return tuple(
