@@ -54,6 +54,45 @@ def delayed_lorenz_past(t):
     return -8, -8 + math.sin(2 * math.pi * t), -8
 
 
+def duffing(t, y, p):
+    return y[1], y[0] - y[0] ** 3 - p[0] * y[1] + p[1] * math.cos(t)
+
+
+def keller_miksis(t, y, p):
+    # Radius of a driven bubble, in units of its rest, and time in periods of the driving.
+    gas = (p[0] + p[1] * y[1]) * y[0] ** (-p[7])
+    drive = p[4] * math.sin(2 * math.pi * t) * (1 + p[6] * y[1])
+    change = y[0] * p[5] * math.cos(2 * math.pi * t)
+    inertia = 1.5 * (1 - p[6] * y[1] / 3) * y[1] ** 2
+    rest = p[8] * (1 + p[6] * y[1]) + (p[2] + p[3] * y[1]) / y[0]
+    return y[1], (gas - rest - inertia - drive - change) / (y[0] - p[6] * y[0] * y[1] + p[3] * p[6])
+
+
+def bubble(pressure, frequency, radius=1e-5):
+    """Parameters of `keller_miksis` for water at 25 C: pressure [Pa], frequency [Hz], radius [m].
+
+    F. Hegedus, K. Klapcsik, W. Lauterborn, U. Parlitz, R. Mettin, Ultrason. Sonochem. 67, 105067
+    (2020).
+    """
+    density, sound, tension, viscosity, exponent = 997.1, 1497.3, 0.072, 8.902e-4, 1.4
+    ambient = 1e5 - 3166.8  # less that of the vapour
+    inner = ambient + 2 * tension / radius
+    scale = (1 / (radius * frequency)) ** 2 / density
+    speed = radius * frequency / sound
+    ones = np.ones_like(pressure)
+    return {
+        "gas": inner * scale * ones,
+        "gas_radiation": (1 - 3 * exponent) * inner * scale * speed * ones,
+        "tension": 2 * tension / radius * scale * ones,
+        "viscosity": 4 * viscosity / (density * radius**2 * frequency) * ones,
+        "drive": pressure * scale,
+        "drive_change": 2 * math.pi * pressure * scale * speed,
+        "compression": speed * ones,
+        "polytropic": 3 * exponent * ones,
+        "ambient": ambient * scale * ones,
+    }
+
+
 Y = [("y", "tau")]
 # Field, history, initial values, parameters (one of them swept), span, step.
 CASES = {
@@ -123,10 +162,31 @@ class Case:
         return 2 * self.out.itemsize * (len(self.field.delays) + delayed)
 
 
+# Field, initial values, parameters of so many trajectories, span: for steps of their own.
+ADAPTIVE = {
+    "lorenz": (
+        CASES["lorenz"][0], (1.0, 1.0, 1.0),
+        lambda count: {"sigma": 10.0, "rho": np.linspace(0, 28, count), "beta": 8 / 3}, 10.0,
+    ),
+    "duffing": (
+        ergode.VectorField(duffing, ["x", "v"], ["damping", "drive"]), (-0.5, -0.1),
+        lambda count: {"damping": np.linspace(0.2, 0.3, count), "drive": 0.3}, 20 * math.pi,
+    ),
+    "keller-miksis": (
+        ergode.VectorField(keller_miksis, ["radius", "speed"], list(bubble(np.ones(1), 1e5))),
+        (1.0, 0.0), lambda count: bubble(np.linspace(1e4, 8e4, count), 1e5), 20.0,
+    ),
+}  # fmt: skip
+
+
 def on_cpu(options, rows):
     """Steps a second of one core, and trajectories a second against peers."""
     device = devices.resolve("cpu:1")
     for name in options.case:
+        if name in ADAPTIVE:
+            adaptive_on_cpu(name, options, rows, device)
+        if name not in CASES:
+            continue
         for precision in ("float64", "float32"):
             case = Case(name, device, 256, precision, shorter=10 if options.quick else 1)
             (seconds,) = medians([case.run], cpu=True)
@@ -134,42 +194,58 @@ def on_cpu(options, rows):
             rate = case.step_count / seconds
             rows.add(label, "steps per core second", rate, "1/s", smaller_is_better=False)
     if not options.no_peers and "lorenz" in options.case:
-        against_scipy(rows, device)
         against_heyoka(rows, device)
     if not options.no_peers and "mackey-glass" in options.case:
         against_jitcdde(rows, device)
 
 
-def against_scipy(rows, device):
-    """Lorenz to t = 10 at the usual settings of each: errors are not matched."""
-
-    def peer():
-        return solve_ivp(
-            lambda t, y: lorenz(t, y, (10.0, 28.0, 8 / 3)), (0, 10), [1.0, 1.0, 1.0],
-            method="DOP853", rtol=1e-8, atol=1e-8,
-        )  # fmt: skip
-
-    case = Case("lorenz", device, 256, "float64")
-    ours, theirs = medians([case.run, peer], cpu=True)
-    rows.add(
-        "lorenz to t = 10", "trajectories per core second", 256 / ours, "1/s",
-        peer="scipy DOP853", peer_value=1 / theirs, smaller_is_better=False,
-    )  # fmt: skip
-
-
 LORENZ_COUNT = 4_096
 
 
-def adaptive_lorenz(device, precision, count, span, tolerance, method="tsit5"):
+def adaptive_runner(name, device, precision, count, tolerance, method="tsit5"):
     """A runner of steps of the trajectories' own, with its initial values and parameters."""
-    field = CASES["lorenz"][0]
-    control = control_of({"rtol": tolerance, "atol": tolerance})
+    field, initial, parameters_of, span = ADAPTIVE[name]
     runner = Runner(
-        field, METHODS[method], control, times=np.array([0.0, span]), device=device,
-        precision=precision,
+        field, METHODS[method], control_of({"rtol": tolerance, "atol": tolerance}),
+        times=np.array([0.0, span]), device=device, precision=precision,
     )  # fmt: skip
-    parameters = np.array([np.full(count, 10.0), np.linspace(0, 28, count), np.full(count, 8 / 3)])
-    return runner, np.ones((3, count)), parameters
+    values = parameters_of(count)
+    parameters = np.array([np.broadcast_to(values[name], count) for name in field.parameters])
+    return runner, np.repeat(np.array(initial)[:, None], count, axis=1), parameters
+
+
+def adaptive_on_cpu(name, options, rows, device):
+    """Tsit5 at a tolerance of 1e-8, and SciPy's DOP853 at the same; errors are not matched."""
+    count = 512 if options.quick else 4_096
+    field, start, _, span = ADAPTIVE[name]
+    for precision, tolerance in (("float64", 1e-8), ("float32", 1e-5)):
+        runner, initial, parameters = adaptive_runner(name, device, precision, count, tolerance)
+
+        def ours(run=runner.integrate, initial=initial, parameters=parameters):
+            return run(initial, parameters, lambda _: None)
+
+        def peer(which=parameters[:, count // 2], tolerance=tolerance):
+            return solve_ivp(
+                lambda t, y: field.function(t, y, which), (0, span), start, method="DOP853",
+                rtol=tolerance, atol=tolerance,
+            )  # fmt: skip
+
+        outcome = ours()
+        steps = int(outcome.taken.sum() + outcome.rejected.sum())
+        label = f"{name} adaptive {precision}, {tolerance:.0e}"
+        if precision == "float32" or options.no_peers:
+            (seconds,) = medians([ours], cpu=True)
+            rows.add(
+                label, "trajectories per core second", count / seconds, "1/s",
+                smaller_is_better=False,
+            )  # fmt: skip
+        else:
+            seconds, theirs = medians([ours, peer], cpu=True)
+            rows.add(
+                label, "trajectories per core second", count / seconds, "1/s",
+                peer="scipy DOP853", peer_value=1 / theirs, smaller_is_better=False,
+            )  # fmt: skip
+        rows.add(label, "steps per core second", steps / seconds, "1/s", smaller_is_better=False)
 
 
 def against_heyoka(rows, device):
@@ -216,8 +292,8 @@ def against_heyoka(rows, device):
             break
     their_error = error(states)
     for exponent in range(4, 14):
-        runner, initial, parameters = adaptive_lorenz(
-            device, "float64", LORENZ_COUNT, 10.0, 10.0**-exponent
+        runner, initial, parameters = adaptive_runner(
+            "lorenz", device, "float64", LORENZ_COUNT, 10.0**-exponent
         )
         outcome = runner.integrate(initial, parameters, lambda _: None)
         if error(outcome.states[-1]) < 1e-5:
@@ -291,16 +367,13 @@ def on_cuda(options, rows):
     from ergode.core import cuda
 
     device = devices.resolve("cuda")
-    if "lorenz" in options.case:
-        runner, initial, parameters = adaptive_lorenz(device, "float32", 2**23, 10.0, 1e-6)
-        launch, _ = runner.launcher(initial, parameters)
-        launch()
-        seconds = float(np.median(cuda.elapsed(launch, 5)))
-        rows.add("lorenz adaptive float32, 2^23", "ms a time unit", 100 * seconds, "ms")
+    for name in options.case:
+        if name in ADAPTIVE:
+            adaptive_on_cuda(name, rows, device, cuda)
     bandwidth = copy_bandwidth(device, cuda)
     rows.add("copy", "bandwidth", bandwidth, "B/s", smaller_is_better=False)
     for name in options.case:
-        for precision in ("float64", "float32"):
+        for precision in ("float64", "float32") if name in CASES else ():
             case = Case(name, device, 262_144, precision, shorter=10 if options.quick else 1)
             launch, _, _ = case.ensemble.launcher(
                 case.ensemble.arguments(
@@ -316,6 +389,28 @@ def on_cuda(options, rows):
                 moved = rate * case.bytes_per_step
                 rows.add(label, "bytes per step", case.bytes_per_step, "B")
                 rows.add(label, "fraction of copy", moved / bandwidth, "1", smaller_is_better=False)
+            report_resources(rows, label, case.ensemble.kernel, cuda)
+
+
+def report_resources(rows, label, kernel, cuda):
+    """What a thread of a kernel takes."""
+    taken = cuda.resources(kernel.compiled("cuda"))
+    rows.add(label, "registers", taken["registers"], "1")
+    rows.add(label, "local memory", taken["local_bytes"], "B")
+
+
+def adaptive_on_cuda(name, rows, device, cuda):
+    """Steps of the trajectories' own, by events on the device."""
+    for precision, count, tolerance in (("float32", 2**23, 1e-6), ("float64", 2**20, 1e-8)):
+        runner, initial, parameters = adaptive_runner(name, device, precision, count, tolerance)
+        launch, arrays = runner.launcher(initial, parameters)
+        launch()
+        seconds = float(np.median(cuda.elapsed(launch, 5)))
+        steps = int(device.get(arrays[5]).sum() + device.get(arrays[6]).sum())
+        label = f"{name} adaptive {precision}, {tolerance:.0e}, {count:,}"
+        rows.add(label, "ms a time unit", 1e3 * seconds / ADAPTIVE[name][3], "ms")
+        rows.add(label, "steps per second", steps / seconds, "1/s", smaller_is_better=False)
+        report_resources(rows, label, runner.kernel, cuda)
 
 
 def copy_each(index, source, target):
@@ -336,7 +431,7 @@ def copy_bandwidth(device, cuda):
 
 
 def main():
-    options = arguments("trajectories", list(CASES))
+    options = arguments("trajectories", list(dict.fromkeys([*CASES, *ADAPTIVE])))
     rows = Rows("trajectories", options.device)
     (on_cuda if options.device == "cuda" else on_cpu)(options, rows)
     rows.write(options.json)
