@@ -281,3 +281,44 @@ rate = 0.5
     assert asked.request.options["importations"] == [ergode.Importation("I", rate=0.5)]
     with pytest.raises(ergode.ErgodeError, match="fraction is 2"):
         reading(output="[[interventions]]\nkind = 'vaccination'\nfraction = 2")
+
+
+SWING = """
+engine = "trajectories"
+[equations]
+x = "v"
+v = "-stiffness * x"
+[initial]
+x = 1.0
+v = { start = 0, stop = 1, count = 3 }
+[parameters]
+stiffness = 2
+[integrate]
+times = [0, 1]
+"""
+
+
+def test_trajectories(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(SWING)
+    request = read(path).request
+    assert request.field.variables == ("x", "v")
+    np.testing.assert_array_equal(request.options["initial"]["v"], [0, 0.5, 1])
+    assert request.options["parameters"]["stiffness"] == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "message"),
+    [
+        ("stiffness = 2", "stiffness = 'two'", "[parameters] stiffness is 'two'; expected a numb"),
+        ("[0, 1]", "3", "[integrate] times is 3; expected a list of numbers, or a table of start"),
+        ("[0, 1]", "[0, 1]\nmethd = 'rk4'", "[integrate] has no key 'methd'; did you mean 'meth"),
+        ("-stiffness * x", "-stiffness *", "the equation of 'v' is '-stiffness *'; expected arit"),
+    ],
+)
+def test_bad_trajectories_are_one_line(tmp_path, written, instead, message):
+    path = tmp_path / "run.toml"
+    path.write_text(SWING.replace(written, instead))
+    with pytest.raises(ergode.ErgodeError) as caught:
+        read(path)
+    assert message in str(caught.value)

@@ -96,6 +96,12 @@ class Table:
         """The ascending grid of a key: a list, or a table of start, stop and step or count."""
         if isinstance(self.values.get(key), list):
             return np.array(self.numbers(key))
+        found = self.values.get(key)
+        if found is not None and not isinstance(found, dict):
+            raise self.error(
+                f"{self.place} {key} is {found!r}; expected a list of numbers, or a table of start, "
+                "stop, and step or count"
+            )
         grid = self.table(key)
         grid.only(["start", "stop", "step", "count"])
         start, stop = grid.number("start", 0.0), grid.number("stop")

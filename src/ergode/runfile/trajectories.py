@@ -104,8 +104,13 @@ def read(top: Table) -> TrajectoryRun:
 
 def _values(table: Table) -> dict[str, Any]:
     """Numbers, lists of them, or tables of start, stop and count."""
-    single = (int, float)
+    for name, value in table.values.items():
+        if not isinstance(value, int | float | list | dict):
+            raise table.error(
+                f"{table.place} {name} is {value!r}; expected a number, a list of numbers, or a "
+                "table of start, stop, and step or count"
+            )
     return {
-        name: table.number(name) if isinstance(value, single) else table.times(name)
+        name: table.number(name) if isinstance(value, int | float) else table.times(name)
         for name, value in table.values.items()
     }
