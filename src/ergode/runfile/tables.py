@@ -99,8 +99,8 @@ class Table:
         found = self.values.get(key)
         if found is not None and not isinstance(found, dict):
             raise self.error(
-                f"{self.place} {key} is {found!r}; expected a list of numbers, or a table of start, "
-                "stop, and step or count"
+                f"{self.place} {key} is {found!r}; expected a list of numbers, or a table of "
+                "start, stop, and step or count"
             )
         grid = self.table(key)
         grid.only(["start", "stop", "step", "count"])
