@@ -478,7 +478,7 @@ class _RenameFormula(_Rename):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         found, value = self._lookup_path(node)
         known = formulas.meaning(value) if found else None
-        if isinstance(known, ByPrecision | Formula):
+        if isinstance(known, ByPrecision | Formula | FunctionType):
             return self._known(node.attr, known, node)
         return super().visit_Attribute(node)
 
