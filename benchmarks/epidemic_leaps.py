@@ -13,6 +13,7 @@ from harness import Rows, medians
 
 import ergode
 from ergode.core import devices
+from ergode.epidemics import leap
 from ergode.epidemics.leap_ensemble import LeapEnsemble
 from ergode.epidemics.scenario import scenario_of
 
@@ -113,22 +114,35 @@ def eon_sir(contacts, days, seeds=100):
 # ---- on the CPU
 
 
+def copy_bandwidth_of_a_core() -> float:
+    """Bytes read and written a second by a large copy on one core."""
+    source = np.zeros(2**27, np.uint8)
+    target = np.ones_like(source)
+    (seconds,) = medians([lambda: np.copyto(target, source)], cpu=True)
+    return 2 * source.nbytes / seconds
+
+
 def cpu(options, rows: Rows) -> None:
     """One core: updates a second, and time to solution against peers."""
     core = devices.resolve("cpu:1")
+    ceiling = copy_bandwidth_of_a_core()
+    rows.add("copy", "bandwidth of a core", ceiling / 1e9, "GB/s")
+
+    def traffic(case, held, model, contacts, rate):
+        per_update = bytes_of_update(held, model, contacts)
+        rows.add(case, "bytes an update", per_update, "bytes")
+        rows.add(case, "of copy bandwidth", rate * per_update / ceiling, "1")
+
     if "leap" in options.case:
         for size in (10_000,) if options.quick else (10_000, 100_000, 1_000_000):
             contacts = ergode.ContactNetwork.erdos_renyi(size, mean_degree=8, seed=1)
             label = f"N=1e{len(str(size)) - 1} d=8"
             for pressure in ("push", "gather"):
-                if pressure == "gather" and size > 100_000:
-                    continue
                 held = leaps(SEIR, contacts, core, pressure=pressure)
                 (seconds,) = medians([run(held)], 3, cpu=True)
-                rows.add(
-                    f"renewal-leap {pressure} {label}", "updates", updates(held) / seconds / 1e9,
-                    "GNUPS",
-                )  # fmt: skip
+                case, rate = f"renewal-leap {pressure} {label}", updates(held) / seconds
+                rows.add(case, "updates", rate / 1e9, "GNUPS")
+                traffic(case, held, SEIR, contacts, rate)
             works = [run(held := leaps(SIS, contacts, core, step=1.0))]
             if not options.no_peers and size <= 10_000:
                 works.append(ndlib_steps(contacts, "SIS", 100))
@@ -140,6 +154,7 @@ def cpu(options, rows: Rows) -> None:
                 peer_value=done / other[0] / 1e9 if other else None,
                 smaller_is_better=False,
             )  # fmt: skip
+            traffic(f"markov-leap SIS step 1 {label}", held, SIS, contacts, done / ours)
     if "methods" in options.case:
         _methods(options, rows, core)
 
@@ -238,7 +253,7 @@ def bytes_of_update(held, model, contacts) -> float:
     susceptible = sum(mean[model.index[i.susceptible]] for i in model.infections)
     leaving = sum(mean[model.index[p.compartment]] for p in model.progressions)
     aged = 4 * leaving if held.bindings["AGED"] else 0.0
-    if held.bindings["PUSHES"]:
+    if held.bindings.get("PUSHES", held.mode != leap.GATHER):
         keeping = sum(
             share for place, share in enumerate(mean[:-1]) if held.rules.keeping_mask >> place & 1
         )

@@ -36,7 +36,8 @@ SIR = ergode.CompartmentModel.sir(
 DAYS = np.arange(101.0)
 CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
-    "batch", "small", "hubs", "largest", "sis", "meetings", "leap", "leap-largest", "methods",
+    "batch", "small", "hubs", "largest", "sis", "meetings", "equal-error", "leap", "leap-largest",
+    "methods",
 )  # fmt: skip
 
 
@@ -256,6 +257,83 @@ def cpu(options, rows):
         meetings(options, rows, every)
 
 
+def windows(options, rows, gpu):
+    """Recurrent models and what is done about them, exactly, by windows of time."""
+    random_network = ergode.ContactNetwork.erdos_renyi(1_000_000, mean_degree=8, seed=1)
+    small = ergode.ContactNetwork.erdos_renyi(1_000, mean_degree=8, seed=1)
+    hubs = ergode.ContactNetwork.barabasi_albert(1_000_000, m=4, seed=1)
+    traced = {"detection": 0.3, "tracing": 0.5, "quarantine": 10}
+    trigger = ergode.Trigger("I", 300_000)
+    cases = {
+        "N=1e6 d=8": (random_network, 1, []),
+        "Barabasi-Albert N=1e6 m=4": (hubs, 1, []),
+        "4,000 x N=1e3": (small, 4000, []),
+        "N=1e6, closure on a trigger": (
+            random_network, 1, [ergode.LayerClosure(reduction=0.5, duration=20, start=trigger)]
+        ),
+        "N=1e6, tracing after days": (
+            random_network, 1,
+            [ergode.ContactTracing("I", detection_delay=1, tracing_delay=1, **traced)],
+        ),
+        "N=1e6, tracing at once": (random_network, 1, [ergode.ContactTracing("I", **traced)]),
+    }  # fmt: skip
+    if not options.quick:
+        largest = ergode.ContactNetwork.erdos_renyi(10_000_000, mean_degree=8, seed=1)
+        cases["N=1e7 d=8"] = (largest, 1, [])
+    for case, (contacts, count, measures) in cases.items():
+        held = WindowEnsemble(
+            SIS, scenario_of(contacts, measures), {"I": 0.01}, times=DAYS, seed=1, device=gpu
+        )
+        (seconds,) = medians([run(held, count)])
+        rows.add(f"sis sellke {case}", "time of 100 days", seconds * 1e3, "ms")
+        _, work = held.spread(0, count)
+        rows.add(f"sis sellke {case}", "windows", float(work[1]), "1")
+
+
+def equal_error(options, rows, gpu):
+    """Time to solution, head to head: SIS by windows, and in steps short enough to be as good.
+
+    The error of a method is how far its mean curve of infectious nodes is from the exact one (root
+    mean square over the days, of all nodes).  One exact replicate has an error by chance; the step
+    of equal error is that at which the leap errs by as much, found from its error at longer steps
+    - first order in the step - and then run.
+    """
+    contacts = ergode.ContactNetwork.erdos_renyi(1_000_000, mean_degree=8, seed=1)
+    common = {"initial": {"I": 0.01}, "times": DAYS, "seed": 1, "device": gpu}
+    exact = WindowEnsemble(SIS, scenario_of(contacts), **common)
+
+    def curve(held, first, count):
+        found = [held.count(held.spread(k, 1)[0], k)[0, :, 1] for k in range(first, first + count)]
+        return np.array(found) / contacts.node_count
+
+    count = 10 if options.quick else 40
+    reference = curve(exact, 0, count)
+    by_chance = float(np.sqrt(reference.var(axis=0, ddof=1).mean()))
+    own = by_chance / count**0.5
+    (seconds,) = medians([run(exact, 1)])
+    rows.add("equal error SIS N=1e6 sellke", "time", seconds * 1e3, "ms")
+    rows.add("equal error SIS N=1e6 sellke", "error of one replicate", by_chance, "1")
+
+    def leap(step, label):
+        held = epidemic_leaps.LeapEnsemble(SIS, scenario_of(contacts), step=step, **common)
+        (taken,) = medians([run(held, 1)], 3)
+        found = curve(held, 0, 8)
+        away = found.mean(axis=0) - reference.mean(axis=0)
+        chance = by_chance**2 / 8 + own**2  # which is in the square of the difference, too
+        bias = float(np.sqrt(max(np.mean(away**2) - chance, 0.0)))
+        case = f"equal error SIS N=1e6 markov-leap {label}"
+        rows.add(
+            case, "time", taken * 1e3, "ms", peer="sellke", peer_value=seconds * 1e3,
+        )  # fmt: skip
+        rows.add(case, "error", bias, "1")
+        return bias
+
+    slope = [leap(step, f"step {step:g}") / step for step in (0.2, 0.1, 0.05)]
+    step = by_chance / slope[-1]
+    rows.add("equal error SIS N=1e6 markov-leap", "step of equal error", step, "days")
+    leap(step, "at equal error")
+
+
 def cuda(options, rows):
     """One epidemic, batches, hubs and the largest network on a GPU."""
     from ergode.core import cuda as door
@@ -295,14 +373,9 @@ def cuda(options, rows):
         contacts = ergode.ContactNetwork.barabasi_albert(1_000_000, m=4, seed=1)
         measure("hubs Barabasi-Albert N=1e6 m=4", contacts, 1)
     if "sis" in options.case:
-        for size in (1_000_000,) if options.quick else (1_000_000, 10_000_000):
-            contacts = ergode.ContactNetwork.erdos_renyi(size, mean_degree=8, seed=1)
-            held = WindowEnsemble(
-                SIS, scenario_of(contacts), {"I": 0.01}, times=DAYS, seed=1, device=gpu
-            )
-            (seconds,) = medians([run(held, 1)])
-            case = f"sis sellke N=1e{len(str(size)) - 1} d=8"
-            rows.add(case, "time of 100 days", seconds * 1e3, "ms")
+        windows(options, rows, gpu)
+    if "equal-error" in options.case:
+        equal_error(options, rows, gpu)
     if "largest" in options.case and not options.quick:
         contacts = ergode.ContactNetwork.erdos_renyi(100_000_000, mean_degree=8, seed=1)
         held = measure("largest N=1e8 d=8", contacts, 1, repeats=5)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ergode.models.reaction_diffusion import on_grid
     from ergode.models.reaction_network import ReactionNetwork
     from ergode.models.reactions import Reaction, ReactionTable
+    from ergode.models.seeds import Seeds
     from ergode.models.species import Compartment, Species
     from ergode.models.sweep import grid
     from ergode.models.temporal import TemporalContacts
@@ -108,6 +109,7 @@ _HOMES = {
         "Trigger", "Vaccination",
     ),
     "ergode.models.equations": ("field_from_equations",),
+    "ergode.models.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.temporal": ("TemporalContacts",),
     "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
@@ -138,13 +140,13 @@ __all__ = [
     "Importation", "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal",
     "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError",
     "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
-    "ReadError", "Samples", "Species", "Status", "TemporalContacts", "ThreeBody", "Trigger",
-    "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced", "density",
-    "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid", "in_molecules",
-    "kinetics", "on_grid", "open_dataset", "particles", "plots", "read_antimony", "read_bionetgen",
-    "read_cantera", "read_contacts", "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp",
-    "read_meetings", "read_reaclib", "read_sbml", "read_weak_rates", "save", "stochastic",
-    "trajectories", "write_gbees", "write_sbml",
+    "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts", "ThreeBody",
+    "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced",
+    "density", "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid",
+    "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots", "read_antimony",
+    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_gbees",
+    "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib", "read_sbml",
+    "read_weak_rates", "save", "stochastic", "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 

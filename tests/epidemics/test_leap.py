@@ -249,6 +249,77 @@ def test_threads_may_share_a_replicate(weighted, monkeypatch):
         np.testing.assert_array_equal(np.delete(work, 1), np.delete(other, 1))
 
 
+def measures():
+    """Two layers, of which one has weekends and the other is closed for a while; a vaccine."""
+    rng = np.random.default_rng(4)
+    layers = {
+        name: ergode.ContactNetwork.from_edges(*rng.integers(0, 600, (2, 1800)), node_count=600)
+        for name in ("home", "school")
+    }
+    contacts = ergode.ContactNetwork.from_layers(layers).with_attributes(
+        group=rng.integers(0, 3, 600)
+    )
+    return scenario_of(
+        contacts,
+        [
+            ergode.LayerClosure("school", reduction=0.9, start=2.1, duration=6.2),
+            ergode.Vaccination(fraction=0.5, efficacy=0.6, start=3, rollout=4, among="group"),
+            ergode.Vaccination(fraction=0.2, efficacy=0.8, leaky=False, start=6.3),
+        ],
+        layer_factors={"home": ergode.Calendar([0, 5], [1.2, 0.1], period=7)},
+        strata="group",
+    )
+
+
+def test_measures_act_on_whom_they_should():
+    """Sources that stay infectious: escape is exp(-pressure over time), whatever the step."""
+    pairs = 40_000
+    source = 2 * np.arange(pairs)
+    layer = {
+        name: ergode.ContactNetwork.from_edges(source, source + 1, node_count=2 * pairs)
+        for name in ("home", "school")
+    }
+    contacts = ergode.ContactNetwork.from_layers(layer).with_attributes(
+        half=(np.arange(2 * pairs) // 2) % 2
+    )
+    days = np.arange(0, 21.0)
+    si = ergode.CompartmentModel.si(transmission_rate=0.05)
+    counts = simulate(
+        si, contacts, initial={"I": source}, times=days, method="markov-leap", step=0.4, seed=3,
+        device="cpu", strata="half", layer_factors={"home": ergode.Calendar([0, 5], [1.5, 0.2], 7)},
+        interventions=[
+            ergode.LayerClosure("school", reduction=0.75, start=4.3, duration=6),
+            ergode.Vaccination(efficacy=0.6, start=12, among="half"),
+        ],
+    )  # fmt: skip
+    fine = np.linspace(0, 20, 20_001)
+    home = np.where(fine % 7 < 5, 1.5, 0.2)
+    school = np.where((fine >= 4.3) & (fine < 10.3), 0.25, 1.0)
+    cases = counts["cases"].isel(replicate=0)
+    found = 2 * (cases - cases.isel(time=0)).transpose("stratum", "time").values / pairs
+    for half, left in ((0, 1.0), (1, np.where(fine >= 12, 0.4, 1.0))):
+        integral = np.append(0, np.cumsum((left * (home + school))[:-1]) * 0.001)[::1000]
+        expected = -np.expm1(-0.05 * integral)
+        error = np.sqrt(expected * (1 - expected) / (pairs / 2)) + 1e-9
+        assert (abs(found[half] - expected) < 5.6 * error + 1e-4).all()
+
+
+def test_measures_are_the_same_on_threads_that_share(monkeypatch):
+    scenario = measures()
+    once = {"seed": 5, "times": np.arange(13.0), "step": 0.25}
+
+    def run(cores, **options):
+        ensemble = LeapEnsemble(
+            memoryless(), scenario, {"I": 30}, device=devices.resolve(cores), **once, **options
+        )
+        return ensemble.spread(3, 1)[0][0]
+
+    expected = run("cpu:1")
+    assert expected[0, -1].reshape(5, 3)[4].min() > 100  # cases in every stratum
+    monkeypatch.setattr(leap_ensemble, "_SHARED_FROM", 1)
+    np.testing.assert_array_equal(run("cpu:3"), expected)
+
+
 def test_a_leap_says_what_it_leaves_out(model, contacts):
     options = {"initial": {"I": 5}, "times": range(31), "device": "cpu", "replicates": 40}
     errors = []
@@ -276,10 +347,16 @@ def test_a_leap_says_what_it_leaves_out(model, contacts):
         ({"method": "markov-leap"}, "holding time of 'E' is not exponential"),
         ({"method": "first-passage", "step": 0.1}, "step=0.1 is for methods that go in steps"),
         ({"output": "line_list"}, "keeps no line lists"),
+        ({"interventions": [ergode.Isolation("I")]}, "Isolation changes whom a node infects while"),
         (
-            {"interventions": [ergode.Vaccination(fraction=0.3, efficacy=0.8, start=1)]},
-            "is for static",
+            {"interventions": [ergode.LayerClosure(start=ergode.Trigger("I", 5))]},
+            "a trigger has a moment of its own",
         ),
+        (
+            {"interventions": [ergode.Vaccination(infectivity_reduction=0.3)]},
+            "Vaccination with an infectivity_reduction changes whom",
+        ),
+        ({"importations": [ergode.Importation("I", rate=1.0)]}, "importations have moments"),
         ({"step": 1e-9}, "more than 2\\^30"),
     ],
 )
@@ -335,7 +412,7 @@ def cuda_arguments(ensemble):
     return (
         ensemble._incoming, ensemble._outgoing, ensemble._hubs._replace(pressure=array(np.int32)),
         ensemble._rules, ensemble._stages, ensemble._chances, ensemble._schedule,
-        ensemble._seeding, ensemble.seed, 0, 1,
+        ensemble._factors, ensemble._seeding, ensemble.seed, 0, 1,
         Store(*(array("int32" if k not in (0, 2) else "uint32") for k in range(8))),
         Signals(*(array(t) for t in ("int32", word, "int32"))),
         np.zeros((1, 1, 1), np.int32), array(np.int64),
@@ -349,6 +426,7 @@ def cuda_arguments(ensemble):
         {"pressure": "push", "transition": "sampled"},
         {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
         {"pressure": "push", "precision": "float64"},
+        {"pressure": "push", "measures": True},
     ],
 )
 def test_kernels_compile_to_ptx(model, weighted, monkeypatch, options):
@@ -357,8 +435,11 @@ def test_kernels_compile_to_ptx(model, weighted, monkeypatch, options):
     network = ergode.ContactNetwork.barabasi_albert(500, m=4, seed=1)
     if "tolerance" in options:
         network = weighted
+    scenario = scenario_of(network)
+    if options.pop("measures", False):
+        scenario, model = measures(), memoryless()
     ensemble = LeapEnsemble(
-        model, scenario_of(network), {"I": 5}, times=np.arange(5.0), seed=1,
+        model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
         device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | options),
     )  # fmt: skip
     text = cuda.ptx(ensemble._leap.compiled("cuda"), cuda_arguments(ensemble))
@@ -389,6 +470,34 @@ def test_cuda_equals_cpu(model, contacts, weighted, pressure):
         found, other = counts_of(chosen, network, device="cuda", pressure=pressure, **options)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.delete(other, 1), np.delete(work, 1))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("case", ["layers", "one-layer", "adaptive", "ages"])
+def test_cuda_equals_cpu_under_measures(model, contacts, case):
+    scenario, chosen, initial, options = measures(), memoryless(), {"I": 30}, {}
+    if case == "one-layer":
+        chosen = model
+        scenario = scenario_of(
+            contacts.with_attributes(group=np.arange(500) % 5),
+            [ergode.LayerClosure(reduction=0.5, start=5.3), ergode.Vaccination(efficacy=0.7)],
+            strata="group",
+        )
+    elif case == "adaptive":
+        chosen, options = aging(), {"tolerance": 0.2}
+    elif case == "ages":
+        chosen, scenario = model, scenario_of(contacts.with_attributes(w=np.arange(500)))
+        options, initial = {"transition": "sampled"}, {"I": ergode.Seeds(20, weight="w", age=4.0)}
+    found = []
+    for device in ("cpu", "cuda"):
+        for pressure in ("push", "gather") if case == "one-layer" else ("push",):
+            ensemble = LeapEnsemble(
+                chosen, scenario, initial, times=np.arange(13.0), seed=5, step=0.25,
+                device=devices.resolve(device), pressure=pressure, **options,
+            )  # fmt: skip
+            found.append(ensemble.spread(3, 20)[0][0])
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 @pytest.mark.cuda

@@ -216,3 +216,95 @@ def test_fractions_of_a_whole_never_exceed_it():
         assert third.drawn_count == node_count
         halves = seeding_of(model, {"I": 0.5, "R": 0.5}, node_count)
         assert halves.drawn_count == node_count
+
+
+# ---- drawn by weight, and there for a while already
+
+SIR = ergode.CompartmentModel.sir(
+    transmission_rate=0.2, infectious=ergode.LogNormal(mean=7.5, median=5)
+)
+GRID = np.arange(0, 31.0)
+
+
+def test_weights_draw_one_after_another_in_proportion():
+    """Of weights 1 to 5 (and two nodes that are named or weigh nothing), every ordered pair."""
+    weights = np.array([7.0, 1, 2, 3, 4, 5, 0])
+    contacts = ergode.ContactNetwork.from_edges([0], [1], node_count=7).with_attributes(w=weights)
+    initial = {"R": [0], "I": ergode.Seeds(2, weight="w")}
+    replicates = 40_000
+    seeds = seeding.Seeder(MODEL, contacts, initial, np.uint64(3), resolve("cpu"), "float64")
+    listed = seeds.of(5, replicates).listed
+    assert np.array_equal(seeds.of(9, 3).listed, listed[4:7])  # a replicate is always the same
+    p = weights[1:6] / 15
+    expected = np.array(
+        [p[i] * p[j] / (1 - p[i]) if i != j else 0 for i in range(5) for j in range(5)]
+    )
+    observed = np.bincount((listed[:, 0] - 1) * 5 + listed[:, 1] - 1, minlength=25)
+    held = expected > 0
+    assert observed[~held].sum() == 0
+    statistic = (
+        (observed - replicates * expected)[held] ** 2 / (replicates * expected[held])
+    ).sum()
+    assert statistic < stats.chi2.isf(LEVEL, held.sum() - 1)
+
+
+def test_kernels_find_those_that_are_listed(model, contacts):
+    group = contacts.with_attributes(child=np.arange(500) % 10 == 0)
+    initial = {"I": ergode.Seeds(30, weight="child"), "R": 100, "E": [0, 1]}
+    seeds = seeding.Seeder(MODEL, group, initial, np.uint64(7), resolve("cpu"), "float64").of(0, 5)
+    nodes, places = np.empty((5, 132), np.int64), np.empty((5, 500), np.int64)
+    for kernel, out in ((NODES, nodes), (COMPARTMENTS, places)):
+        resolve("cpu").run(kernel, 5, seeds, 500, np.uint64(7), out)
+    for row, place in zip(nodes, places, strict=True):
+        assert set(row) == set(np.flatnonzero(place >= 0)) and np.unique(row).size == 132
+        assert (np.flatnonzero(place == I) % 10 == 0).all() and (place == I).sum() == 30
+        assert (place == R).sum() == 100
+    counts = ergode.epidemics.simulate(
+        model, group, initial=initial, times=range(3), replicates=2, seed=7, device="cpu"
+    )
+    assert counts.attrs["method"] == "first-passage"
+    assert counts["count"][:, 0].values.tolist() == [[368, 2, 30, 100]] * 2
+
+
+AGED = {"I": ergode.Seeds(np.arange(0, 40_000, 2), age=6.0)}
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("auto", {}),
+        ("renewal-leap", {"step": 0.25}),
+        ("renewal-leap", {"step": 0.25, "transition": "sampled"}),
+    ],
+)
+def test_ages_are_those_of_who_is_still_there(method, options):
+    """Pairs that do not infect: of those infectious for six days, S(6 + t) / S(6) still are."""
+    odd = np.arange(0, 40_000, 2)
+    contacts = ergode.ContactNetwork.from_edges(odd, odd + 1)
+    quiet = ergode.CompartmentModel.sir(
+        transmission_rate=1e-9, infectious=ergode.LogNormal(mean=7.5, median=5)
+    )
+    counts = ergode.epidemics.simulate(
+        quiet, contacts, initial=AGED, times=GRID, seed=3, method=method, device="cpu", **options
+    )
+    assert counts.attrs["method"] == method.replace("auto", "sellke")
+    holding = ergode.LogNormal(mean=7.5, median=5)
+    expected = holding.survival(6.0 + GRID) / holding.survival(6.0)
+    found = counts["count"].sel(compartment="I").values[0] / odd.size
+    assert (
+        abs(found - expected) < 5.8 * np.sqrt(expected * (1 - expected) / odd.size) + 1e-9
+    ).all()
+
+
+def test_ages_that_cannot_be_are_refused(contacts):
+    def refused(match, model=SIR, **initial):
+        with pytest.raises(ModelError, match=match):
+            ergode.epidemics.simulate(model, contacts, initial=initial, times=GRID, device="cpu")
+
+    fixed = ergode.CompartmentModel.sir(transmission_rate=0.2, infectious=ergode.Deterministic(5.0))
+    refused("which no holding time of 'I' exceeds", fixed, I=ergode.Seeds(1, age=5.0))
+    refused("drawn by 'child', but", I=ergode.Seeds(1, weight="child"))
+    with pytest.raises(ModelError, match="expected one age, or one for each node id"):
+        ergode.Seeds([1, 2], age=[1.0, 2.0, 3.0])
+    with pytest.raises(ModelError, match="these are node ids already"):
+        ergode.Seeds([1, 2], weight="child")

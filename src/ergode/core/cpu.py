@@ -20,12 +20,14 @@ from ergode.core import intrinsics
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
 
 __all__ = [
-    "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function",
+    "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",
     "device_function", "fma", "from_bits", "give_way", "kernel", "outlined_function", "run",
     "run_together", "to_bits",
 ]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+# Only in branches that are decided, and gone, before a kernel for the CPU is compiled.
+cuda = None
 
 device_function = njit(nogil=True, error_model="numpy", forceinline=True)
 # No references are counted in it: it neither makes arrays nor returns them.

@@ -34,7 +34,7 @@ import math
 
 import numpy as np
 
-from ergode.core.machine import ByPrecision, fma, from_bits, real, to_bits
+from ergode.core.machine import ByPrecision, bits, fma, from_bits, real, to_bits
 
 INFINITY = math.inf
 NOT_A_NUMBER = math.nan
@@ -449,3 +449,16 @@ def power(x, y):
     result = -result if (x < 0.0) & odd else result
     result = result if (x >= 0.0) | (whole & (x < 0.0)) else NOT_A_NUMBER
     return real(1.0) if (y == 0.0) | (x == 1.0) else result
+
+
+# --- neighbours -----------------------------------------------------------------------------
+
+
+def next_up(x):
+    """The next number after one that is zero or more."""
+    return from_bits(bits(to_bits(real(x)) + bits(1)))
+
+
+def next_down(x):
+    """The last number before one above zero."""
+    return from_bits(bits(to_bits(real(x)) - bits(1)))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import ByPrecision, real
+from ergode.core.machine import ByPrecision, fma, real
 from ergode.core.random import CONTACT, CONTACT_MARK, draw_words, exponential, uniform
 
 # Whether contacts come and go; rebound to False for a network that is always there.
@@ -68,7 +68,7 @@ def exposure(meetings, arc, time):
     if time >= meetings.end[k]:
         return meetings.before[k] + meetings.amount[k]
     share = (time - meetings.begin[k]) / (meetings.end[k] - meetings.begin[k])
-    return meetings.before[k] + share * meetings.amount[k]
+    return fma(share, meetings.amount[k], meetings.before[k])
 
 
 def moment(meetings, arc, amount):
@@ -87,7 +87,7 @@ def moment(meetings, arc, amount):
     if low == stop:
         return real(_NEVER)
     share = (amount - meetings.before[low]) / meetings.amount[low]
-    return meetings.begin[low] + share * (meetings.end[low] - meetings.begin[low])
+    return fma(share, meetings.end[low] - meetings.begin[low], meetings.begin[low])
 
 
 def _gap_32(seed, replicate, entity, cell, number):

@@ -14,9 +14,9 @@ from ergode.core import kernels
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.source import Precision
-from ergode.epidemics import first_passage, progression, seeding, tally
+from ergode.epidemics import first_passage, progression, tally
 from ergode.epidemics.progression import Stages
-from ergode.epidemics.seeding import Initial
+from ergode.epidemics.seeding import Initial, Seeder
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 
@@ -77,7 +77,7 @@ class Ensemble:
         self._per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
         self.seed = np.uint64(seed)
         self.stages = progression.stages_of(model, precision)
-        self.seeding = seeding.seeding_of(model, initial, contacts.node_count)
+        self.seeds = Seeder(model, contacts, initial, self.seed, device, precision)
         weights_of_arcs = arc_weights(model, contacts)
         weights = np.zeros(1) if weights_of_arcs is None else weights_of_arcs
         self.weights = weights.astype(precision, copy=False)
@@ -109,7 +109,7 @@ class Ensemble:
             )
         self._network = tuple(map(device.put, (self.offsets, self.targets, self.weights)))
         self._stages = progression.put(self.stages, device)
-        self._seeding = seeding.put(self.seeding, device)
+        self._seeding = self.seeds.of(0, 0)
         self._times = device.put(self.times)
         groups = np.zeros(1, np.int32) if stratum is None else stratum
         self._stratum = device.put(groups)
@@ -174,6 +174,7 @@ class Ensemble:
             Node expansions and passes, summed over the replicates.
         """
         words = self._buffer("words", (count, self.node_count), self.word_type)
+        self._seeding = self.seeds.of(first_replicate, count)
         arguments = (
             *self._network, self._stages, self._seeding, self.seed, first_replicate,
             self.width, self.horizon,

@@ -11,12 +11,12 @@ from ergode.core.devices import Device
 from ergode.core.source import Precision
 from ergode.epidemics import sellke, transmission
 from ergode.epidemics.counting import CountingEnsemble
+from ergode.epidemics.importation import importations_of
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial
-from ergode.epidemics.sellke import Cases, Importations, Scene
+from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.sellke import Cases, Scene
 from ergode.epidemics.tables import or_nothing, tables_of
 from ergode.models.compartments import CompartmentModel
-from ergode.models.interventions import ContactTracing, Trigger
 
 _BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
 
@@ -57,23 +57,20 @@ class EventEnsemble(CountingEnsemble):
         real = np.dtype(precision).type
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
-        self.bindings = {
-            **tables.bindings,
-            "HAS_TRACING": any(isinstance(i, ContactTracing) for i in scenario.interventions),
-            "HAS_TRIGGERS": any(isinstance(i.start, Trigger) for i in scenario.interventions),
-            "LISTING": listing,
-        }
+        self.bindings = tables.bindings | {"LISTING": listing}
         self._kernel = kernels.cpu_kernel(
             sellke.sellke_cpu, precision=precision, bindings=self.bindings
         )
         put = device.put
-        imports = _importations_of(scenario, model, begin, precision)
+        imports = importations_of(scenario, model, begin, precision)
+        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self._scene = Scene(
             put(scenario.contacts.offsets),
             put(scenario.contacts.targets),
             put(or_nothing(tables.weights, precision)),
             put(or_nothing(tables.layer, np.uint8)),
             *tables.on(device),
+            seeding=self._seeds.of(0, 0),
             importations=transmission.put(imports, device),
             stratum=put(or_nothing(tables.stratum, np.int32)),
             stratum_count=self.stratum_count,
@@ -109,10 +106,11 @@ class EventEnsemble(CountingEnsemble):
         work : ndarray, shape [2]
             Events and infections, summed over the replicates.
         """
+        scene = self._scene._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, cases = self._outputs(count, self._room)
             self.device.run(
-                self._kernel, count, self._scene, self.seed, first_replicate, self.bucket_count,
+                self._kernel, count, scene, self.seed, first_replicate, self.bucket_count,
                 counts, work, cases,
             )  # fmt: skip
             most = int(cases.count.max(initial=0)) if self._listing else 0
@@ -143,25 +141,3 @@ class EventEnsemble(CountingEnsemble):
         )  # fmt: skip
         counts = np.empty((count, self.times.size, self.column_count), np.int32)
         return counts, np.zeros((count, 2), np.int64), cases
-
-
-def _importations_of(
-    scenario: Scenario, model: CompartmentModel, begin: float, precision: Precision
-) -> Importations:
-    plans = scenario.importations
-    first, moments = [0], [0.0]
-    for plan in plans:
-        times = [t - begin for t in plan.moments if t >= begin]
-        moments += times
-        first.append(first[-1] + len(times))
-    return Importations(
-        np.array(
-            [transmission.compartment_index(model, p.compartment, "an importation") for p in plans],
-            np.int32,
-        ),
-        np.array([p.rate or 0.0 for p in plans], precision),
-        np.array([p.start - begin for p in plans], precision),
-        np.array([p.stop - begin for p in plans], precision),
-        np.array(first, np.int32),
-        np.array(moments[1:] or [0.0], precision),
-    )

@@ -24,11 +24,11 @@ from ergode.core.devices import Device
 from ergode.core.machine import borrowing
 from ergode.core.random import JUMP, draw_words, exponential, uniform
 from ergode.core.source import Precision
-from ergode.epidemics import progression, seeding, transmission
+from ergode.epidemics import progression, transmission
 from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial, initial_compartment, seed_node
+from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_node
 from ergode.epidemics.tally import grid_index
 from ergode.models.compartments import CompartmentModel
 
@@ -223,13 +223,14 @@ class JumpEnsemble(CountingEnsemble):
             gillespie_cpu, precision=precision, bindings={"WEIGHTED": weights is not None}
         )
         arcs = np.zeros(1) if weights is None else weights
-        self._model = (
+        self._seeds = Seeder(model, contacts, initial, self.seed, device, precision)
+        self._model = [
             *map(device.put, (contacts.offsets, contacts.targets, arcs.astype(precision))),
             progression.put(stages, device),
-            seeding.put(seeding.seeding_of(model, initial, contacts.node_count), device),
+            self._seeds.of(0, 0),
             *map(device.put, (infections.susceptible, infections.infected, infections.rate)),
             self.base, self.seed,
-        )  # fmt: skip
+        ]  # fmt: skip
         self._grid = (device.put(self.times), self.per_step)
 
     def prepare(self) -> None:
@@ -239,6 +240,7 @@ class JumpEnsemble(CountingEnsemble):
     def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates; see `CountingEnsemble`."""
         counts, work = self._outputs(count)
+        self._model[4] = self._seeds.of(first_replicate, count)
         self.device.run(
             self._kernel, count, *self._model, first_replicate, *self._grid, counts, work
         )

@@ -40,7 +40,7 @@ import numpy as np
 from ergode.core.elementary import expm1, log1p
 from ergode.core.machine import ByPrecision, fma, real
 from ergode.core.random import LEAP_CAUSE, LEAP_EVENT, draw_words, exponential, uniform
-from ergode.epidemics.progression import holding_time_of_stay
+from ergode.epidemics.progression import holding_time_of_stay, remaining_time
 from ergode.models import holding_times
 
 # What a kernel is for; rebound, and the code for the rest is gone.  Each is tested by itself, in an
@@ -53,7 +53,11 @@ SAMPLED = False  # holding times are drawn at entry
 THRESHOLDS = False  # so is what pressure a node can take: pressures are counts, for one infection
 LEFT_END = False  # the hazard is held still
 ADAPTIVE = False  # steps follow the largest hazard
+MODULATED = False  # pressures are weighed, by what changes in time (see `leap_factors`)
+LAYERS = 1  # of contacts, whose pressures are kept apart
+HAS_STRATA = False  # nodes are counted by stratum
 AGED = True  # ages matter: not all holding times are memoryless
+HAS_AGES = False  # of some seeds, and times are drawn that they have left
 
 NOBODY = 31  # compartment of the places beyond the last node
 COMPARTMENTS_MOST = NOBODY
@@ -73,6 +77,7 @@ class Arcs(NamedTuple):
     offsets: Any
     ends: Any  # the node at the other end
     weights: Any  # real [arc], or [1] if there are none
+    layer: Any  # uint8 [arc], or [1] if layers are alike
 
 
 class Rules(NamedTuple):
@@ -86,6 +91,9 @@ class Rules(NamedTuple):
     infected: Any
     ending_rate: Any  # one over the mean holding time, real [compartment_count]
     unit: Any  # rate that one unit of pressure stands for [1 / time], real
+    stratum: Any  # of each node, int32 [node_count], or [1]
+    stratum_count: int
+    compartment_count: int
     # Bit c says of compartment c, as int64:
     susceptible_mask: int  # that an infection leads out of it
     leaving_mask: int  # that a node leaves it by itself
@@ -118,6 +126,20 @@ def contribution(rate, weights, arc):
     if WEIGHTED:
         return np.int32(fma(rate, weights[arc], real(0.5)))
     return np.int32(rate)
+
+
+def layer_of(arcs, arc):
+    """Which of the pressures that are kept apart an arc adds to."""
+    if LAYERS > 1:
+        return np.int64(arcs.layer[arc])
+    return np.int64(0)
+
+
+def column(rules, compartment, node):
+    """Where a node in a compartment is counted."""
+    if HAS_STRATA:
+        return np.int64(compartment) * rules.stratum_count + np.int64(rules.stratum[node])
+    return np.int64(compartment)
 
 
 def leaving_chance(stages, chances, schedule, place, age, ticks):
@@ -235,6 +257,12 @@ def chosen_share(pressure, seed, replicate, node, step):
     return np.int64((np.uint64(word) * np.uint64(pressure)) >> np.uint64(32))
 
 
+def chosen_part(seed, replicate, node, step):
+    """The same as a part of all pressure on it, uniform on (0, 1]."""
+    _, _, word, other = draw_words(seed, replicate, node, LEAP_CAUSE, step)
+    return uniform(word, other)
+
+
 def arrival_tick(stages, schedule, place, now, seed, replicate, node, index):
     """What is kept of a node that enters a compartment: when it did, or when it will leave."""
     if SAMPLED:
@@ -244,6 +272,19 @@ def arrival_tick(stages, schedule, place, now, seed, replicate, node, index):
             ticks = min(max(ticks, real(1.0)), real(TICKS_MOST))
             return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
     return np.int32(now)
+
+
+def seed_tick(stages, schedule, place, age, seed, replicate, node):
+    """What is kept of a seed that has been where it starts for `age`."""
+    if SAMPLED:
+        if HAS_AGES:
+            if stages.kind[place] < 0:
+                return np.int32(0)
+            left = remaining_time(stages, place, 0, age, seed, replicate, node)
+            ticks = real(math.ceil(fma(left, schedule.per_tick, real(_SOON))))
+            return np.int32(min(max(ticks, real(1.0)), real(TICKS_MOST)))
+        return arrival_tick(stages, schedule, place, np.int64(0), seed, replicate, node, 0)
+    return np.int32(-np.int64(fma(age, schedule.per_tick, real(0.5))))
 
 
 def threshold(rules, schedule, seed, replicate, node, index):

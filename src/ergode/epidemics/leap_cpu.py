@@ -18,26 +18,34 @@ from ergode.epidemics.leap import (
     ADAPTIVE,
     AUTO,
     CHANGES,
+    COUNTED,
     GATHER,
     INFECTIOUS,
+    LAYERS,
+    MODULATED,
     PULLS,
     SAMPLED,
     STEPS,
     THRESHOLDS,
     arrival_tick,
+    chosen_part,
     chosen_share,
+    column,
     contribution,
     either,
     ending_rate,
     event_uniform,
     infection_chance,
     is_infection,
+    layer_of,
     leaving_chance,
     next_ticks,
+    seed_tick,
     threshold,
 )
+from ergode.epidemics.leap_factors import mean_factor, next_cursor, susceptibility
 from ergode.epidemics.progression import next_compartment_of_stay
-from ergode.epidemics.seeding import seed_compartment, seed_node
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 
 # Which branches a kernel has is decided before it is compiled, each by an `if` of its own.
 # ruff: noqa: SIM102
@@ -45,7 +53,7 @@ from ergode.epidemics.seeding import seed_compartment, seed_node
 LANES = 256
 
 # Entries of a clock.
-START, TICKS, STEP, GRID, PULLING, PUSHING, PULLED = range(7)
+START, TICKS, STEP, GRID, PULLING, PUSHING, CURSOR = range(7)
 CLOCK_SIZE = 7
 
 
@@ -55,7 +63,8 @@ class People(NamedTuple):
     bounds: Any  # of the segments, int64 [segment_count + 1]
     compartment: Any  # uint8 [node]
     since: Any  # tick of entry or of leaving, int32 [node]
-    pressure: Any  # int32 [infection, node]
+    pressure: Any  # int32 [infection x layer, node]
+    factor: Any  # of each layer in this step, real [layer]
     left: Any  # of a threshold at tick `since`, int32 [node]; [1] where there are none
     population: Any  # nodes in each compartment, and last all cases: int64 [segment, column]
     largest: Any  # largest hazard, real [segment]
@@ -74,19 +83,20 @@ class Lanes(NamedTuple):
     node: Any
     place: Any
     pressure: Any
+    weighed: Any  # the same, by the factors of the step and the node
     leaving: Any
     infected: Any
     draw: Any
 
 
-def new_people(node_count, infection_count, column_count):
+def new_people(node_count, channel_count, column_count):
     """A replicate in one segment."""
     bounds = np.zeros(2, np.int64)
     bounds[1] = node_count
     return People(
         bounds, np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
-        np.empty((infection_count, node_count), np.int32), np.empty(node_count, np.int32),
-        np.empty((1, column_count), np.int64), np.empty(1, real),
+        np.empty((channel_count, node_count), np.int32), np.empty(LAYERS, real),
+        np.empty(node_count, np.int32), np.empty((1, column_count), np.int64), np.empty(1, real),
         np.empty(1, np.int64), np.empty(node_count, np.int64), np.empty(node_count, np.uint8),
         np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
         np.empty(node_count, np.int32),
@@ -97,7 +107,7 @@ def new_lanes():
     """Lanes for one thread."""
     return Lanes(
         np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int32),
-        np.empty(LANES, real), np.empty(LANES, real), np.empty(LANES, real),
+        np.empty(LANES, real), np.empty(LANES, real), np.empty(LANES, real), np.empty(LANES, real),
     )  # fmt: skip
 
 
@@ -111,7 +121,8 @@ def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode,
         for node in range(node_count):
             people.left[node] = threshold(rules, schedule, seed, replicate, node, 0)
     people.population[:] = 0
-    people.population[0, rules.susceptible[0]] = node_count
+    for node in range(node_count):
+        people.population[0, column(rules, rules.susceptible[0], node)] += 1
     people.largest[:] = 0.0
     clock[:] = 0
     clock[PULLING] = np.int64(mode == GATHER)
@@ -121,12 +132,12 @@ def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode,
         node = seed_node(seeding, index, node_count, seed, replicate)
         place = seed_compartment(seeding, index)
         people.compartment[node] = place
-        people.since[node] = arrival_tick(
-            stages, schedule, place, np.int64(0), seed, replicate, node, 0
+        people.since[node] = seed_tick(
+            stages, schedule, place, seed_age(seeding, index), seed, replicate, node
         )
-        people.population[0, rules.susceptible[0]] -= 1
-        people.population[0, place] += 1
-        people.population[0, people.population.shape[1] - 1] += 1
+        people.population[0, column(rules, rules.susceptible[0], node)] -= 1
+        people.population[0, column(rules, place, node)] += 1
+        people.population[0, column(rules, rules.compartment_count, node)] += 1
         if mode != GATHER:
             _push(
                 node, rules.susceptible[0], np.int64(place), outgoing, rules, people, 0,
@@ -134,17 +145,18 @@ def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode,
             )  # fmt: skip
 
 
-def tick(people, clock, rules, schedule, mode, counts, work):
+def tick(people, clock, rules, schedule, factors, mode, counts, work):
     """Note the counts if it is time to; set the length of the step to come, or say it is over.
 
     `counts` [time, column] and `work` are the replicate's own.
     """
     if clock[STEP] > 0:
-        for place in range(counts.shape[1] - 1):
+        for where in range(counts.shape[1] - rules.stratum_count):
+            place = where // rules.stratum_count
             for source in range(rules.mask.size):
                 if (rules.mask[source] >> place) & 1:
                     for segment in range(people.population.shape[0]):
-                        work[INFECTIOUS] += people.population[segment, place]
+                        work[INFECTIOUS] += people.population[segment, where]
     if clock[START] == schedule.grid_tick[clock[GRID]]:
         for place in range(counts.shape[1]):
             total = 0
@@ -162,19 +174,27 @@ def tick(people, clock, rules, schedule, mode, counts, work):
     if ADAPTIVE:
         if clock[STEP] == 0:
             clock[TICKS] = 0  # a step of no length, to see the hazards
+    if MODULATED:
+        clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
+        for layer in range(LAYERS):
+            people.factor[layer] = mean_factor(
+                factors, clock[CURSOR], layer, clock[START], clock[TICKS]
+            )
     work[STEPS] += 1
     work[PULLS] += clock[PULLING]
     return True
 
 
 def decide(
-    segment, people, clock, lanes, incoming, rules, stages, chances, schedule, seed, replicate
-):
+    segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines, seed,
+    replicate,
+):  # fmt: skip
     """Draw which nodes of a segment move, and where; nothing moves yet."""
     first, last = people.bounds[segment], people.bounds[segment + 1]
     start, ticks, step = clock[START], clock[TICKS], clock[STEP]
     end = start + ticks
     exposure = rules.unit * (real(ticks) * schedule.tick)
+    middle = fma(real(start) + 0.5 * real(ticks), schedule.tick, real(0.0))
     largest = real(0.0)
     moved = first
     node = first
@@ -183,6 +203,17 @@ def decide(
             count, node = _collect_gathering(people, lanes, node, last, end, incoming, rules)
         else:
             count, node = _collect(people, lanes, node, last, end, rules)
+        for k in range(count):
+            lanes.weighed[k] = real(lanes.pressure[k])
+            if MODULATED:
+                if lanes.pressure[k] > 0:
+                    if LAYERS > 1:
+                        weighed = _weighed(people, rules, lanes.node[k], lanes.place[k])
+                    else:
+                        weighed = people.factor[0] * real(lanes.pressure[k])
+                    lanes.weighed[k] = weighed * susceptibility(
+                        vaccines, lanes.node[k], middle, seed, replicate
+                    )
         for k in range(count):
             place = lanes.place[k]
             leaving = real(0.0)
@@ -197,12 +228,12 @@ def decide(
                         largest,
                         fma(
                             rules.unit,
-                            real(lanes.pressure[k]),
+                            lanes.weighed[k],
                             ending_rate(stages, rules, schedule, place, start - since),
                         ),
                     )
             elif ADAPTIVE:
-                largest = max(largest, rules.unit * real(lanes.pressure[k]))
+                largest = max(largest, rules.unit * lanes.weighed[k])
             lanes.leaving[k] = leaving
         if THRESHOLDS:  # only who moves was collected
             for k in range(count):
@@ -210,7 +241,10 @@ def decide(
                 lanes.draw[k] = 0.0
         else:
             for k in range(count):
-                lanes.infected[k] = infection_chance(lanes.pressure[k], exposure, chances)
+                if COUNTED:
+                    lanes.infected[k] = infection_chance(lanes.pressure[k], exposure, chances)
+                else:
+                    lanes.infected[k] = infection_chance(lanes.weighed[k], exposure, chances)
             for k in range(count):
                 lanes.draw[k] = event_uniform(seed, replicate, lanes.node[k], step)
         hits = 0
@@ -218,18 +252,23 @@ def decide(
             lanes.node[hits] = lanes.node[k]
             lanes.place[hits] = lanes.place[k]
             lanes.pressure[hits] = lanes.pressure[k]
+            lanes.weighed[hits] = lanes.weighed[k]
             lanes.leaving[hits] = lanes.leaving[k]
             hits += np.int64(lanes.draw[k] <= either(lanes.infected[k], lanes.leaving[k]))
         for k in range(hits):
             here, place = lanes.node[k], lanes.place[k]
             if is_infection(
-                lanes.pressure[k], exposure, lanes.leaving[k], seed, replicate, here, step
+                lanes.weighed[k], exposure, lanes.leaving[k], seed, replicate, here, step
             ):
-                unit = np.int64(0)
-                if rules.susceptible.size > 1:
-                    unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
-                to = np.int64(_infected(here, place, unit, people, rules))
-                people.population[segment, people.population.shape[1] - 1] += 1
+                if MODULATED:
+                    to = _infected_by_weight(here, place, step, people, rules, seed, replicate)
+                else:
+                    unit = np.int64(0)
+                    if rules.susceptible.size > 1:
+                        unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
+                    to = np.int64(_infected(here, place, unit, people, rules))
+                cases = column(rules, rules.compartment_count, here)
+                people.population[segment, cases] += 1
             else:
                 to = np.int64(
                     next_compartment_of_stay(stages, place, step + 1, seed, replicate, here)
@@ -261,7 +300,8 @@ def _collect(people, lanes, node, last, end, rules):
         if (rules.susceptible_mask >> place) & 1:
             for infection in range(infections):
                 if rules.susceptible[infection] == place:
-                    pressure += people.pressure[infection, node]
+                    for layer in range(LAYERS):
+                        pressure += people.pressure[infection * LAYERS + layer, node]
             if THRESHOLDS:
                 taken = np.int64(pressure) * (end - np.int64(people.since[node]))
                 pressure = pressure if taken >= np.int64(people.left[node]) else np.int32(0)
@@ -317,6 +357,30 @@ def _gathered(compartment, incoming, rules, infection, node):
     return total
 
 
+def _weighed(people, rules, node, place):
+    """Pressure on a node in a compartment, each layer's by its factor."""
+    total = real(0.0)
+    for infection in range(rules.susceptible.size):
+        if rules.susceptible[infection] == place:
+            for layer in range(LAYERS):
+                units = people.pressure[infection * LAYERS + layer, node]
+                total = fma(people.factor[layer], real(units), total)
+    return total
+
+
+def _infected_by_weight(node, place, step, people, rules, seed, replicate):
+    """Where an infection leads, in proportion to the pressures as they are weighed."""
+    left = chosen_part(seed, replicate, node, step) * _weighed(people, rules, node, place)
+    found = np.int64(-1)
+    for infection in range(rules.susceptible.size):
+        if rules.susceptible[infection] == place and (found < 0 or left > 0.0):
+            found = np.int64(rules.infected[infection])
+            for layer in range(LAYERS):
+                units = people.pressure[infection * LAYERS + layer, node]
+                left = fma(-people.factor[layer], real(units), left)
+    return found
+
+
 def _infected(node, place, chosen, people, rules):
     """Where the infection leads that a unit of pressure is of."""
     found = np.int64(-1)
@@ -341,8 +405,8 @@ def settle(segment, people, clock, outgoing, rules):
                 people.since[node] = people.moved_since[k]
                 if THRESHOLDS:
                     people.left[node] = people.moved_left[k]
-                people.population[segment, before] -= 1
-                people.population[segment, after] += 1
+                people.population[segment, column(rules, before, node)] -= 1
+                people.population[segment, column(rules, after, node)] += 1
             if clock[PUSHING] != 0:
                 _push(node, before, after, outgoing, rules, people, first, last, clock[START])
 
@@ -364,7 +428,8 @@ def _push(node, before, after, outgoing, rules, people, first, last, now):
                         since = np.int64(people.since[other])
                         people.left[other] -= people.pressure[0, other] * (now - since)
                         people.since[other] = now
-                people.pressure[infection, other] += change * contribution(
+                channel = infection * LAYERS + layer_of(outgoing, arc)
+                people.pressure[channel, other] += change * contribution(
                     rate, outgoing.weights, arc
                 )
                 arc += 1
@@ -407,15 +472,15 @@ def advance(people, clock, rules, mode, work):
 
 def leap_cpu(
     start, stop,
-    incoming, outgoing, rules, stages, chances, schedule, seeding, seed, first_replicate, mode,
-    counts, work,
+    incoming, outgoing, rules, stages, chances, schedule, factors, seeding, seed, first_replicate,
+    mode, counts, work,
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
     Model: `incoming` to `seeding`. Out: `counts` [replicate, time, column],
     `work` [replicate, WORK_SIZE].
     """
-    people = new_people(incoming.offsets.size - 1, rules.susceptible.size, counts.shape[2])
+    people = new_people(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
     clock = np.empty(CLOCK_SIZE, np.int64)
     lanes = new_lanes()
     for row in range(start, stop):
@@ -424,10 +489,11 @@ def leap_cpu(
             people, clock, work[row], outgoing, rules, stages, schedule, seeding, mode, seed,
             replicate,
         )  # fmt: skip
-        while tick(people, clock, rules, schedule, mode, counts[row], work[row]):
+        while tick(people, clock, rules, schedule, factors, mode, counts[row], work[row]):
             decide(
-                0, people, clock, lanes, incoming, rules, stages, chances, schedule, seed, replicate
-            )
+                0, people, clock, lanes, incoming, rules, stages, chances, schedule,
+                factors.vaccines, seed, replicate,
+            )  # fmt: skip
             advance(people, clock, rules, mode, work[row])
             settle(0, people, clock, outgoing, rules)
 
@@ -447,14 +513,15 @@ def begin_cpu(
 
 
 def decide_cpu(
-    start, stop, people, clock, incoming, rules, stages, chances, schedule, seed, replicate
-):
+    start, stop, people, clock, incoming, rules, stages, chances, schedule, vaccines, seed,
+    replicate,
+):  # fmt: skip
     """`decide` for segments `start` to `stop`."""
     lanes = new_lanes()
     for segment in range(start, stop):
         decide(
-            segment, people, clock, lanes, incoming, rules, stages, chances, schedule, seed,
-            replicate,
+            segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines,
+            seed, replicate,
         )  # fmt: skip
 
 
@@ -464,10 +531,12 @@ def settle_cpu(start, stop, people, clock, outgoing, rules):
         settle(segment, people, clock, outgoing, rules)
 
 
-def between_cpu(start, stop, people, clock, rules, schedule, mode, counts, work, before, going):
+def between_cpu(
+    start, stop, people, clock, rules, schedule, factors, mode, counts, work, before, going
+):
     """What one thread does between the others' parts: `tick` before a step, `advance` within."""
     for _ in range(start, stop):
         if before != 0:
-            going[0] = np.int64(tick(people, clock, rules, schedule, mode, counts, work))
+            going[0] = np.int64(tick(people, clock, rules, schedule, factors, mode, counts, work))
         else:
             advance(people, clock, rules, mode, work)

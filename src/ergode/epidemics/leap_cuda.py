@@ -5,10 +5,10 @@ replicates than blocks a team is one block, and need not wait for others.  A war
 a time, a tile; a lane has the four that are 32 apart.  Their compartments are the bytes of one
 word, and their draws are one block of random numbers.
 
-How a lane gathers is in `leap_gather`.  To push, the lanes of a warp share the arcs out of each
-node that changed.  What is pushed in one step is read in the next, from the other of two arrays, so
-that one meeting a step is enough.  Where all chance is drawn at entry, a tile knows when it next
-changes by itself, and is skipped until then unless something is pushed into it.
+What a lane does with its four is in `leap_tile`, how nodes learn of their neighbours in
+`leap_gather` and `leap_push`; what is pushed in one step is read in the next, from the other of two
+arrays, so that one meeting a step is enough.  Where all chance is drawn at entry, a tile knows when
+it next changes by itself, and is skipped until then unless something is pushed into it.
 """
 
 from __future__ import annotations
@@ -18,40 +18,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.machine import bits, cuda, fma, from_bits, real, to_bits, unroll
-from ergode.core.random import LEAP_EVENT, draw_words
 from ergode.epidemics.leap import (
     ADAPTIVE,
     AGED,
     CHANGES,
     INFECTIOUS,
+    MODULATED,
     NOBODY,
     PULLS,
     SAMPLED,
     STEPS,
     THRESHOLDS,
     arrival_tick,
-    block_of,
-    chosen_share,
-    contribution,
-    either,
+    column,
     ending_rate,
-    from_block,
-    infection_chance,
-    is_infection,
-    leaving_chance,
     next_ticks,
+    seed_tick,
     threshold,
 )
-from ergode.epidemics.leap_gather import (
-    EVERY_LANE,
-    copy_bits,
-    gather_hubs,
-    gather_one,
-    gather_tile,
-    is_in,
+from ergode.epidemics.leap_factors import mean_factor, next_cursor, susceptibility
+from ergode.epidemics.leap_gather import EVERY_LANE, copy_bits, gather_hubs, gather_tile, is_in
+from ergode.epidemics.leap_push import push_all, push_seed
+from ergode.epidemics.leap_tile import (
+    ballot,
+    destination,
+    draw_hits,
+    due_by,
+    infectious_four,
+    leaves_by,
+    leaving,
+    nth,
+    read_if,
 )
-from ergode.epidemics.progression import next_compartment_of_stay
-from ergode.epidemics.seeding import seed_compartment, seed_node
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 
 # What a kernel is for; rebound.
 # ruff: noqa: SIM102
@@ -60,12 +59,16 @@ PUSHES = True
 SKIPS = False  # tiles in which nothing happens
 LOCAL_BITS = False  # who is infectious fits in shared memory
 CUTS_HUBS = False  # there are rows to cut into segments
+HAS_STRATA = False  # moves are too many kinds for shared memory
+LAYERS = 1
 GATHERED = 4096  # words of shared memory: four a thread
 # The model's structure (see `leap.Rules`), for which a kernel is compiled.
 SOURCE_MASK: tuple[int, ...] = (2,)
 SOURCE_INFECTION: tuple[int, ...] = (0,)
 SUSCEPTIBLE: tuple[int, ...] = (0,)
-INFECTED: tuple[int, ...] = (1,)
+CHANNELS = 1  # pressures of a node: by infection and layer
+CHANNEL_SUSCEPTIBLE: tuple[int, ...] = (0,)
+CHANNEL_LAYER: tuple[int, ...] = (0,)
 SUSCEPTIBLE_MASK = 1
 LEAVING_MASK = 2
 KEEPING_MASK = 3
@@ -100,8 +103,8 @@ class Signals(NamedTuple):
 
 
 def leap_cuda(
-    incoming, outgoing, hubs, rules, stages, chances, schedule, seeding, seed, first_replicate,
-    team, store, signals, moves, work,
+    incoming, outgoing, hubs, rules, stages, chances, schedule, factors, seeding, seed,
+    first_replicate, team, store, signals, moves, work,
 ):  # fmt: skip
     """Run every replicate.
 
@@ -143,7 +146,7 @@ def leap_cuda(
         since = store.since[row * size : (row + 1) * size]
         size = 2 * len(SOURCE_MASK) * np.int64(plane) if GATHERS else 0
         planes = store.bits[row * size : (row + 1) * size]
-        size = len(SUSCEPTIBLE) * np.int64(places) if PUSHES else 0
+        size = CHANNELS * np.int64(places) if PUSHES else 0
         pressures = store.pressure[row * size : (row + 1) * size]
         deltas = store.delta[2 * row * size : 2 * (row + 1) * size]
         size = np.int64(places) if THRESHOLDS else 0
@@ -159,6 +162,7 @@ def leap_cuda(
         start = np.int64(0)
         step = np.uint32(0)
         grid_at = np.int64(0)
+        cursor = np.int64(0)
         gathering = not PUSHES
         infectious = np.int64(0)
         present = np.int32(0)  # infectious nodes of this lane, where tiles are skipped
@@ -166,7 +170,8 @@ def leap_cuda(
         gathered_steps = np.int64(0)
         while True:
             if start == schedule.grid_tick[grid_at]:
-                _note(row, grid_at, me, block_moves, moves)
+                if not HAS_STRATA:
+                    _note(row, grid_at, me, block_moves, moves)
                 grid_at += 1
                 if grid_at == schedule.grid_tick.size:
                     break
@@ -188,13 +193,17 @@ def leap_cuda(
                 signals.changes[after] = 0
             end = start + ticks
             exposure = rules.unit * (real(ticks) * schedule.tick)
+            factor = tuple(real(1.0) for layer in range(LAYERS))
+            if MODULATED:
+                cursor = next_cursor(factors, cursor, start)
+                factor = tuple(
+                    mean_factor(factors, cursor, layer, start, ticks) for layer in range(LAYERS)
+                )
             odd = np.uint32(step & np.uint32(1))
             bits_here = np.uint32(odd * np.uint32(len(SOURCE_MASK)) * plane)
             bits_there = np.uint32(np.uint32(1 - odd) * np.uint32(len(SOURCE_MASK)) * plane)
-            delta_here = np.uint32(odd * np.uint32(len(SUSCEPTIBLE)) * np.uint32(places))
-            delta_there = np.uint32(
-                np.uint32(1 - odd) * np.uint32(len(SUSCEPTIBLE)) * np.uint32(places)
-            )
+            delta_here = np.uint32(odd * np.uint32(CHANNELS) * np.uint32(places))
+            delta_there = np.uint32(np.uint32(1 - odd) * np.uint32(CHANNELS) * np.uint32(places))
             if GATHERS:
                 if gathering:
                     gathered_steps += 1
@@ -234,17 +243,18 @@ def leap_cuda(
                             hubs, rules, planes, local_bits, gathered,
                         )  # fmt: skip
                 pressure = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
+                weighed = (real(0.0), real(0.0), real(0.0), real(0.0))
                 if PUSHES:
                     if not gathering:
-                        for infection in unroll(range(len(SUSCEPTIBLE))):
-                            slot = np.uint32(infection * places + first_node)
+                        for channel in unroll(range(CHANNELS)):
+                            slot = np.uint32(channel * places + first_node)
                             # All reads before any write, so that they overlap.
                             held = tuple(
-                                _read_if(KEEPING_MASK, place[j], pressures, slot + 32 * j)
+                                read_if(KEEPING_MASK, place[j], pressures, slot + 32 * j)
                                 for j in range(4)
                             )
                             pushed = tuple(
-                                _read_if(KEEPING_MASK, place[j], deltas, delta_here + slot + 32 * j)
+                                read_if(KEEPING_MASK, place[j], deltas, delta_here + slot + 32 * j)
                                 for j in range(4)
                             )
                             for j in unroll(range(4)):
@@ -258,12 +268,25 @@ def leap_cuda(
                                     pressure[j]
                                     + (
                                         held[j] + pushed[j]
-                                        if place[j] == np.uint32(SUSCEPTIBLE[infection])
+                                        if place[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
                                         else 0
                                     )
                                 )
                                 for j in range(4)
                             )
+                            if LAYERS > 1:
+                                weighed = tuple(
+                                    fma(
+                                        factor[CHANNEL_LAYER[channel]],
+                                        real(
+                                            held[j] + pushed[j]
+                                            if place[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
+                                            else 0
+                                        ),
+                                        weighed[j],
+                                    )
+                                    for j in range(4)
+                                )
                 if GATHERS:
                     if gathering:
                         pressure = tuple(
@@ -277,15 +300,35 @@ def leap_cuda(
                                 pressure[j] if is_in(SUSCEPTIBLE_MASK, place[j]) else np.int32(0)
                                 for j in range(4)
                             )
+                if LAYERS == 1:
+                    weighed = tuple(real(pressure[j]) for j in range(4))
+                if MODULATED:
+                    if LAYERS == 1:
+                        weighed = tuple(
+                            fma(factor[0], real(pressure[j]), real(0.0)) for j in range(4)
+                        )
+                    middle = fma(real(start) + 0.5 * real(ticks), schedule.tick, real(0.0))
+                    weighed = tuple(
+                        weighed[j]
+                        * (
+                            susceptibility(
+                                factors.vaccines, np.int64(first_node + 32 * j), middle, seed,
+                                replicate,
+                            )
+                            if pressure[j] > 0
+                            else real(1.0)
+                        )
+                        for j in range(4)
+                    )  # fmt: skip
                 if THRESHOLDS:
                     since_when = tuple(
-                        _read_if(
+                        read_if(
                             SUSCEPTIBLE_MASK | LEAVING_MASK, place[j], since, first_node + 32 * j
                         )
                         for j in range(4)
                     )
                     left_now = tuple(
-                        _read_if(SUSCEPTIBLE_MASK, place[j], left, first_node + 32 * j)
+                        read_if(SUSCEPTIBLE_MASK, place[j], left, first_node + 32 * j)
                         for j in range(4)
                     )
                     if PUSHES:
@@ -294,14 +337,14 @@ def leap_cuda(
                             np.int32(left_now[j] - held[j] * (start - since_when[j]))
                             for j in range(4)
                         )
-                    leaving = tuple(_due_by(place[j], since_when[j], end) for j in range(4))
+                    leaves = tuple(due_by(place[j], since_when[j], end) for j in range(4))
                 elif SAMPLED:
-                    leaving = tuple(
-                        _leaves_by(place[j], since, first_node + 32 * j, end) for j in range(4)
+                    leaves = tuple(
+                        leaves_by(place[j], since, first_node + 32 * j, end) for j in range(4)
                     )
                 else:
-                    leaving = tuple(
-                        _leaving(
+                    leaves = tuple(
+                        leaving(
                             place[j], since, first_node + 32 * j, start, ticks, stages, chances,
                             schedule,
                         )
@@ -315,9 +358,7 @@ def leap_cuda(
                             if AGED:
                                 age = start - np.int64(since[np.uint32(first_node + 32 * j)])
                             own_rate = ending_rate(stages, rules, schedule, np.int64(place[j]), age)
-                        step_largest = max(
-                            step_largest, fma(rules.unit, real(pressure[j]), own_rate)
-                        )
+                        step_largest = max(step_largest, fma(rules.unit, weighed[j], own_rate))
                 hits = np.uint32(0)
                 if THRESHOLDS:
                     for j in unroll(range(4)):
@@ -332,7 +373,7 @@ def leap_cuda(
                                 left[np.uint32(first_node + 32 * j)] = np.int32(
                                     left_now[j] - pressure[j]
                                 )
-                        elif leaving[j] > 0.0:
+                        elif leaves[j] > 0.0:
                             hits = np.uint32(hits | np.uint32(1 << j))
                 if SKIPS:
                     soonest = np.int64(end) if hits != np.uint32(0) else np.int64(_NEVER)
@@ -350,10 +391,18 @@ def leap_cuda(
                     if lane == 0:
                         due[np.uint32(tile)] = sooner
                 any_pressure = pressure[0] | pressure[1] | pressure[2] | pressure[3]
-                any_leaving = max(max(leaving[0], leaving[1]), max(leaving[2], leaving[3]))
+                any_leaving = max(max(leaves[0], leaves[1]), max(leaves[2], leaves[3]))
                 if (any_pressure != 0 or any_leaving > 0.0) and not THRESHOLDS:
-                    hits = _draw_hits(
-                        seed, replicate, first_node, step, pressure, leaving, exposure, chances
+                    hits = draw_hits(
+                        seed,
+                        replicate,
+                        first_node,
+                        step,
+                        pressure,
+                        weighed,
+                        leaves,
+                        exposure,
+                        chances,
                     )
                 turned = np.uint32(0)  # nodes whose infectivity may have changed
                 while hits != np.uint32(0):
@@ -361,10 +410,10 @@ def leap_cuda(
                     hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
                     node = np.int32(first_node + 32 * j)
                     from_ = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
-                    to, cases = _destination(
-                        bits_here, plane, places, node, np.int64(from_), _nth(pressure, j),
-                        exposure, _nth(leaving, j), step, incoming, rules, stages, seed, replicate,
-                        planes, pressures,
+                    to, cases = destination(
+                        bits_here, plane, places, node, np.int64(from_), nth(pressure, j),
+                        nth(weighed, j), factor, exposure, nth(leaves, j), step, incoming, rules,
+                        stages, seed, replicate, planes, pressures,
                     )  # fmt: skip
                     new_word = np.uint32(
                         new_word ^ np.uint32(np.uint32(from_ ^ np.uint32(to)) << np.uint32(8 * j))
@@ -380,10 +429,19 @@ def leap_cuda(
                                 rules, schedule, seed, replicate, np.int64(node),
                                 np.int64(step) + 1,
                             )  # fmt: skip
-                    cuda.atomic.sub(block_moves, np.int64(from_), np.int32(1))
-                    cuda.atomic.add(block_moves, to, np.int32(1))
-                    if cases > 0:
-                        cuda.atomic.add(block_moves, np.int64(moves.shape[2] - 1), np.int32(1))
+                    if HAS_STRATA:
+                        cuda.atomic.sub(
+                            moves, (row, grid_at, column(rules, np.int64(from_), node)), np.int32(1)
+                        )
+                        cuda.atomic.add(moves, (row, grid_at, column(rules, to, node)), np.int32(1))
+                        if cases > 0:
+                            last = column(rules, rules.compartment_count, node)
+                            cuda.atomic.add(moves, (row, grid_at, last), np.int32(1))
+                    else:
+                        cuda.atomic.sub(block_moves, np.int64(from_), np.int32(1))
+                        cuda.atomic.add(block_moves, to, np.int32(1))
+                        if cases > 0:
+                            cuda.atomic.add(block_moves, np.int64(moves.shape[2] - 1), np.int32(1))
                     for source in unroll(range(len(SOURCE_MASK))):
                         change = is_in(SOURCE_MASK[source], from_) != is_in(
                             SOURCE_MASK[source], np.uint32(to)
@@ -395,18 +453,18 @@ def leap_cuda(
                     state[at] = new_word
                 if PUSHES:
                     if not gathers_next:
-                        _push_all(
+                        push_all(
                             lane, first_node, turned, word, new_word, outgoing, rules, places,
                             delta_there, deltas, touched,
                             np.uint32(np.uint32(1 - odd) * np.uint32(tile_count)),
                         )  # fmt: skip
                 if SKIPS:  # of a model with one source
                     if step > np.uint32(0):
-                        present -= _infectious_four(SOURCE_MASK[0], word)
-                    present += _infectious_four(SOURCE_MASK[0], new_word)
+                        present -= infectious_four(SOURCE_MASK[0], word)
+                    present += infectious_four(SOURCE_MASK[0], new_word)
                 else:
                     for source in unroll(range(len(SOURCE_MASK))):
-                        own = _ballot(SOURCE_MASK[source], new_word, lane)
+                        own = ballot(SOURCE_MASK[source], new_word, lane)
                         if lane < 4:
                             infectious += np.int64(cuda.popc(own))
                             if GATHERS:
@@ -440,17 +498,6 @@ def leap_cuda(
             cuda.atomic.add(work, INFECTIOUS, infectious)
         if changed > 0:
             cuda.atomic.add(work, CHANGES, changed)
-
-
-def _nth(four, j):
-    """Element of a tuple of four, by selection."""
-    low = four[1] if j & 1 else four[0]
-    high = four[3] if j & 1 else four[2]
-    return high if j & 2 else low
-
-
-def _read_if(mask, place, array, at):
-    return array[np.uint32(at)] if is_in(mask, place) else np.int32(0)
 
 
 def _meet(gate, row, team):
@@ -498,9 +545,9 @@ def _begin(
         for k in range(crew, 2 * len(SOURCE_MASK) * tile_count * 4, crew_size):
             planes[np.uint32(k)] = np.uint32(0)
     if PUSHES:
-        for k in range(crew, len(SUSCEPTIBLE) * places, crew_size):
+        for k in range(crew, CHANNELS * places, crew_size):
             pressures[np.uint32(k)] = np.int32(0)
-        for k in range(crew, 2 * len(SUSCEPTIBLE) * places, crew_size):
+        for k in range(crew, 2 * CHANNELS * places, crew_size):
             deltas[np.uint32(k)] = np.int32(0)
     _meet(signals.gate, row, team)
     for index in range(crew, np.int64(seeding.named_count + seeding.drawn_count), crew_size):
@@ -512,12 +559,15 @@ def _begin(
             np.uint32(np.uint32(entry ^ np.uint32(place)) << np.uint32(8 * ((node >> 5) & 3))),
         )
         if AGED:
-            since[np.uint32(node)] = arrival_tick(
-                stages, schedule, place, np.int64(0), seed, replicate, node, 0
+            since[np.uint32(node)] = seed_tick(
+                stages, schedule, place, seed_age(seeding, index), seed, replicate, node
             )
-        cuda.atomic.sub(moves, (row, 0, np.int64(entry)), np.int32(1))
-        cuda.atomic.add(moves, (row, 0, place), np.int32(1))
-        cuda.atomic.add(moves, (row, 0, np.int64(moves.shape[2] - 1)), np.int32(1))
+        cuda.atomic.sub(moves, (row, 0, column(rules, np.int64(entry), node)), np.int32(1))
+        cuda.atomic.add(moves, (row, 0, column(rules, place, node)), np.int32(1))
+        last = column(rules, rules.compartment_count, node)
+        cuda.atomic.add(moves, (row, 0, last), np.int32(1))
+        if PUSHES:
+            push_seed(node, place, outgoing, rules, places, deltas)
         for source in unroll(range(len(SOURCE_MASK))):
             if is_in(SOURCE_MASK[source], place):
                 if GATHERS:
@@ -526,13 +576,6 @@ def _begin(
                         source * np.int64(tile_count) * 4 + (node >> 5),
                         np.uint32(np.uint32(1) << np.uint32(node & 31)),
                     )
-                if PUSHES:
-                    for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
-                        cuda.atomic.add(
-                            deltas,
-                            SOURCE_INFECTION[source] * places + np.int64(outgoing.ends[arc]),
-                            contribution(rules.rate[source], outgoing.weights, arc),
-                        )
     _meet(signals.gate, row, team)
 
 
@@ -545,138 +588,3 @@ def _note(row, grid_at, me, block_moves, moves):
             cuda.atomic.add(moves, (row, grid_at, np.int64(me)), count)
             block_moves[me] = 0
     cuda.syncthreads()
-
-
-# ---- moves
-
-
-def _leaving(place, since, node, start, ticks, stages, chances, schedule):
-    """Chance that a node leaves its compartment by itself."""
-    if not is_in(LEAVING_MASK, place):
-        return real(0.0)
-    age = np.int64(0)
-    if AGED:
-        age = start - np.int64(since[np.uint32(node)])
-    return leaving_chance(stages, chances, schedule, np.int64(place), age, ticks)
-
-
-def _infectious_four(mask, word):
-    """How many of a lane's four nodes are in a source."""
-    count = np.int32(0)
-    for j in unroll(range(4)):
-        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
-        count = np.int32(count + np.int32(is_in(mask, place)))
-    return count
-
-
-def _ballot(mask, word, lane):
-    """Which of 32 nodes are in a source: of those of a byte, for each of the first four lanes."""
-    ballots = tuple(
-        np.uint32(
-            cuda.ballot_sync(
-                EVERY_LANE, is_in(mask, np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
-            )
-        )
-        for j in range(4)
-    )
-    return _nth(ballots, lane & 3)
-
-
-def _due_by(place, due, end):
-    """One where a node leaves its compartment by a tick."""
-    return real(1.0) if is_in(LEAVING_MASK, place) and np.int64(due) <= end else real(0.0)
-
-
-def _leaves_by(place, since, node, end):
-    """The same where it is known when."""
-    if not is_in(LEAVING_MASK, place):
-        return real(0.0)
-    return real(1.0) if np.int64(since[np.uint32(node)]) <= end else real(0.0)
-
-
-def _draw_hits(seed, replicate, first_node, step, pressure, leaving, exposure, chances):
-    """Which of a lane's four nodes move."""
-    hits = np.uint32(0)
-    w0, w1, w2, w3 = draw_words(seed, replicate, block_of(np.int64(first_node)), LEAP_EVENT, step)
-    for j in unroll(range(4)):
-        if block_of(32 * j) != block_of(32 * j - 32) and j > 0:
-            w0, w1, w2, w3 = draw_words(
-                seed, replicate, block_of(np.int64(first_node) + 32 * j), LEAP_EVENT, step
-            )
-        chance = either(infection_chance(pressure[j], exposure, chances), leaving[j])
-        if from_block(w0, w1, w2, w3, j) <= chance:
-            hits = np.uint32(hits | np.uint32(1 << j))
-    return hits
-
-
-def _destination(
-    bits_here, plane, places, node, place, pressure, exposure, leaving, step, incoming, rules,
-    stages, seed, replicate, planes, pressures,
-):  # fmt: skip
-    """Where a node that moves goes, and whether it was infected."""
-    if not is_infection(pressure, exposure, leaving, seed, replicate, np.int64(node), step):
-        return np.int64(
-            next_compartment_of_stay(
-                stages, place, np.int64(step) + 1, seed, replicate, np.int64(node)
-            )
-        ), np.int64(0)
-    if len(SUSCEPTIBLE) == 1:
-        return np.int64(INFECTED[0]), np.int64(1)
-    chosen = chosen_share(pressure, seed, replicate, np.int64(node), step)
-    found = np.int64(-1)
-    for infection in unroll(range(len(SUSCEPTIBLE))):
-        if place == SUSCEPTIBLE[infection] and found < 0:
-            if PUSHES:
-                chosen -= np.int64(pressures[np.uint32(infection * places + node)])
-            else:
-                chosen -= np.int64(
-                    gather_one(bits_here, plane, infection, node, incoming, rules, planes)
-                )
-            if chosen < 0:
-                found = np.int64(INFECTED[infection])
-    return found, np.int64(1)
-
-
-def _push_all(
-    lane,
-    first_node,
-    turned,
-    word,
-    new_word,
-    outgoing,
-    rules,
-    places,
-    delta_there,
-    deltas,
-    touched,
-    flags,
-):
-    """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
-    left = np.uint32(cuda.ballot_sync(EVERY_LANE, turned != np.uint32(0)))
-    while left != np.uint32(0):
-        owner = np.int32(cuda.ffs(left) - 1)
-        left = np.uint32(left & np.uint32(left - np.uint32(1)))
-        nodes = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(turned), owner))
-        old = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(word), owner))
-        new = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(new_word), owner))
-        while nodes != np.uint32(0):
-            j = np.int32(cuda.ffs(nodes) - 1)
-            nodes = np.uint32(nodes & np.uint32(nodes - np.uint32(1)))
-            node = np.uint32(first_node + owner - lane + 32 * j)
-            before = np.uint32(np.uint32(old >> np.uint32(8 * j)) & np.uint32(31))
-            after = np.uint32(np.uint32(new >> np.uint32(8 * j)) & np.uint32(31))
-            begin = np.int64(outgoing.offsets[node]) + lane
-            end = np.int64(outgoing.offsets[np.uint32(node + np.uint32(1))])
-            for source in unroll(range(len(SOURCE_MASK))):
-                sign = np.int32(is_in(SOURCE_MASK[source], after)) - np.int32(
-                    is_in(SOURCE_MASK[source], before)
-                )
-                if sign != 0:
-                    into = np.int64(delta_there) + SOURCE_INFECTION[source] * np.int64(places)
-                    for arc in range(begin, end, 32):
-                        e = np.uint64(arc)
-                        amount = contribution(rules.rate[source], outgoing.weights, e)
-                        other = np.int64(outgoing.ends[e])
-                        cuda.atomic.add(deltas, into + other, np.int32(sign * amount))
-                        if SKIPS:
-                            touched[np.uint32(flags + np.uint32(other >> 7))] = np.int32(1)

@@ -10,16 +10,25 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.source import Precision
-from ergode.epidemics import leap, leap_cpu, leap_cuda, leap_plan, progression, seeding, tally
+from ergode.epidemics import (
+    leap,
+    leap_cpu,
+    leap_cuda,
+    leap_plan,
+    progression,
+    tally,
+    transmission,
+)
 from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import arc_weights, check_stages
 from ergode.epidemics.leap import Arcs, Chances, Rules, Schedule
 from ergode.epidemics.leap_cpu import People
 from ergode.epidemics.leap_cuda import Signals, Store
+from ergode.epidemics.leap_factors import Factors, factors_of
 from ergode.epidemics.leap_gather import HUB, SEGMENT, Hubs
 from ergode.epidemics.plan import LEAPS
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial
+from ergode.epidemics.seeding import Initial, Seeder
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 
@@ -134,20 +143,39 @@ class LeapEnsemble(CountingEnsemble):
         self.tolerance = tolerance
         self.stages = progression.stages_of(model, precision)
         check_stages(model, self.stages, precision)
-        self.seeding = seeding.seeding_of(model, initial, contacts.node_count)
+        self.seeds = Seeder(model, contacts, initial, self.seed, device, precision)
         schedule, equal = leap_plan.schedule_of(times, self.step, tolerance, precision)
-        ages = leap_plan.table_length(model, transition, schedule) if equal else 0
+        oldest = max(self.seeds.host.named_age.max(), self.seeds.host.drawn_age.max())
+        oldest_ticks = int(np.rint(oldest * schedule.per_tick))
+        if oldest_ticks >= leap.TICKS_MOST:
+            raise PlanError(
+                f"seeds are {oldest:g} old, more than 2^30 ticks of {schedule.tick:g}; use longer "
+                "steps"
+            )
+        ages = leap_plan.table_length(model, transition, schedule, oldest_ticks) if equal else 0
         weights = arc_weights(model, contacts)
         self.rules, self.rounding = leap_plan.rules_of(
-            model, weights, contacts.targets, contacts.node_count, precision
+            model, weights, contacts.targets, contacts.node_count, precision, scenario.stratum,
+            self.stratum_count,
+        )  # fmt: skip
+        factors, modulation = factors_of(
+            scenario, model, float(times[0]), float(self.horizon), schedule, precision
         )
+        self.layer_count = modulation["LAYERS"]
+        self.channel_count = self.infection_count * self.layer_count
+        if self.layer_count > 1:
+            self.mode = leap.PUSH  # which keeps the pressures of layers apart
         self.schedule = schedule._replace(last_age=max(ages - 1, 0))
         self.equal = ages > 0
         degrees = np.bincount(contacts.targets, minlength=1)
-        self.bindings = leap_plan.bindings_of(
+        self.bindings = {
+            "HAS_AGES": self.seeds.has_ages and transition == "sampled"
+        } | leap_plan.bindings_of(
             model, weights is not None, self.equal, transition, tolerance is not None,
             counted=self.rounding == 0.0 and weights is None, rules=self.rules,
-        )  # fmt: skip
+            modulated=modulation["MODULATED"],
+        ) | modulation  # fmt: skip
+        self.bindings["HAS_STRATA"] = scenario.stratum is not None
         chances = leap_plan.chances_of(
             model, self.stages, self.rules, self.rounding, transition, schedule, ages,
             int(degrees.max(initial=0)),
@@ -159,13 +187,22 @@ class LeapEnsemble(CountingEnsemble):
         shared = self.incoming is self.outgoing
         self._incoming = self._outgoing if shared else Arcs(*map(device.put, self.incoming))
         self._stages = progression.put(self.stages, device)
-        self._seeding = seeding.put(self.seeding, device)
+        self._seeding = self.seeds.of(0, 0)
         self._chances = Chances(*map(device.put, chances))
         self._rules = Rules(*(_put(device, field) for field in self.rules))
         self._schedule = Schedule(*(_put(device, field) for field in self.schedule))
-        at_first = np.zeros(self.column_count, np.int64)
-        at_first[self.base] = contacts.node_count
-        self._at_first = device.put(at_first)
+        self._factors = Factors(
+            device.put(factors.change),
+            device.put(factors.factor),
+            transmission.put(factors.vaccines, device),
+        )
+        at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int64)
+        at_first[self.base] = (
+            contacts.node_count
+            if scenario.stratum is None
+            else np.bincount(scenario.stratum, minlength=self.stratum_count)
+        )
+        self._at_first = device.put(at_first.ravel())
         self._buffers: dict[str, Any] = {}
         self._blocks: int | None = None
         if device.is_cuda:
@@ -180,8 +217,11 @@ class LeapEnsemble(CountingEnsemble):
     def _arcs(self, contacts: ContactNetwork, weights: np.ndarray | None) -> tuple[Arcs, Arcs]:
         """Rows out of and into every node: the same where contacts are mutual and alike."""
         plain = np.zeros(1) if weights is None else weights
+        layer = np.zeros(1, np.uint8)
+        if self.layer_count > 1 and contacts.layer is not None:
+            layer = contacts.layer
         outgoing = Arcs(
-            contacts.offsets, contacts.targets, plain.astype(self.precision, copy=False)
+            contacts.offsets, contacts.targets, plain.astype(self.precision, copy=False), layer
         )
         mutual = not contacts.directed and (weights is None or weights is contacts.weights)
         if mutual or self.mode == leap.PUSH:
@@ -191,14 +231,16 @@ class LeapEnsemble(CountingEnsemble):
             layers=contacts.layers, layer=contacts.layer,
         ).reversed()  # fmt: skip
         into = np.zeros(1) if back.weights is None else back.weights
-        return outgoing, Arcs(back.offsets, back.targets, into.astype(self.precision, copy=False))
+        return outgoing, Arcs(
+            back.offsets, back.targets, into.astype(self.precision, copy=False), layer[:1]
+        )
 
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
-        nodes = 27 + 4 * self.infection_count
+        nodes = 27 + 4 * self.channel_count
         if self.device.is_cuda:
-            nodes = 10 + self.rules.mask.size + (12 * self.infection_count if self._pushes else 0)
+            nodes = 10 + self.rules.mask.size + (12 * self.channel_count if self._pushes else 0)
         return nodes * self.node_count + 4 * self.times.size * self.column_count
 
     def chunk_size(self, replicates: int) -> int:
@@ -235,6 +277,7 @@ class LeapEnsemble(CountingEnsemble):
         work : ndarray, shape [leap.WORK_SIZE]
             Summed over the replicates.
         """
+        self._seeding = self.seeds.of(first_replicate, count)
         if self.device.is_cuda:
             return self._spread_cuda(first_replicate, count)
         counts, work = self._out(count)
@@ -265,7 +308,7 @@ class LeapEnsemble(CountingEnsemble):
     def _arguments(self, first_replicate: int) -> tuple[Any, ...]:
         return (
             self._incoming, self._outgoing, self._rules, self._stages, self._chances,
-            self._schedule, self._seeding, self.seed, first_replicate, self.mode,
+            self._schedule, self._factors, self._seeding, self.seed, first_replicate, self.mode,
         )  # fmt: skip
 
     def _prepare_cuda(self) -> None:
@@ -274,7 +317,7 @@ class LeapEnsemble(CountingEnsemble):
 
         # What is never worth it is not compiled: short steps change few nodes, and to switch takes
         # one pressure a node.
-        switches = self.infection_count == 1 and self.step > _GATHER_STEP * self.time_scale
+        switches = self.channel_count == 1 and self.step > _GATHER_STEP * self.time_scale
         self._gathers = self.mode == leap.GATHER or (self.mode == leap.AUTO and switches)
         self._pushes = self.mode != leap.GATHER
         degrees = np.diff(self.incoming.offsets)
@@ -294,7 +337,7 @@ class LeapEnsemble(CountingEnsemble):
             "CUTS_HUBS": cut,
             "SKIPS": self.bindings["THRESHOLDS"] and not self._gathers,
             "GATHERED": 4 * self._threads,
-            **leap_plan.structure_of(self.rules),
+            **leap_plan.structure_of(self.rules, self.layer_count),
         }
         self._leap = kernels.cuda_kernel(
             leap_cuda.leap_cuda,
@@ -325,7 +368,7 @@ class LeapEnsemble(CountingEnsemble):
 
         moves = self._buffer("moves", (count, self.times.size, self.column_count), np.int32, True)
         work = self._buffer("work", leap.WORK_SIZE, np.int64, True)
-        pushed = self.infection_count * count * self._padded if self._pushes else 1
+        pushed = self.channel_count * count * self._padded if self._pushes else 1
         held = count * self._padded if self.bindings["THRESHOLDS"] else 1
         skipped = count * self._padded if self.bindings["SKIPS"] else leap_cuda.TILE
         store = Store(
@@ -351,8 +394,8 @@ class LeapEnsemble(CountingEnsemble):
         def arguments(team: int) -> tuple[Any, ...]:
             return (
                 self._incoming, self._outgoing, hubs, self._rules, self._stages, self._chances,
-                self._schedule, self._seeding, self.seed, first_replicate, team, store, signals,
-                moves, work,
+                self._schedule, self._factors, self._seeding, self.seed, first_replicate, team,
+                store, signals, moves, work,
             )  # fmt: skip
 
         if self._blocks is None:
@@ -391,7 +434,8 @@ class LeapEnsemble(CountingEnsemble):
         people = People(
             np.linspace(0, nodes, threads + 1).astype(np.int64),
             np.empty(nodes, np.uint8), np.empty(nodes, np.int32),
-            np.empty((self.infection_count, nodes), np.int32), np.empty(nodes, np.int32),
+            np.empty((self.channel_count, nodes), np.int32), np.empty(self.layer_count, real),
+            np.empty(nodes, np.int32),
             np.empty((threads, columns), np.int64), np.empty(threads, real),
             np.empty(threads, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.uint8),
             np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32),
@@ -401,14 +445,17 @@ class LeapEnsemble(CountingEnsemble):
             self._begin, 1, people, clock, work, self._outgoing, self._rules, self._stages,
             self._schedule, self._seeding, self.mode, self.seed, replicate,
         )  # fmt: skip
-        between = (people, clock, self._rules, self._schedule, self.mode, counts, work)
+        between = (
+            people, clock, self._rules, self._schedule, self._factors, self.mode, counts, work
+        )  # fmt: skip
         while True:
             run(self._between, 1, *between, 1, going)
             if not going[0]:
                 break
             run(
                 self._decide, threads, people, clock, self._incoming, self._rules, self._stages,
-                self._chances, self._schedule, self.seed, replicate, grain=1,
+                self._chances, self._schedule, self._factors.vaccines, self.seed, replicate,
+                grain=1,
             )  # fmt: skip
             run(self._between, 1, *between, 0, going)
             run(self._settle, threads, people, clock, self._outgoing, self._rules, grain=1)

@@ -77,6 +77,8 @@ def rules_of(
     targets: np.ndarray,
     node_count: int,
     precision: Precision,
+    stratum: np.ndarray | None = None,
+    stratum_count: int = 1,
 ) -> tuple[Rules, float]:
     """Rates as whole numbers of a unit of pressure, and how much rounding that takes.
 
@@ -126,6 +128,9 @@ def rules_of(
         np.array([index[i.infected] for i in model.infections], np.int64),
         ending_rate.astype(precision),
         real(unit),
+        np.zeros(1, np.int32) if stratum is None else stratum,
+        stratum_count,
+        len(model.compartments),
         mask(susceptible),
         mask({p.compartment for p in model.progressions}),
         mask(keeping),
@@ -180,11 +185,16 @@ def check_left_end(model: CompartmentModel) -> None:
             )
 
 
-def table_length(model: CompartmentModel, transition: str, schedule: Schedule) -> int:
-    """Ages in the table of chances, or 0 if there are too many for one."""
+def table_length(
+    model: CompartmentModel, transition: str, schedule: Schedule, oldest: int = 0
+) -> int:
+    """Ages in the table of chances, or 0 if there are too many for one.
+
+    `oldest` is the largest age at the beginning [ticks].
+    """
     if is_memoryless(model) or transition == "sampled":
         return 1
-    ages = int(schedule.grid_tick[-1]) + 1
+    ages = int(schedule.grid_tick[-1]) + oldest + 1
     return ages if ages <= _TABLE_MOST else 0
 
 
@@ -196,16 +206,18 @@ def bindings_of(
     adaptive: bool,
     counted: bool,
     rules: Rules,
+    modulated: bool = False,
 ) -> dict[str, Any]:
     """What a kernel for this plan is specialised to; nothing that it need not know."""
     sampled = transition == "sampled"
+    counted = counted and tabulated and not modulated
     asks = sampled or not tabulated  # a table knows the kinds of holding times
     return {
         **(progression.bindings_of(model) if asks else holding_times.flags([])),
         "WEIGHTED": weighted,
         "TABULATED": tabulated,
-        "COUNTED": counted and tabulated,
-        "THRESHOLDS": takes_thresholds(rules, sampled and counted and tabulated),
+        "COUNTED": counted,
+        "THRESHOLDS": takes_thresholds(rules, sampled and counted),
         "SAMPLED": sampled,
         "LEFT_END": transition == "left-end" and not tabulated,
         "ADAPTIVE": adaptive,
@@ -213,9 +225,13 @@ def bindings_of(
     }
 
 
-def structure_of(rules: Rules) -> dict[str, Any]:
+def structure_of(rules: Rules, layer_count: int) -> dict[str, Any]:
     """What of the rules is no number but structure, for kernels compiled for one model."""
+    channels = [(int(place), layer) for place in rules.susceptible for layer in range(layer_count)]
     return {
+        "CHANNELS": len(channels),
+        "CHANNEL_SUSCEPTIBLE": tuple(place for place, _ in channels),
+        "CHANNEL_LAYER": tuple(layer for _, layer in channels),
         "SOURCE_MASK": tuple(int(mask) for mask in rules.mask),
         "SOURCE_INFECTION": tuple(int(infection) for infection in rules.infection),
         "SUSCEPTIBLE": tuple(int(place) for place in rules.susceptible),

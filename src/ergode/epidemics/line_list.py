@@ -100,7 +100,8 @@ def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) ->
     host.run(
         kernel, len(words),
         *map(host.put, (ensemble.offsets, ensemble.targets, ensemble.weights)),
-        progression.put(ensemble.stages, host), seeding.put(ensemble.seeding, host),
+        progression.put(ensemble.stages, host),
+        seeding.put(ensemble.seeds.on_host(first, len(words)), host),
         ensemble.seed, first, horizon, host.put(words), first_case,
         *cases.values(),
     )  # fmt: skip

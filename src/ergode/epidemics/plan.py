@@ -10,7 +10,7 @@ from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
 from ergode.models.compartments import CompartmentModel
 from ergode.models.distributions import Exponential
-from ergode.models.interventions import ContactTracing, Trigger
+from ergode.models.interventions import ContactTracing, Isolation, Trigger, Vaccination
 
 LEAPS = ("renewal-leap", "markov-leap")
 METHODS = ("auto", "first-passage", "sellke", "gillespie", "sellke-capped", *LEAPS)
@@ -31,9 +31,11 @@ def plan_of(
     model: CompartmentModel,
     scenario: Scenario,
     device: str | Device,
-    listing: bool = False,
+    aged: bool = False,
 ) -> Plan:
     """Choose what was left to choose, and check what was not.
+
+    `aged` says whether seeds are where they start for a while already.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def plan_of(
     """
     if method not in METHODS:
         raise PlanError(f"method {method!r} is unknown; expected " + ", ".join(map(repr, METHODS)))
-    hindrance = _beyond_first_passage(model, scenario)
+    hindrance = _beyond_first_passage(model, scenario, aged)
     if method == "auto":
         if scenario.planned is not None:
             method = "sellke"
@@ -65,37 +67,16 @@ def plan_of(
         if method in LEAPS:
             reason = "asked for; approximate, with an error of first order in the step"
             _check_leap(method, model, scenario)
-    beyond = _beyond_windows(scenario, listing)
-    if method == "sellke-capped" and beyond:
-        raise PlanError(
-            f"there are {beyond}, which the method 'sellke-capped' does not take; use "
-            "method='sellke'"
-        )
     place = devices.resolve(device)
-    on_cpu_alone = None
-    if method == "gillespie":
-        on_cpu_alone = "the method 'gillespie' runs on the CPU"
-    elif method == "sellke" and beyond:
-        on_cpu_alone = f"the method 'sellke' runs with {beyond} on the CPU"
-    if place.is_cuda and on_cpu_alone:
+    if place.is_cuda and method == "gillespie":
+        why = "the method 'gillespie' runs on the CPU"
         if device != "auto":
-            raise PlanError(f"{on_cpu_alone}; use device='cpu'")
-        return Plan(method, reason, devices.resolve("cpu"), on_cpu_alone)
+            raise PlanError(f"{why}; use device='cpu'")
+        return Plan(method, reason, devices.resolve("cpu"), why)
     return Plan(method, reason, place, place.reason)
 
 
-def _beyond_windows(scenario: Scenario, listing: bool) -> str | None:
-    """What takes the order of events, which windows of time do not go through, if anything."""
-    if any(isinstance(one.start, Trigger) for one in scenario.interventions):
-        return "triggers"
-    if any(isinstance(one, ContactTracing) for one in scenario.interventions):
-        return "contact tracing"
-    if scenario.importations:
-        return "importations"
-    return "line lists" if listing else None
-
-
-def _beyond_first_passage(model: CompartmentModel, scenario: Scenario) -> str | None:
+def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     """What in a model or scenario first passage does not cover, if anything."""
     if model.recurrent:
         return "nodes of this model can become susceptible again"
@@ -108,7 +89,7 @@ def _beyond_first_passage(model: CompartmentModel, scenario: Scenario) -> str | 
         return "infectivity changes within a compartment"
     if not scenario.plain:
         return f"there are {scenario.describe()}"
-    return None
+    return "there are seeds with ages" if aged else None
 
 
 def _check_memoryless(model: CompartmentModel, scenario: Scenario) -> None:
@@ -135,8 +116,28 @@ def _check_leap(method: str, model: CompartmentModel, scenario: Scenario) -> Non
             f"the holding time of '{lasting[0]}' is not exponential, and the method 'markov-leap' "
             "keeps no ages; use method='renewal-leap'"
         )
-    if model.profiles or not scenario.plain:
-        raise PlanError(
-            f"the method '{method}' is for static networks, without interventions and infectivity "
-            "profiles; use method='sellke'"
-        )
+    beyond = _beyond_leap(model, scenario)
+    if beyond is not None:
+        raise PlanError(f"{beyond}; use method='sellke'")
+
+
+def _beyond_leap(model: CompartmentModel, scenario: Scenario) -> str | None:
+    """What in a model or scenario a leap cannot take, and why, if anything."""
+    one_sum = "which a leap, that keeps one sum for all neighbours of a node, cannot follow"
+    if model.profiles:
+        return f"infectivity changes within a compartment, {one_sum}"
+    if scenario.meetings:
+        return f"contacts come and go, {one_sum}"
+    if scenario.importations:
+        return "importations have moments of their own, which steps do not have"
+    for one in scenario.interventions:
+        if isinstance(one.start, Trigger):
+            return "a trigger has a moment of its own, which steps do not have"
+        if isinstance(one, Isolation | ContactTracing):
+            name = type(one).__name__
+            return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
+        if isinstance(one, Vaccination) and one.infectivity_reduction > 0:
+            return (
+                f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
+            )
+    return None

@@ -142,6 +142,25 @@ def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
     )
 
 
+def remaining_time(stages, compartment, index, age, seed, replicate, node):
+    """How much longer a node stays that has been in a compartment for `age`."""
+    if not age > 0.0:
+        return holding_time_of_stay(stages, compartment, index, seed, replicate, node)
+    kind = stages.kind[compartment]
+    if kind < 0:
+        return _FOR_EVER
+    a, b = stages.a[compartment], stages.b[compartment]
+    first, last = stages.table_start[compartment], stages.table_start[compartment + 1]
+    w0, w1, w2, w3 = draw_words(seed, replicate, node, HOLDING_TIME, index)
+    left = uniform(w0, w1) * holding_times.survival(
+        kind, a, b, stages.table_time, stages.table_cdf, first, last, age
+    )
+    total = holding_times.survival_quantile(
+        kind, a, b, stages.table_time, stages.table_cdf, first, last, left
+    )
+    return max(total - age, real(0.0))
+
+
 def next_compartment(stages, compartment, seed, replicate, node):
     """Where a node goes from a compartment that has a way out."""
     return next_compartment_of_stay(stages, compartment, compartment, seed, replicate, node)

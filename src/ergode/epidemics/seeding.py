@@ -1,9 +1,13 @@
-"""Who is where at the start.
+"""Who is where at the start, and for how long already.
 
 `initial` names, for each compartment but the one everyone else is in, either node ids (the same
 in every replicate) or a number of nodes drawn at random (anew in every replicate).  Drawn nodes
 are the first ranks of a keyed shuffle of the nodes not named, so that a kernel finds the node of
 a rank and the rank of a node without storing either.
+
+Where some are drawn by weight, ranks are listed beforehand, replicate by replicate: a node of
+weight w draws an exponential time of rate w, and those of the shortest times are taken - which is
+to draw one after another in proportion to w (Efraimidis, Spirakis, Inf. Process. Lett. 97, 2006).
 """
 
 from __future__ import annotations
@@ -14,10 +18,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.devices import Device
+from ergode.core import kernels
+from ergode.core.devices import Device, resolve, spans
 from ergode.core.errors import ModelError
-from ergode.core.random import SEEDING, shuffle_rank, shuffled
+from ergode.core.random import (
+    SEED_CHOICE,
+    SEEDING,
+    draw_words,
+    exponential,
+    shuffle_rank,
+    shuffled,
+)
+from ergode.core.source import Precision
 from ergode.models.compartments import CompartmentModel
+from ergode.models.contacts import ContactNetwork
+from ergode.models.seeds import Seeds
 
 Initial = Mapping[str, Any]
 
@@ -32,16 +47,26 @@ class Seeding(NamedTuple):
     drawn_compartment: Any  # int32 [group_count]
     drawn_count: int
     entry: int  # compartment that an infection leads to
+    # For how long already, real [named_count], [group_count]:
+    named_age: Any
+    drawn_age: Any
+    # Where drawn nodes are listed, else empty: those of each replicate from `first_listed` on, by
+    # rank, and their ranks in the order of nodes; int64 [row, drawn_count].
+    listed: Any
+    listed_order: Any
+    first_listed: int
 
 
-def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Seeding:
+def seeding_of(
+    model: CompartmentModel, initial: Initial, node_count: int, precision: Precision = "float64"
+) -> Seeding:
     """Check `initial` against a model and a network, and lay it out.
 
     Raises
     ------
     ModelError
         An unknown compartment, a node id out of range or named twice, a count or fraction out of
-        range, more nodes than there are.
+        range, more nodes than there are, an age that no node reaches.
     """
     if not isinstance(initial, Mapping):
         raise ModelError(
@@ -51,6 +76,8 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
     everyone_else = model.infections[0].susceptible
     nodes: list[np.ndarray] = []
     places: list[np.ndarray] = []
+    ages: list[np.ndarray] = []
+    drawn_age: list[float] = []
     ends: list[int] = []
     drawn: list[int] = []
     total = fractions = 0
@@ -67,10 +94,14 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
             )
     # In the order of compartments: equal mappings draw equal nodes.
     for name in sorted(initial, key=lambda name: model.index[name]):
-        value = initial[name]
+        value, age = initial[name], np.zeros(())
+        if isinstance(value, Seeds):
+            value, age = value.nodes, np.asarray(value.age)
+            _check_age(model, name, float(age.max(initial=0.0)))
         if np.ndim(value):
             ids = _node_ids(name, np.asarray(value), node_count)
             nodes.append(ids)
+            ages.append(np.broadcast_to(age, ids.shape))
             places.append(np.full(ids.size, model.index[name], np.int32))
         else:
             number = _number(name, value, node_count)
@@ -89,9 +120,11 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
             total += number
             ends.append(total)
             drawn.append(model.index[name])
+            drawn_age.append(float(age))
     node = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
     place = np.concatenate(places) if places else np.zeros(0, np.int32)
     order = np.argsort(node, kind="stable")
+    named_age = (np.concatenate(ages) if ages else np.zeros(0))[order]
     node, place = node[order], place[order]
     repeated = np.flatnonzero(node[1:] == node[:-1])
     if repeated.size:
@@ -108,7 +141,150 @@ def seeding_of(model: CompartmentModel, initial: Initial, node_count: int) -> Se
         np.array(drawn or [0], np.int32),
         total,
         model.index[model.infections[0].infected],
+        (named_age if node.size else np.zeros(1)).astype(precision),
+        np.array(drawn_age or [0.0], precision),
+        np.zeros((0, 0), np.int64),
+        np.zeros((0, 0), np.int64),
+        0,
     )
+
+
+def has_ages(initial: Initial) -> bool:
+    """Whether some are in their compartment already for a while."""
+    return any(isinstance(v, Seeds) and bool(np.any(v.age)) for v in initial.values())
+
+
+def _check_age(model: CompartmentModel, name: str, age: float) -> None:
+    for progression in model.progressions:
+        if progression.compartment == name and not progression.holding_time.survival(age) > 0.0:
+            raise ModelError(
+                f"initial['{name}'] are there for {age:g} already, which no holding time of "
+                f"'{name}' exceeds"
+            )
+
+
+class Seeder:
+    """The seeds of any replicates, on a device.
+
+    Parameters
+    ----------
+    model, contacts, initial, seed, device, precision
+        As for an ensemble.
+    """
+
+    def __init__(
+        self,
+        model: CompartmentModel,
+        contacts: ContactNetwork,
+        initial: Initial,
+        seed: np.uint64,
+        device: Device,
+        precision: Precision,
+    ) -> None:
+        self.host = seeding_of(model, initial, contacts.node_count, precision)
+        self.has_ages = has_ages(initial)
+        self._device, self._seed = device, seed
+        self._weights = _weights_of(model, initial, contacts, self.host)
+        self._same = put(self.host, device)
+
+    @property
+    def count(self) -> int:
+        """Seeds of a replicate."""
+        return self.host.named_count + self.host.drawn_count
+
+    def of(self, first_replicate: int, count: int) -> Seeding:
+        """The seeds of `count` replicates, on the device."""
+        if self._weights is None:
+            return self._same
+        return put(self.on_host(first_replicate, count), self._device)
+
+    def on_host(self, first_replicate: int, count: int) -> Seeding:
+        """The same on the host."""
+        if self._weights is None:
+            return self.host
+        host = self.host
+        listed = np.empty((count, host.drawn_count), np.int64)
+        for start, stop in spans(count, max(1, _TIMES_AT_ONCE // self._weights[0].size)):
+            self._draw(first_replicate + start, listed[start:stop])
+        return host._replace(
+            listed=listed, listed_order=np.argsort(listed, axis=1), first_listed=first_replicate
+        )
+
+    def _draw(self, first_replicate: int, listed: np.ndarray) -> None:
+        """Draw the seeds of some replicates, a row each, group after group."""
+        assert self._weights is not None
+        count, nodes = listed.shape[0], self._weights[0].size
+        time = np.empty((count, nodes))
+        free = np.ones((count, nodes), bool)
+        free[:, self.host.named_node[: self.host.named_count]] = False
+        begin = 0
+        for group, end in enumerate(self.host.drawn_end):
+            size = int(end) - begin
+            if size == 0:
+                continue
+            resolve("cpu").run(_TIMES, count, nodes, group, self._seed, first_replicate, time)
+            with np.errstate(divide="ignore"):
+                when = np.where(free, time / self._weights[group], np.inf)
+            chosen = np.argpartition(when, size - 1, axis=1)[:, :size]
+            soonest = np.take_along_axis(when, chosen, axis=1)
+            if not np.isfinite(soonest).all():
+                raise ModelError(
+                    "initial draws more nodes by weight than are left by those drawn before"
+                )
+            listed[:, begin:end] = np.take_along_axis(chosen, np.argsort(soonest, axis=1), axis=1)
+            np.put_along_axis(free, chosen, False, axis=1)
+            begin = int(end)
+
+
+def _weights_of(
+    model: CompartmentModel, initial: Initial, contacts: ContactNetwork, seeding: Seeding
+) -> list[np.ndarray] | None:
+    """Weights of all nodes for each group that is drawn; None where all are as likely."""
+    if not any(isinstance(v, Seeds) and v.weight is not None for v in initial.values()):
+        return None
+    weights: list[np.ndarray] = []
+    left = np.ones(contacts.node_count, bool)
+    left[seeding.named_node[: seeding.named_count]] = False
+    sizes = iter(np.diff(seeding.drawn_end, prepend=0).tolist())
+    for name in sorted(initial, key=lambda name: model.index[name]):
+        value = initial[name]
+        attribute = value.weight if isinstance(value, Seeds) else None
+        if np.ndim(value.nodes if isinstance(value, Seeds) else value):
+            continue
+        weight = np.ones(contacts.node_count)
+        if attribute is not None:
+            if attribute not in contacts.attributes:
+                known = ", ".join(contacts.attributes) or "none"
+                raise ModelError(
+                    f"initial['{name}'] is drawn by '{attribute}', but the network's attributes "
+                    f"are {known}"
+                )
+            weight = np.asarray(contacts.attributes[attribute], float)
+            bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+            if bad.size:
+                raise ModelError(
+                    f"initial['{name}'] is drawn by '{attribute}', which is {weight[bad[0]]} at "
+                    f"node {bad[0]}; expected finite numbers, zero or more"
+                )
+        weights.append(weight)
+        wanted, free = next(sizes), np.count_nonzero(left & (weight > 0))
+        if wanted > free:
+            raise ModelError(
+                f"initial['{name}'] draws {wanted} nodes by '{attribute}', but only {free} of "
+                "those not named have a weight above zero"
+            )
+    return weights
+
+
+def _waiting_time(row, nodes, group, seed, first_replicate, time):
+    """How long each node waits until a group would take it, had it weight one."""
+    for node in range(nodes):
+        w0, w1, w2, w3 = draw_words(seed, first_replicate + row, node, SEED_CHOICE, group)
+        time[row, node] = exponential(w0, w1)
+
+
+_TIMES = kernels.for_each(_waiting_time)
+_TIMES_AT_ONCE = 2**22
 
 
 def _node_ids(name: str, ids: np.ndarray, node_count: int) -> np.ndarray:
@@ -170,6 +346,9 @@ def seed_node(seeding, index, node_count, seed, replicate):
     """The node that seed number `index` of a replicate is: first the named, then the drawn."""
     if index < seeding.named_count:
         return seeding.named_node[index]
+    if seeding.listed.size > 0:
+        row = replicate - seeding.first_listed
+        return seeding.listed[row, index - seeding.named_count]
     node = shuffled(
         index - seeding.named_count, node_count - seeding.named_count, seed, replicate, SEEDING
     )
@@ -180,6 +359,32 @@ def seed_node(seeding, index, node_count, seed, replicate):
         if below == skipped:
             return node + skipped
         skipped = below
+
+
+def _listed_rank(seeding, node, row):
+    """Rank of a node that is listed; else as many as there are."""
+    low, high = np.int64(0), np.int64(seeding.drawn_count)
+    while low < high:
+        middle = (low + high) >> 1
+        if seeding.listed[row, seeding.listed_order[row, middle]] < node:
+            low = middle + 1
+        else:
+            high = middle
+    if low < seeding.drawn_count:
+        rank = np.int64(seeding.listed_order[row, low])
+        if seeding.listed[row, rank] == node:
+            return rank
+    return np.int64(seeding.drawn_count)
+
+
+def seed_age(seeding, index):
+    """For how long seed number `index` has been where it starts."""
+    if index < seeding.named_count:
+        return seeding.named_age[index]
+    group = 0
+    while index - seeding.named_count >= seeding.drawn_end[group]:
+        group += 1
+    return seeding.drawn_age[group]
 
 
 def seed_compartment(seeding, index):
@@ -198,9 +403,12 @@ def initial_compartment(seeding, node, node_count, seed, replicate):
     if below > 0 and seeding.named_node[below - 1] == node:
         return seeding.named_compartment[below - 1]
     if seeding.drawn_count > 0:
-        rank = shuffle_rank(
-            node - below, node_count - seeding.named_count, seed, replicate, SEEDING
-        )
+        if seeding.listed.size > 0:
+            rank = _listed_rank(seeding, node, replicate - seeding.first_listed)
+        else:
+            rank = shuffle_rank(
+                node - below, node_count - seeding.named_count, seed, replicate, SEEDING
+            )
         if rank < seeding.drawn_count:
             group = 0
             while rank >= seeding.drawn_end[group]:

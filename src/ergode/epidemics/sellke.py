@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.machine import borrowing, real
-from ergode.core.random import IMPORTATION, TRACING, draw_words, exponential, integer_below, uniform
+from ergode.core.random import TRACING, draw_words, uniform
 from ergode.epidemics.contact_process import (
     contact_entity,
     contact_mark,
@@ -41,14 +41,16 @@ from ergode.epidemics.event_queue import (
     stay_of,
     with_room,
 )
+from ergode.epidemics.importation import guest_of, importation_time
 from ergode.epidemics.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
+    remaining_time,
     stay_index,
 )
-from ergode.epidemics.seeding import initial_compartment, seed_node
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.tally import grid_index
-from ergode.epidemics.transmission import TRACING_KIND, outcome
+from ergode.epidemics.transmission import TRACING_KIND, outcome, triggered_start
 
 # Rebound in kernels: what a run has no use for is not in its kernel.
 WEIGHTED = True
@@ -59,6 +61,7 @@ HAS_TRIGGERS = True
 HAS_STRATA = True
 THINNED = True  # whether any contact may fail to transmit
 LISTING = False  # whether to note every case
+HAS_AGES = False  # whether seeds are where they start for a while already
 
 _PROGRESS, _CONTACT, _DETECTION, _QUARANTINE, _IMPORT, _SEED, _FIRST_STAY = range(7)
 _NO_KEY = np.uint32(0)
@@ -74,10 +77,10 @@ class Scene(NamedTuple):
     layer: Any
     meetings: Any  # see `contact_process`
     stages: Any  # see `progression`
-    seeding: Any
     infections: Any  # see `transmission`
     calendars: Any
     interventions: Any
+    seeding: Any
     importations: Any
     stratum: Any  # of each node, int32 [node_count]
     stratum_count: int
@@ -87,17 +90,6 @@ class Scene(NamedTuple):
     end: Any  # the next number after the last of `times`
 
 
-class Importations(NamedTuple):
-    """Infections from outside; one row a plan."""
-
-    compartment: Any  # int32 [plan_count]
-    rate: Any  # real; zero where times are given
-    start: Any
-    stop: Any
-    first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
-    time: Any  # real
-
-
 class Nodes(NamedTuple):
     """Where the nodes of one replicate are."""
 
@@ -105,9 +97,10 @@ class Nodes(NamedTuple):
     since: Any  # real [node]
     until: Any  # when it moves on unless it is infected before, real [node]
     stay: Any  # compartments it was in before, int32 [node]
-    quarantined_until: Any  # real [intervention, node]
+    quarantine: Any  # see `_quarantine`, real [intervention, node, 3]
     population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
     starts: Any  # of interventions, real [intervention]
+    moved_at: Any  # last moment of a move, if triggers are still to be looked at: real [1]
     moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
     case: Any  # number of the case that each node is, int64 [node]
     work: Any  # events, infections: int64 [2]
@@ -134,8 +127,8 @@ def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, 
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32),
-        np.empty((rows if HAS_TRACING else 1, node_count if HAS_TRACING else 1), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(rows, real),
+        np.empty((rows if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
+        np.empty(compartment_count + 1, np.int64), np.empty(rows, real), np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
@@ -202,7 +195,9 @@ def _begin(queue, scene, nodes, cases, row, seed, replicate):
         starts[k] = first[k]
         if HAS_TRACING:
             for node in range(compartment.size):
-                nodes.quarantined_until[k, node] = -1.0
+                for part in range(3):
+                    nodes.quarantine[k, node, part] = -_NEVER
+    nodes.moved_at[0] = _NEVER
     nodes.work[0] = 0
     nodes.work[1] = 0
     if LISTING:
@@ -228,13 +223,14 @@ def _announce(queue, seeding, imports, movers, node_count, end, per_time, seed, 
         node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(_FIRST_STAY)
         if index < seeds:
             kind = np.int64(_SEED)
+            arc = np.int64(index)
             node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
         elif index < seeds + movers:  # those who move on without being infected
             node = np.int64(index - seeds)
         else:
             kind = np.int64(_IMPORT)
             arc = np.int64(index - seeds - movers)
-            time = real(_import_time(imports, arc, np.int64(0), time, seed, replicate))
+            time = real(importation_time(imports, arc, np.int64(0), time, seed, replicate))
         if time < end:
             push(queue, per_time, time, kind, node, arc, np.int32(0), _NO_KEY)
 
@@ -260,6 +256,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
     stratum, stratum_count = scene.stratum, scene.stratum_count
     compartments, since, until = nodes.compartment, nodes.since, nodes.until
     stays, moves, population = nodes.stay, nodes.moves, nodes.population
+    moved_at = nodes.moved_at
     node_count = offsets.size - 1
     per_time = _per_time(queue, end)
     while True:
@@ -270,6 +267,10 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             return True
         nodes.work[0] += 1
         time = queue.time[slot]
+        # Once all moves of a moment are done, so that their order does not matter.
+        if HAS_TRIGGERS and moved_at[0] < time:
+            _pull_triggers(plan, nodes.starts, population, moved_at[0])
+            moved_at[0] = _NEVER
         kind = kind_of(queue, slot)
         node = node_of(queue, slot)
         arc = queue.item[slot, 1]
@@ -294,9 +295,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
                 if THINNED:
                     left = real(1.0)
                     if HAS_TRACING:
-                        left = _left_by_quarantine(
-                            plan, nodes.quarantined_until, node, target, time
-                        )
+                        left = _left_by_quarantine(plan, nodes.quarantine, node, target, time)
                     entity = contact_entity(node, target, layer, node_count, layer_peak.size)
                     infected = outcome(
                         infections, calendars, plan, nodes.starts,
@@ -316,21 +315,20 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             )
         elif kind == _SEED:
             mover, is_case = node, True
-            compartment = np.int64(
-                initial_compartment(scene.seeding, node, node_count, seed, replicate)
-            )
+            compartment = np.int64(seed_compartment(scene.seeding, arc))
         elif kind == _FIRST_STAY:
             if stays[node] == 0:
                 mover, compartment = node, np.int64(base)
         elif kind == _IMPORT:
             number = np.int64(key)
-            guest = integer_below(
-                node_count, seed, replicate, 2 * arc + 1, IMPORTATION, number & 0xFFFFFF
-            )
-            if at_risk[compartments[guest]] != 0:
+            guest = guest_of(arc, number, node_count, seed, replicate)
+            # Not on the very moment of another move, so that their order does not matter.
+            if at_risk[compartments[guest]] != 0 and (
+                (since[guest] < time or time <= 0.0) and time < until[guest]
+            ):
                 mover, is_case = guest, True
                 compartment = np.int64(imports.compartment[arc])
-            later = _import_time(imports, arc, number + 1, time, seed, replicate)
+            later = importation_time(imports, arc, number + 1, time, seed, replicate)
             if later < end:
                 push(
                     queue, per_time, later, np.int64(_IMPORT), np.int64(0), arc, np.int32(0),
@@ -340,24 +338,27 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             if kind == _DETECTION:
                 _detect(
                     queue, offsets, targets, layers, meetings, plan, layer_peak.size,
-                    nodes.starts, nodes.quarantined_until, node, arc, stay, time, end, seed,
+                    nodes.starts, nodes.quarantine, node, arc, stay, time, end, seed,
                     replicate, per_time,
                 )  # fmt: skip
             else:
-                lasts = time + plan.traced[arc, 2]
-                nodes.quarantined_until[arc, node] = max(nodes.quarantined_until[arc, node], lasts)
+                _quarantine(nodes.quarantine, arc, node, time, plan.traced[arc, 2])
 
         moved_arc, moved_count = np.int64(0), np.int64(0)
         if mover >= 0:
+            age = real(0.0)  # for how long it has been there already
+            if HAS_AGES and kind == _SEED:
+                age = real(seed_age(scene.seeding, arc))
+            entry = time - age
             if is_case:
                 nodes.work[1] += 1
                 population[population.size - 1] += 1
                 if LISTING:
-                    _note_case(cases, nodes.case, row, mover, infector, time)
+                    _note_case(cases, nodes.case, row, mover, infector, entry)
             if LISTING:
                 number = nodes.case[mover]
                 if number >= 0 and number < cases.node.shape[1]:
-                    cases.entered[row, number, compartment] = time
+                    cases.entered[row, number, compartment] = entry
             old = np.int64(compartments[mover])
             at = grid_index(times, per_step, time)
             if is_case:
@@ -371,13 +372,19 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
                 moves[at, compartment] += 1
             population[old] -= 1
             population[compartment] += 1
-            if HAS_TRIGGERS:
-                _pull_triggers(plan, nodes.starts, population, time)
+            moved_at[0] = time
             index = stay_index(compartment, stays[mover])
             stays[mover] += np.int32(1)
             compartments[mover] = compartment
-            since[mover] = time
-            leaves = time + holding_time_of_stay(stages, compartment, index, seed, replicate, mover)
+            since[mover] = entry
+            if HAS_AGES:
+                leaves = time + remaining_time(
+                    stages, compartment, index, age, seed, replicate, mover
+                )
+            else:
+                leaves = time + holding_time_of_stay(
+                    stages, compartment, index, seed, replicate, mover
+                )
             until[mover] = leaves
             if leaves < end:
                 push(
@@ -389,7 +396,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
                 moved_count = np.int64(offsets[mover + 1]) - moved_arc
             if HAS_TRACING:
                 _await_detection(
-                    queue, plan, mover, stays[mover], compartment, time, end, seed, replicate,
+                    queue, plan, mover, stays[mover], compartment, entry, end, seed, replicate,
                     per_time,
                 )  # fmt: skip
         for k in range(arc_count + moved_count):
@@ -438,15 +445,30 @@ def _pull_triggers(plan, starts, population, time):
                 if plan.trigger_counts[trigger, c] != 0:
                     count += population[c]
             if count >= plan.trigger_level[trigger]:
-                starts[k] = time + plan.trigger_delay[trigger]
+                starts[k] = triggered_start(plan, trigger, time)
 
 
-def _left_by_quarantine(plan, quarantined_until, source, target, time):
+def _quarantine(quarantine, k, node, time, lasts):
+    """Put a node in quarantine: note when, until when, and until when by what was before."""
+    if quarantine[k, node, 0] < time:
+        quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
+        quarantine[k, node, 0] = time
+        quarantine[k, node, 1] = time + lasts
+
+
+def _is_held(quarantine, k, node, time):
+    """Whether a node is in quarantine at a time; not on the very moment that one begins."""
+    return quarantine[k, node, 2] > time or (
+        quarantine[k, node, 0] < time and quarantine[k, node, 1] > time
+    )
+
+
+def _left_by_quarantine(plan, quarantine, source, target, time):
     """What the quarantine of either node leaves of the rate between them."""
     left = real(1.0)
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and (
-            quarantined_until[k, source] > time or quarantined_until[k, target] > time
+            _is_held(quarantine, k, source, time) or _is_held(quarantine, k, target, time)
         ):
             left *= 1.0 - plan.reduction[k]
     return left
@@ -467,7 +489,7 @@ def _await_detection(queue, plan, node, stay, compartment, time, end, seed, repl
 
 
 def _detect(
-    queue, offsets, targets, layers, meetings, plan, layer_count, starts, quarantined_until,
+    queue, offsets, targets, layers, meetings, plan, layer_count, starts, quarantine,
     node, k, stay, time, end, seed, replicate, per_time,
 ):  # fmt: skip
     """A case is found: it is quarantined, and so are those of its contacts that are traced."""
@@ -475,7 +497,7 @@ def _detect(
     if not (age >= 0.0 and age < plan.duration[k]):
         return
     tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
-    quarantined_until[k, node] = max(quarantined_until[k, node], time + plan.traced[k, 2])
+    _quarantine(quarantine, k, node, time, plan.traced[k, 2])
     for arc in range(offsets[node], offsets[node + 1]):
         target = np.int64(targets[arc])
         layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
@@ -496,14 +518,3 @@ def _detect(
                 np.int32(0),
                 _NO_KEY,
             )
-
-
-def _import_time(imports, plan, number, after, seed, replicate):
-    """When the `number`-th importation of a plan is, the one before being at `after`."""
-    if imports.rate[plan] > 0.0:
-        w0, w1, w2, w3 = draw_words(seed, replicate, 2 * plan, IMPORTATION, np.uint32(number))
-        time = max(after, imports.start[plan]) + exponential(w0, w1) / imports.rate[plan]
-        return time if time < imports.stop[plan] else real(_NEVER)
-    if imports.first[plan] + number < imports.first[plan + 1]:
-        return imports.time[imports.first[plan] + number]
-    return real(_NEVER)

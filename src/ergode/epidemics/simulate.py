@@ -24,7 +24,7 @@ from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap_ensemble import LeapEnsemble, Pressure, Transition, leap_options
 from ergode.epidemics.plan import LEAPS, plan_of
 from ergode.epidemics.scenario import Scenario, scenario_of
-from ergode.epidemics.seeding import Initial
+from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.statistics import Statistics
 from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
 from ergode.models.compartments import CompartmentModel
@@ -112,11 +112,12 @@ def simulate(
     contacts : ContactNetwork or TemporalContacts
         Who may infect whom; weights multiply the transmission rate. With temporal contacts, only
         while they meet.
-    initial : mapping of str to int, float or array
+    initial : mapping of str to int, float, array or Seeds
         Who is where at ``times[0]``: for each compartment but the susceptible one an integer
         (that many nodes, drawn anew in every replicate), a float below one (that fraction of
         nodes, rounded), or an array of node ids (the same in every replicate). Everybody else is
-        susceptible. Nodes placed in a compartment have just entered it.
+        susceptible. Nodes placed in a compartment have just entered it, unless `Seeds` say since
+        when they are there; these also draw nodes by an attribute.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
         and ends at ``times[-1]``; in between it takes no steps.
@@ -217,7 +218,8 @@ def simulate(
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     collect = _collector(output, model, scenario, grid, replicates, quantiles)
-    plan = plan_of(method, model, scenario, device, output == "line_list")
+    aged = isinstance(initial, Mapping) and has_ages(initial)
+    plan = plan_of(method, model, scenario, device, aged)
     options = leap_options(plan.method, step, tolerance, transition, pressure)
     place = plan.device
     started = clock.perf_counter()
@@ -272,17 +274,22 @@ def _ensemble(
             stratum_count=len(scenario.strata), **options,
         )  # fmt: skip
     if method == "sellke-capped":
-        return WindowEnsemble(model, scenario, initial, sweeps=CAPPED_SWEEPS, **options)
+        return WindowEnsemble(
+            model, scenario, initial, listing=listing, sweeps=CAPPED_SWEEPS, **options
+        )
     if method == "sellke" and options["device"].is_cuda:
-        return WindowEnsemble(model, scenario, initial, **options)
+        return WindowEnsemble(model, scenario, initial, listing=listing, **options)
     if method == "sellke":
         return EventEnsemble(model, scenario, initial, listing=listing, **options)
     if listing:
-        raise PlanError(f"the method '{method}' keeps no line lists; use method='sellke'")
-    if scenario.stratum is not None:
-        raise PlanError(f"the method '{method}' does not count by stratum; use method='sellke'")
+        raise PlanError(
+            f"the method '{method}' keeps no line lists: it knows how much presses on a node, not "
+            "who; use method='sellke'"
+        )
     if method in LEAPS:
         return LeapEnsemble(model, scenario, initial, **options)
+    if scenario.stratum is not None:
+        raise PlanError(f"the method '{method}' does not count by stratum; use method='sellke'")
     return JumpEnsemble(model, scenario, initial, **options)
 
 

@@ -16,6 +16,7 @@ from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.transmission import put
 from ergode.models.compartments import CompartmentModel
+from ergode.models.interventions import ContactTracing, Trigger
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,6 @@ class Tables:
     """Host arrays; see the modules named `transmission`, `progression`, `contact_process`."""
 
     stages: Any
-    seeding: Any
     infections: Any
     calendars: Any
     interventions: Any
@@ -33,12 +33,11 @@ class Tables:
     stratum: np.ndarray | None
     bindings: dict[str, Any]
 
-    def on(self, device: Device) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Meetings, stages, seeding, infections, calendars, interventions on a device."""
+    def on(self, device: Device) -> tuple[Any, Any, Any, Any, Any]:
+        """Meetings, stages, infections, calendars, interventions on a device."""
         return (
             put(self.meetings, device),
             put(self.stages, device),
-            put(self.seeding, device),
             put(self.infections, device),
             put(self.calendars, device),
             put(self.interventions, device),
@@ -89,7 +88,11 @@ def tables_of(
         "TEMPORAL": scenario.meetings is not None,
         "HAS_CALENDARS": changing,
         "HAS_INTERVENTIONS": bool(scenario.interventions),
+        "HAS_TRACING": any(isinstance(i, ContactTracing) for i in scenario.interventions),
+        "HAS_TRIGGERS": any(isinstance(i.start, Trigger) for i in scenario.interventions),
+        "HAS_IMPORTATIONS": bool(scenario.importations),
         "HAS_STRATA": scenario.stratum is not None,
+        "HAS_AGES": seeding.has_ages(initial),
         "THINNED": bool(
             len(model.infections) > 1
             or (rates != infections.peak).any()
@@ -99,7 +102,6 @@ def tables_of(
     }
     return Tables(
         stages,
-        seeding.seeding_of(model, initial, contacts.node_count),
         infections,
         calendars,
         plan,

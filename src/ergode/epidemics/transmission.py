@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.devices import Device
+from ergode.core.elementary import next_up
 from ergode.core.errors import ModelError
-from ergode.core.machine import real
+from ergode.core.machine import fma, real
 from ergode.core.random import INTERVENTION, draw_words, uniform
 from ergode.core.source import Precision
 from ergode.models.compartments import CompartmentModel
@@ -35,7 +36,7 @@ HAS_CALENDARS = True
 HAS_INTERVENTIONS = True
 HAS_TRACING = True
 
-_CLOSURE, _LEAKY, _ALL_OR_NOTHING, _ISOLATION, TRACING_KIND = range(5)
+CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(5)
 
 
 class Infections(NamedTuple):
@@ -201,11 +202,11 @@ def interventions_of(
             group[row] = len(members)
             members.append((attribute(contacts, among, where) != 0).astype(np.uint8))
         if isinstance(one, LayerClosure):
-            kind[row] = _CLOSURE
+            kind[row] = CLOSURE_KIND
             if one.layer is not None:
                 layer[row] = layer_index(contacts, one.layer, where)
         elif isinstance(one, Vaccination):
-            kind[row] = _LEAKY if one.leaky else _ALL_OR_NOTHING
+            kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
             columns["reduction"][row] = one.efficacy
             columns["source_reduction"][row] = one.infectivity_reduction
         elif isinstance(one, Isolation | ContactTracing):
@@ -261,7 +262,7 @@ def calendar_factor(calendars, calendar, time):
     period = calendars.period[calendar]
     if period > 0.0:
         time = time + calendars.phase[calendar]
-        time = time - real(np.int64(time / period)) * period
+        time = fma(-real(np.int64(time / period)), period, time)
     low = calendars.first[calendar] + 1
     high = calendars.first[calendar + 1]
     while low < high:
@@ -273,25 +274,33 @@ def calendar_factor(calendars, calendar, time):
     return calendars.factor[low - 1]
 
 
+def triggered_start(interventions, trigger, time):
+    """When an intervention begins whose trigger's count was at its level after `time`.
+
+    What happened at that moment is beyond its reach.
+    """
+    return max(time + interventions.trigger_delay[trigger], next_up(time))
+
+
 def _coins(row, node, stay, seed, replicate):
     return draw_words(
         seed, replicate, node, INTERVENTION, np.uint32(row) | np.uint32(np.uint32(stay) << 8)
     )
 
 
-def _protected_since(interventions, row, start, node, seed, replicate):
+def protected_since(interventions, row, start, node, seed, replicate):
     """From when on a vaccination protects a node; infinite if it does not."""
     group = interventions.group[row]
     if group >= 0 and interventions.members[group, node] == 0:
         return real(_NEVER)
     w0, w1, w2, w3 = _coins(row, node, 0, seed, replicate)
     chosen = uniform(w0, w1) <= interventions.fraction[row]
-    if interventions.kind[row] == _ALL_OR_NOTHING:
+    if interventions.kind[row] == ALL_OR_NOTHING_KIND:
         v0, v1, v2, v3 = _coins(row, node, 1, seed, replicate)
         chosen = chosen and uniform(v0, v1) <= interventions.reduction[row]
     if not chosen:
         return real(_NEVER)
-    return start + interventions.rollout[row] * uniform(w2, w3) + interventions.delay[row]
+    return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
 
 
 def remaining(
@@ -309,17 +318,17 @@ def remaining(
             continue
         kind = interventions.kind[row]
         duration = interventions.duration[row]
-        if kind == _CLOSURE:
+        if kind == CLOSURE_KIND:
             if age < duration and (
                 interventions.layer[row] < 0 or interventions.layer[row] == layer
             ):
                 left *= 1.0 - interventions.reduction[row]
-        elif kind == _LEAKY or kind == _ALL_OR_NOTHING:
-            since = _protected_since(interventions, row, starts[row], target, seed, replicate)
+        elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
+            since = protected_since(interventions, row, starts[row], target, seed, replicate)
             if since <= time and time < since + duration:
-                left *= 1.0 - interventions.reduction[row] if kind == _LEAKY else real(0.0)
+                left *= 1.0 - interventions.reduction[row] if kind == LEAKY_KIND else real(0.0)
             if interventions.source_reduction[row] > 0.0:
-                since = _protected_since(interventions, row, starts[row], source, seed, replicate)
+                since = protected_since(interventions, row, starts[row], source, seed, replicate)
                 if since <= time and time < since + duration:
                     left *= 1.0 - interventions.source_reduction[row]
         elif kind == _ISOLATION:
@@ -363,7 +372,7 @@ def outcome(
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == target_compartment:
-            reached += infections.rate[k, source_compartment] * left
+            reached = fma(infections.rate[k, source_compartment], left, reached)
             if mark * infections.peak <= reached:
                 return infections.infected[k]
     return np.int32(-1)

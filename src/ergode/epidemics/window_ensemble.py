@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device
+from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.source import Precision
 from ergode.epidemics import sellke_windows
 from ergode.epidemics.counting import CountingEnsemble
+from ergode.epidemics.importation import Guests, guests_of, importations_of
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial
-from ergode.epidemics.sellke_windows import ROOM, THREADS, Arcs, Paths, Rules
+from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.sellke_windows import HUB, THREADS, Records
 from ergode.epidemics.tables import Tables, or_nothing, tables_of
+from ergode.epidemics.window_state import COMPARTMENTS_MOST, INFECTED, ROOM, Arcs, Paths, Rules
+from ergode.epidemics.window_tracing import Watch
+from ergode.epidemics.window_triggers import BINS, Clocks
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 
@@ -27,16 +31,16 @@ CAPPED_SWEEPS = 2
 _REGISTERS = 64
 # Places that one grid works on at once: enough to fill a device.
 _PLACES = 2**22
-_BYTES_PER_PLACE = 16 + 5 * ROOM + 4 + 16
 _INDEXABLE = 2**31
+_DETECTIONS = 4  # of a node, with consequences to come, that there is room for at first
 
 
 class WindowEnsemble(CountingEnsemble):
-    """Replicates of a model on a network under a scenario without triggers.
+    """Replicates of a model on a network under a scenario.
 
     Parameters
     ----------
-    model, scenario, initial, times, seed, device, precision
+    model, scenario, initial, times, seed, device, precision, listing
         As for `event_ensemble.EventEnsemble`.
     width : float, optional
         Span of a window [time]; without `sweeps`, affects speed alone.
@@ -56,15 +60,26 @@ class WindowEnsemble(CountingEnsemble):
         seed: int,
         device: Device,
         precision: Precision = "float32",
+        listing: bool = False,
         width: float | None = None,
         sweeps: int = 0,
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision)
+        if self.compartment_count > COMPARTMENTS_MOST:
+            raise PlanError(
+                f"the model has {self.compartment_count} compartments; windows of time take up to "
+                f"{COMPARTMENTS_MOST}"
+            )
         real = np.dtype(precision).type
-        tables = tables_of(
-            model, scenario, initial, float(times[0]), float(self.horizon), precision
-        )
-        self.bindings = tables.bindings
+        begin = float(times[0])
+        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
+        arcs = _arcs_of(model, scenario.contacts, tables, precision)
+        most = int(np.diff(arcs.first).max(initial=0))
+        self.bindings = tables.bindings | {
+            "LISTING": listing,
+            "ON_CUDA": device.is_cuda,
+            "HUBS": device.is_cuda and most > HUB,
+        }
         make = kernels.cuda_kernel if device.is_cuda else kernels.cpu_kernel
         options = {"registers": _REGISTERS} if device.is_cuda else {}
         body = sellke_windows.windows_cuda if device.is_cuda else sellke_windows.windows_cpu
@@ -72,9 +87,11 @@ class WindowEnsemble(CountingEnsemble):
         put = device.put
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
         self.sweeps = sweeps
-        self.arcs = Arcs(*map(put, _arcs_of(model, scenario.contacts, tables, precision)))
+        self.arcs = Arcs(*map(put, arcs))
+        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self.rules = Rules(
             *tables.on(device),
+            seeding=self._seeds.of(0, 0),
             stratum=put(or_nothing(tables.stratum, np.int32)),
             stratum_count=self.stratum_count,
             base=self.base,
@@ -82,15 +99,24 @@ class WindowEnsemble(CountingEnsemble):
             per_step=self.per_step,
             end=real(np.nextafter(self.horizon, real(np.inf))),
         )
-        self._buffers: tuple[Any, ...] = ()
+        self._imports = importations_of(scenario, model, begin, precision)
         self._precision = precision
+        self._listing = listing
+        self._tracing = self.bindings["HAS_TRACING"]
+        self._plan_size = tables.interventions.kind.size
+        self._record_room = 2 * self.node_count if listing else 1
+        self._detection_room = _DETECTIONS
+        self._buffers: tuple[Any, ...] = ()
         self._blocks = 0
 
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
-        counts = super().bytes_per_replicate
-        return counts + (_BYTES_PER_PLACE * self.node_count if self.device.is_cuda else 0)
+        place = 16 + (9 if self._listing else 5) * ROOM + 4 + 16 if self.device.is_cuda else 0
+        if self._tracing and self.device.is_cuda:
+            place += 4 * self._plan_size + 8 * self._detection_room + 4
+        listed = 13 * self._record_room if self._listing else 0
+        return super().bytes_per_replicate + place * self.node_count + listed
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
@@ -108,45 +134,125 @@ class WindowEnsemble(CountingEnsemble):
             self.spread(0, 0)
 
     def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates; see `CountingEnsemble`."""
-        if self.device.is_cuda:
-            return self._spread_cuda(first_replicate, count)
+        """Run `count` replicates.
+
+        Returns
+        -------
+        found : tuple of counts [count, time, columns] and records of moves
+        work : ndarray, shape [2]
+            Paths and windows, summed over the replicates.
+        """
+        run = self._run_cuda if self.device.is_cuda else self._run_cpu
+        guests = guests_of(
+            self._imports, self.node_count, self.rules.end, self.seed, first_replicate, count,
+            self.device if not self.device.is_cuda else resolve("cpu"), self._precision,
+        )  # fmt: skip
+        guests = Guests(*map(self.device.put, guests))
+        self.rules = self.rules._replace(seeding=self._seeds.of(first_replicate, count))
+        while True:
+            counts, work, records, detections = run(first_replicate, count, guests)
+            listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
+            if listed <= self._record_room and detections <= self._detection_room:
+                return (counts, records), work
+            # The same replicates again, with room for everything.
+            self._record_room = max(self._record_room, listed + listed // 4)
+            if detections > self._detection_room:
+                self._detection_room = 2 * detections
+            self._buffers = ()
+
+    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
+        records = Records(*map(self.device.get, found[1]))
+        kept = np.arange(records.node.shape[1]) < records.count[:, None]
+        row, node = np.nonzero(kept)[0], records.node[kept]
+        order = np.lexsort((node, row))  # stable: moves of a node stay in the order of time
+        row, node = row[order], node[order].astype(np.int64)
+        time, to = records.time[kept][order].astype(np.float64), records.to[kept][order]
+        is_case = to >= INFECTED
+        case = np.cumsum(is_case) - 1
+        # A move before a node's first case is no part of any.
+        number = case.clip(0)
+        part = case >= 0
+        if part.any():
+            part &= (row[is_case][number] == row) & (node[is_case][number] == node)
+        entered = np.full((int(is_case.sum()), self.compartment_count), np.nan)
+        entered[case[part], to[part] & (INFECTED - 1)] = time[part]
+        return {
+            "replicate": first_replicate + row[is_case],
+            "node": node[is_case],
+            "infector": records.infector[kept][order][is_case].astype(np.int64),
+            "infected_at": time[is_case],
+            "entered": entered,
+        }
+
+    def _records(self, count: int, empty: Any) -> Records:
+        shape = (count, self._record_room)
+        return Records(
+            empty(count, np.int64), empty(shape, np.int32), empty(shape, self._precision),
+            empty(shape, np.uint8), empty(shape, np.int32),
+        )  # fmt: skip
+
+    def _run_cpu(
+        self, first_replicate: int, count: int, guests: Guests
+    ) -> tuple[Any, np.ndarray, Records, int]:
         counts = np.empty((count, self.times.size, self.column_count), np.int32)
         work = np.zeros((count, 2), np.int64)
+        needed = np.zeros(count, np.int32)
+        records = self._records(count, np.empty)
         arguments = (
-            self.arcs, self.rules, self.seed, first_replicate, self.width, self.sweeps, counts, work
+            self.arcs, self.rules, guests, self.seed, first_replicate, self.width, self.sweeps,
+            self._detection_room, records, needed, counts, work,
         )  # fmt: skip
         if count:
             self.device.run(self._kernel, count, *arguments)
         else:
             self._kernel.compiled("cpu")(0, 0, *arguments)
-        return (counts,), work.sum(axis=0)
+        return counts, work.sum(axis=0), records, int(needed.max(initial=0))
 
-    def cuda_arguments(self, first_replicate: int, count: int, empty: Any) -> tuple[Any, ...]:
+    def cuda_arguments(
+        self, first_replicate: int, count: int, guests: Guests, empty: Any
+    ) -> tuple[Any, ...]:
         """What the CUDA kernel takes, with arrays made by ``empty(shape, dtype)``."""
-        places = count * self.node_count
-        real = self._precision
+        places, real, plan = count * self.node_count, self._precision, self._plan_size
         word = np.dtype(f"uint{8 * np.dtype(real).itemsize}")
+        watched = places if self._tracing else 1
+        room = self._detection_room
         paths = Paths(
             empty((places, 4), word), empty((ROOM, places), real), empty((ROOM, places), np.uint8),
-            empty(places, np.int32),
+            empty((ROOM, places) if self._listing else (1, 1), np.int32), empty(places, np.int32),
+        )  # fmt: skip
+        clocks = Clocks(
+            empty((2, count), real), empty((2, count), word), empty((count, plan), real),
+            empty((count, self.compartment_count + 1), np.int32), empty((count, plan), word),
+            empty((count, plan), np.int32), empty((count, plan), np.int32),
+            empty((count, plan, BINS if self.bindings["HAS_TRIGGERS"] else 1), np.int32),
+        )  # fmt: skip
+        watch = Watch(
+            empty((plan, watched), word), empty((room, watched), real),
+            empty((room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
         )  # fmt: skip
         return (
-            self.arcs, self.rules, self.seed, first_replicate, self.width, self.sweeps, paths,
-            empty((2, places), np.int64), empty(3, np.int32),
-            empty(3, word),
+            self.arcs, self.rules, guests, self.seed, first_replicate, self.width, self.sweeps,
+            paths, clocks, watch, empty((2, places), np.int64), empty((3, 3), np.int32),
+            self._records(count, empty),
             empty((count, self.times.size, self.column_count), np.int32), empty(2, np.int64),
         )  # fmt: skip
 
-    def _spread_cuda(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def _run_cuda(
+        self, first_replicate: int, count: int, guests: Guests
+    ) -> tuple[Any, np.ndarray, Records, int]:
         from ergode.core import cuda
         from ergode.epidemics import tally
 
-        if not self._buffers or self._buffers[10].shape[0] != count:
-            self._buffers = self.cuda_arguments(first_replicate, count, self.device.empty)
-        arguments = (*self._buffers[:3], first_replicate, *self._buffers[4:])
-        moves, work = arguments[10:]
+        if not self._buffers or self._buffers[13].shape[0] != count:
+            self._buffers = ()  # first free those of another size
+            self._buffers = self.cuda_arguments(first_replicate, count, guests, self.device.empty)
+        arguments = (
+            self.arcs, self.rules, guests, self.seed, first_replicate, *self._buffers[5:],
+        )  # fmt: skip
+        watch, records, moves, work = (arguments[k] for k in (9, 12, 13, 14))
         cuda.fill_zero(moves)
+        cuda.fill_zero(records.count)
         kernel = self._kernel.compiled("cuda")
         if not self._blocks:
             self._blocks = cuda.cooperative_block_count(kernel, THREADS, arguments)
@@ -159,7 +265,14 @@ class WindowEnsemble(CountingEnsemble):
         blocks = min(self._blocks, -(-count * self.node_count // THREADS))
         cuda.launch(kernel, blocks, THREADS, arguments)
         self.device.run(tally.RUNNING_SUMS, count * self.column_count, moves, self._at_first)
-        return (self.device.get(moves),), self.device.get(work)
+        detections = int(self.device.get(watch.room)[0]) if self._tracing else 0
+        return self.device.get(moves), self.device.get(work), records, detections
+
+    def resources(self) -> dict[str, int]:
+        """Registers, local and shared bytes of the CUDA kernel; call after `spread`."""
+        from ergode.core import cuda
+
+        return cuda.resources(self._kernel.compiled("cuda"))
 
     @property
     def _stratum_of_nodes(self) -> np.ndarray:
@@ -178,7 +291,7 @@ def _arcs_of(
     if mirrored and not tables.bindings["TEMPORAL"]:
         return Arcs(
             contacts.offsets, contacts.targets, weight, layer, nothing, contacts.offsets,
-            contacts.targets,
+            contacts.targets, layer,
         )  # fmt: skip
     number = contacts._transposition()
     first = np.zeros(contacts.node_count + 1, contacts.offsets.dtype)
@@ -191,6 +304,7 @@ def _arcs_of(
         number,
         contacts.offsets,
         contacts.targets,
+        layer,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ergode import epidemics, plots
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
+from ergode.models.seeds import Seeds
 from ergode.models.temporal import TemporalContacts
 from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
@@ -127,15 +128,27 @@ def _options(table: Table) -> dict[str, Any]:
 def _initial(table: Table) -> dict[str, Any]:
     initial: dict[str, Any] = {}
     for name, value in table.values.items():
-        if isinstance(value, list):
-            if not all(isinstance(node, int) for node in value):
-                raise table.error(f"{table.place} {name} is {value!r}; expected node ids")
-            initial[name] = np.array(value, np.int64)
-        elif isinstance(value, int):
-            initial[name] = table.integer(name)
+        if isinstance(value, dict):
+            seeds = table.table(name)
+            seeds.only(["nodes", "weight", "age"])
+            weight = seeds.text("weight") if "weight" in seeds else None
+            several = isinstance(seeds.values.get("age"), list)
+            age = seeds.numbers("age") if several else seeds.number("age", 0.0)
+            with seeds.explaining():
+                initial[name] = Seeds(_nodes(seeds, "nodes"), weight=weight, age=age)
         else:
-            initial[name] = table.number(name)
+            initial[name] = _nodes(table, name)
     return initial
+
+
+def _nodes(table: Table, name: str) -> Any:
+    """A count of nodes, a fraction of them, or their ids."""
+    value = table.values.get(name)
+    if isinstance(value, list):
+        if not all(isinstance(node, int) for node in value):
+            raise table.error(f"{table.place} {name} is {value!r}; expected node ids")
+        return np.array(value, np.int64)
+    return table.integer(name) if isinstance(value, int) else table.number(name)
 
 
 def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:

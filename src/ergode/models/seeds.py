@@ -1,0 +1,64 @@
+"""Who is infected at first: some nodes at random, or those of a group, and for how long already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Nodes that start in a compartment: how many or which, drawn how, and there since when.
+
+    Parameters
+    ----------
+    nodes : int, float or array_like
+        A number of nodes, a fraction of all nodes, or node ids, as `initial` takes them alone.
+    weight : str, optional
+        Name of a node attribute, zero or more: nodes are drawn one after another in proportion to
+        it, without replacement. An attribute of zeros and ones draws within a group.
+    age : float or array_like
+        For how long they have been in the compartment at the first time [time]; one number, or one
+        for each node id. What they have left of their holding time is drawn accordingly.
+
+    Examples
+    --------
+    Ten children, infectious for two days:
+
+    >>> import numpy as np
+    >>> import ergode
+    >>> model = ergode.CompartmentModel.sir(
+    ...     transmission_rate=0.1, infectious=ergode.LogNormal(mean=7.5, median=5)
+    ... )
+    >>> contacts = ergode.ContactNetwork.erdos_renyi(1000, mean_degree=8, seed=1)
+    >>> contacts = contacts.with_attributes(child=np.arange(1000) < 200)
+    >>> cases = ergode.epidemics.simulate(
+    ...     model, contacts, initial={"I": ergode.Seeds(10, weight="child", age=2.0)},
+    ...     times=range(31), output="line_list", device="cpu",
+    ... )
+    >>> first = cases["infected_at"] == -2.0
+    >>> int(first.sum()), bool((cases["node"][first] < 200).all())
+    (10, True)
+    """
+
+    nodes: Any
+    weight: str | None = None
+    age: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        if self.weight is not None and np.ndim(self.nodes):
+            raise ModelError("Seeds: a weight is to draw nodes by; these are node ids already")
+        age = np.asarray(self.age)
+        if age.dtype.kind not in "iuf" or not (np.isfinite(age) & (age >= 0)).all():
+            raise ModelError(f"Seeds: age is {self.age!r}; expected a time of zero or more")
+        if age.ndim > 1 or (age.ndim == 1 and age.shape != np.shape(self.nodes)):
+            raise ModelError(
+                f"Seeds: {age.size} ages for nodes of shape {np.shape(self.nodes)}; expected one "
+                "age, or one for each node id"
+            )
+        object.__setattr__(self, "age", age.astype(float))
