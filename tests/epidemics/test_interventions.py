@@ -242,8 +242,11 @@ def test_line_list_of_a_recurrent_model():
     sis = ergode.CompartmentModel.sis(
         transmission_rate=0.3, infectious=ergode.Exponential(mean=5.0)
     )
-    network = ergode.ContactNetwork.erdos_renyi(100, mean_degree=6, seed=1)
-    options = {"initial": {"I": 4}, "times": np.arange(0, 200.0), "replicates": 5, "seed": 2}
+    source, target = ergode.ContactNetwork.erdos_renyi(100, mean_degree=6, seed=1).edges()
+    # With weights, and a seed that is no new case: the kernel is that of the test of windows.
+    network = ergode.ContactNetwork.from_edges(source, target, 100, weights=np.ones(source.size))
+    initial = {"I": ergode.Seeds(4, age=1e-3)}
+    options = {"initial": initial, "times": np.arange(0, 200.0), "replicates": 5, "seed": 2}
     cases = simulate(sis, network, device="cpu", output="line_list", **options)
     counts = simulate(sis, network, device="cpu", **options)
     assert cases.sizes["case"] == counts["cases"].values[:, -1].sum() > 5 * 400

@@ -161,6 +161,17 @@ def test_initial_kinds(reading):
     assert isinstance(initial["E"], int)
 
 
+def test_seeds_with_weight_and_age(reading):
+    asked = reading(
+        simulate='[simulate]\ninitial = { I = { nodes = 4, weight = "child", age = 2 }, '
+        "R = { nodes = [1, 2], age = [0.5, 3] } }\ntimes = [0]"
+    )
+    initial = asked.request.options["initial"]
+    assert (initial["I"].nodes, initial["I"].weight, initial["I"].age) == (4, "child", 2.0)
+    assert initial["R"].nodes.tolist() == [1, 2]
+    assert initial["R"].age.tolist() == [0.5, 3.0]
+
+
 def test_options_of_methods_that_go_in_steps(reading, tmp_path):
     path = tmp_path / "run.toml"
     reading()
@@ -235,6 +246,11 @@ def test_overrides(reading, tmp_path):
             "simulate",
             "[simulate]\ninitial = { I = 'x' }\ntimes = [0]",
             "[simulate.initial] I is 'x'; expected a number",
+        ),
+        (
+            "simulate",
+            "[simulate]\ninitial = { I = { nodes = 3, age = -1 } }\ntimes = [0]",
+            "[simulate.initial.I]: Seeds: age is -1",
         ),
         ("simulate", SIMULATE + "replicates = 1.5", "replicates is 1.5; expected an integer"),
     ],
