@@ -328,8 +328,9 @@ def equal_error(options, rows, gpu):
         rows.add(case, "error", bias, "1")
         return bias
 
-    slope = [leap(step, f"step {step:g}") / step for step in (0.2, 0.1, 0.05)]
-    step = by_chance / slope[-1]
+    steps = (0.2, 0.1, 0.05)
+    slope = sum(leap(step, f"step {step:g}") for step in steps) / sum(steps)
+    step = by_chance / slope
     rows.add("equal error SIS N=1e6 markov-leap", "step of equal error", step, "days")
     leap(step, "at equal error")
 

@@ -69,6 +69,17 @@ def test_sellke_and_gillespie_agree():
     assert ks_2samp(a["cases"].values[:, -1], b["cases"].values[:, -1]).pvalue > LEAST
 
 
+def test_jumps_are_counted_by_stratum():
+    network = random_network(60, 6, 4).with_attributes(third=np.arange(60) % 3)
+    options = {"replicates": 30, "seed": 9, "method": "gillespie"}
+    together = run(MEMORYLESS, network, **options)
+    apart = run(MEMORYLESS, network, strata="third", **options)
+    for name in ("count", "cases"):
+        np.testing.assert_array_equal(apart[name].sum("stratum"), together[name])
+    assert (apart["count"].sum("compartment") == 20).all()
+    assert (apart["cases"].isel(time=-1).std("replicate") > 0).all()
+
+
 def test_sellke_agrees_with_a_plain_event_queue():
     """Log-normal stages: KS at n = 1,500 against a queue of events that knows no keyed draws."""
     stays = [ergode.LogNormal(mean=m, median=k) for m, k in ((5, 4), (7.5, 5), (20, 15))]

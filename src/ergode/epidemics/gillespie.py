@@ -29,20 +29,23 @@ from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.ensemble import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_node
+from ergode.epidemics.tables import or_nothing
 from ergode.epidemics.tally import grid_index
 from ergode.models.compartments import CompartmentModel
 
 WEIGHTED = True
+HAS_STRATA = True
 
 
 def gillespie_cpu(
     start, stop, offsets, targets, weights, stages, seeding, susceptible, infected, rate, base,
-    seed, first_replicate, times, per_step, counts, work,
+    stratum, stratum_count, seed, first_replicate, times, per_step, counts, work,
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
     Model: `susceptible`, `infected` [infection], `rate` [infection, compartment] of infections;
-    `stages` of progressions.  Out: `counts` [row, time, compartment + cases], `work` [row, 2].
+    `stages` of progressions.  Out: `counts` [row, time, (compartment, cases) x stratum], `work`
+    [row, 2].
     """
     node_count = offsets.size - 1
     leaf = 1
@@ -53,32 +56,33 @@ def gillespie_cpu(
     compartment = np.empty(node_count, np.int64)
     for row in range(start, stop):
         _run_one(
-            offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, seed,
-            first_replicate + row, times, per_step, row, counts, work, tree, pressure, compartment,
+            offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, stratum,
+            stratum_count, seed, first_replicate + row, times, per_step, row, counts, work, tree,
+            pressure, compartment,
         )  # fmt: skip
 
 
 @borrowing
 def _run_one(
-    offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, seed, replicate,
-    times, per_step, row, counts, work, tree, pressure, compartment,
+    offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, stratum,
+    stratum_count, seed, replicate, times, per_step, row, counts, work, tree, pressure, compartment,
 ):  # fmt: skip
     """One replicate, from its seeds to the last time."""
     node_count = compartment.size
     for at in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             counts[row, at, column] = 0
-    counts[row, 0, base] = node_count
     for i in range(tree.size):
         tree[i] = 0.0
     for node in range(node_count):
         compartment[node] = base
+        counts[row, 0, _column(base, node, stratum, stratum_count)] += 1
         for k in range(susceptible.size):
             pressure[k, node] = 0.0
     for node in range(node_count):
         if stages.kind[base] >= 0:
             _set_rate(tree, node, np.float64(stages.a[base]))
-    last_column = counts.shape[2] - 1
+    cases = np.int64(stages.kind.size)
     infections = np.int64(0)
     for index in range(seeding.named_count + seeding.drawn_count):
         node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
@@ -87,9 +91,9 @@ def _run_one(
             node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
             compartment,
         )  # fmt: skip
-        counts[row, 0, base] -= 1
-        counts[row, 0, into] += 1
-        counts[row, 0, last_column] += 1
+        counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
+        counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
+        counts[row, 0, _column(cases, node, stratum, stratum_count)] += 1
         infections += 1
     horizon = times[times.size - 1]
     time = np.float64(0.0)  # whatever the precision: jumps are many, and short
@@ -134,10 +138,10 @@ def _run_one(
             into = np.int64(stages.branch_to[branch])
         at = grid_index(times, per_step, time)
         if at < times.size:
-            counts[row, at, old] -= 1
-            counts[row, at, into] += 1
+            counts[row, at, _column(old, node, stratum, stratum_count)] -= 1
+            counts[row, at, _column(into, node, stratum, stratum_count)] += 1
             if is_case:
-                counts[row, at, last_column] += 1
+                counts[row, at, _column(cases, node, stratum, stratum_count)] += 1
         infections += np.int64(is_case)
         _move(
             node, into, offsets, targets, weights, stages, susceptible, rate, tree, pressure,
@@ -151,6 +155,10 @@ def _run_one(
             counts[row, at, column] = total
     work[row, 0] = jumps
     work[row, 1] = infections
+
+
+def _column(compartment, node, stratum, stratum_count):
+    return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
 def _move(
@@ -220,7 +228,12 @@ class JumpEnsemble(CountingEnsemble):
         infections = transmission.infections_of(model, precision)
         weights = arc_weights(model, contacts)
         self._kernel = kernels.cpu_kernel(
-            gillespie_cpu, precision=precision, bindings={"WEIGHTED": weights is not None}
+            gillespie_cpu,
+            precision=precision,
+            bindings={
+                "WEIGHTED": weights is not None,
+                "HAS_STRATA": scenario.stratum is not None,
+            },
         )
         arcs = np.zeros(1) if weights is None else weights
         self._seeds = Seeder(model, contacts, initial, self.seed, device, precision)
@@ -229,7 +242,8 @@ class JumpEnsemble(CountingEnsemble):
             progression.put(stages, device),
             self._seeds.of(0, 0),
             *map(device.put, (infections.susceptible, infections.infected, infections.rate)),
-            self.base, self.seed,
+            self.base, device.put(or_nothing(scenario.stratum, np.int32)), self.stratum_count,
+            self.seed,
         ]  # fmt: skip
         self._grid = (device.put(self.times), self.per_step)
 

@@ -41,12 +41,12 @@ from ergode.epidemics.leap_gather import EVERY_LANE, copy_bits, gather_hubs, gat
 from ergode.epidemics.leap_push import push_all, push_seed
 from ergode.epidemics.leap_tile import (
     ballot,
+    chance_to_leave,
     destination,
     draw_hits,
     due_by,
     infectious_four,
     leaves_by,
-    leaving,
     nth,
     read_if,
 )
@@ -344,7 +344,7 @@ def leap_cuda(
                     )
                 else:
                     leaves = tuple(
-                        leaving(
+                        chance_to_leave(
                             place[j], since, first_node + 32 * j, start, ticks, stages, chances,
                             schedule,
                         )

@@ -45,7 +45,7 @@ def read_if(mask, place, array, at):
     return array[np.uint32(at)] if is_in(mask, place) else np.int32(0)
 
 
-def leaving(place, since, node, start, ticks, stages, chances, schedule):
+def chance_to_leave(place, since, node, start, ticks, stages, chances, schedule):
     """Chance that a node leaves its compartment by itself."""
     if not is_in(LEAVING_MASK, place):
         return real(0.0)

@@ -151,7 +151,7 @@ def simulate(
         when a `Trigger` says. Two runs by one method with one seed share all randomness, so that
         replicate r of one differs from replicate r of the other by what the interventions did.
         For the run to compare with, give an empty sequence: the method is then chosen as for a
-        run with interventions.
+        run with interventions. Methods that leap take closures and vaccination, at a time.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : mapping of str to Calendar, optional
@@ -288,8 +288,6 @@ def _ensemble(
         )
     if method in LEAPS:
         return LeapEnsemble(model, scenario, initial, **options)
-    if scenario.stratum is not None:
-        raise PlanError(f"the method '{method}' does not count by stratum; use method='sellke'")
     return JumpEnsemble(model, scenario, initial, **options)
 
 
