@@ -50,7 +50,13 @@ def medians(works: Sequence[Callable[[], Any]], repeats: int = 5, cpu: bool = Fa
 
 
 class Rows:
-    """Rows of one benchmark, printed as they come and written as JSON at the end."""
+    """Rows of one benchmark, printed as they come and written as JSON at the end.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What has been noted.
+    """
 
     def __init__(self, engine: str, device: str) -> None:
         self.engine, self.device = engine, device
@@ -86,11 +92,6 @@ class Rows:
         )
         against = f"   {peer} {peer_value:.4g} {unit}, {ratio:.1f}x" if ratio else ""
         print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """What has been noted."""
-        return self._rows
 
     def write(self, path: Path | None) -> None:
         """Write all rows to a file, all or nothing."""
