@@ -59,12 +59,14 @@ _LARGE = ("lorenz96", "lorenz96-full")
 
 def propagate(name, device, scheme, **options):
     field, parameters, prior, measurements, times, width, threshold = CASES[name]
-    settings = {"width": width, "threshold": threshold, "keep": "none"} | options
+    settings = {
+        "width": width, "threshold": threshold, "keep": "none", "parameters": parameters,
+    } | options  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return ergode.density.propagate(
-            field, prior, times=times, measurements=measurements, parameters=parameters,
-            scheme=scheme, device=device, **settings,
+            field, prior, times=times, measurements=measurements, scheme=scheme, device=device,
+            **settings,
         )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def whole_runs(options, rows):
             def work(name=name, scheme=scheme, precision=precision, found=found):
                 found[:] = [propagate(name, device, scheme, precision=precision)]
 
-            repeats = 3 if name in _LARGE else 5
+            repeats = 5 if name == "lorenz63" else 3 if on_cuda else 1
             (seconds,) = medians([work], repeats=repeats, cpu=not on_cuda)
             label = f"{name} {scheme}"
             rows.add(label, "seconds", seconds, "s")
@@ -101,6 +103,25 @@ def all_cores(options, rows):
     ]
     one, every = medians(works, repeats=3)
     rows.add("lorenz63 finer, all cores", "seconds", every, "s", peer="one core", peer_value=one)
+
+
+def side_by_side(options, rows):
+    """Many filters at once, each with its own parameter, and one alone."""
+    if "lorenz63" not in options.case:
+        return
+    on_cuda = options.device == "cuda"
+    count = 512 if on_cuda else 16
+    _, parameters, *_ = CASES["lorenz63"]
+
+    def work(many):
+        values = np.linspace(44.0, 52.0, count) if many else 48.0
+        propagate("lorenz63", options.device, "split", parameters=parameters | {"r": values})
+
+    alone, many = medians([lambda: work(False), lambda: work(True)], repeats=3)
+    rows.add(
+        f"lorenz63 split, {count} filters", "filters per second", count / many, "1/s",
+        peer="one after the other", peer_value=1 / alone, smaller_is_better=False,
+    )  # fmt: skip
 
 
 def accuracy(options, rows):
@@ -135,7 +156,7 @@ def evolution_alone(options, rows):
             keys, mass, _, _ = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
             values = np.array([parameters[p] for p in field.parameters], float)
             evolution = Evolution(
-                field, lattice, values, scheme=scheme, threshold=threshold,
+                field, lattice, values[None], scheme=scheme, threshold=threshold,
                 device=devices.resolve("cuda"),
                 precision="float32" if name in _LARGE else "float64",
             )  # fmt: skip
@@ -143,7 +164,7 @@ def evolution_alone(options, rows):
 
             def work(evolution=evolution, keys=keys, mass=mass, end=times[-1], done=done):
                 before = evolution.work["cell_steps"]
-                evolution.load(0.0, keys, mass)
+                evolution.load(0.0, [(keys, mass)])
                 evolution.advance(end)
                 cuda.synchronize()
                 done[:] = [evolution.work["cell_steps"] - before]
@@ -162,6 +183,7 @@ def main():
     whole_runs(options, rows)
     evolution_alone(options, rows)
     all_cores(options, rows)
+    side_by_side(options, rows)
     accuracy(options, rows)
     rows.write(options.json)
 

@@ -27,11 +27,13 @@ ROTATION = dict(zip("abcdef", (0, -2 * np.pi, 2 * np.pi, 0, 0, 0), strict=True))
 
 def lorenz(scheme, times=(0, 1, 2), value=-8.0, **options):
     """The published run of Lorenz '63, or a part of it."""
-    settings = {"width": 0.5, "threshold": 5e-6, "device": "cpu:1"} | options
+    settings = {
+        "width": 0.5, "threshold": 5e-6, "device": "cpu:1", "parameters": LORENZ_PARAMETERS,
+    } | options  # fmt: skip
     measurements = [ergode.Measurement(1.0, third, value, 1.0)] if times[-1] >= 1 else []
     return ergode.density.propagate(
         LORENZ, LORENZ_PRIOR, times=times, measurements=measurements,
-        parameters=LORENZ_PARAMETERS, scheme=scheme, **settings,
+        scheme=scheme, **settings,
     )  # fmt: skip
 
 

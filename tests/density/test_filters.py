@@ -9,6 +9,7 @@ from density_reference import kalman
 from scipy.linalg import expm
 
 import ergode
+from ergode.core import devices
 from ergode.core.errors import ModelError, PlanError
 from ergode.density import views
 
@@ -219,16 +220,40 @@ def test_region():
     assert float(result["mean"][-1, 0]) < 0.2
 
 
-def test_full_memory_ends_the_run_with_what_there_is():
+DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
+
+
+@DEVICES
+@pytest.mark.parametrize("limited_by", ["cells_most", "memory"])
+def test_full_memory_ends_the_run_with_what_there_is(limited_by, device, monkeypatch):
+    """The last density is the one that a run to that time finds."""
+    options = {"device": device}
+    if limited_by == "cells_most":
+        options["cells_most"] = 4000
+    else:
+        kind = type(devices.resolve(device))
+        monkeypatch.setattr(kind, "available_bytes", lambda self: 800_000)
+    times = np.linspace(0, 0.9, 10)
     with pytest.warns(RuntimeWarning, match=r"ended at time .*cells of .* bytes.*larger widths"):
-        result = lorenz("split", np.linspace(0, 0.9, 10), cells_most=4000)
+        result = lorenz("split", times, **options)
+    assert "larger widths" in result.attrs["ended_early"]
     assert 1 < result.sizes["time"] < 10
-    assert result["time"][-1] < 0.9
-    whole = lorenz("split", np.linspace(0, 0.9, 10))
-    before = slice(0, result.sizes["time"] - 1)
-    assert np.array_equal(result["mean"][before], whole["mean"][before])
+    monkeypatch.undo()
+    end = float(result["time"][-1])
+    assert end < 0.9
+    whole = lorenz("split", [*times[times < end], end], device=device)
+    assert np.array_equal(result["mean"][:-1], whole["mean"][:-1])
+    assert np.allclose(result["mean"][-1], whole["mean"][-1], atol=1e-9)
     last = views.cells_at(result)
     assert float(last["mass"].sum()) == pytest.approx(1)
+
+
+@DEVICES
+def test_prior_that_does_not_fit(device, monkeypatch):
+    kind = type(devices.resolve(device))
+    monkeypatch.setattr(kind, "available_bytes", lambda self: 100_000)
+    with pytest.raises(PlanError, match=r"needs more than \d+ cells of \d+ bytes, .*larger thr"):
+        lorenz("split", device=device)
 
 
 def test_batches():
@@ -242,6 +267,20 @@ def test_batches():
     assert np.allclose(result["mean"][:, -1, 0], np.exp([-r for r in rates]), atol=0.01)
     alone = on_plane(np.diag([-1.0, -1.0]), (0, 0), prior, [0, 1], width=0.1, threshold=None)
     assert np.array_equal(result["mean"].sel(a=-1.0), alone["mean"])
+    assert result.attrs["cell_steps"] > 2 * alone.attrs["cell_steps"]
+
+
+def test_batches_are_corrected_each_by_its_own_evidence():
+    prior = ergode.Gaussian([1.0, 0.0], [0.1, 0.1])
+    pushes = [-0.5, 0.0, 0.5]
+    result = ergode.density.propagate(
+        LINEAR, prior, times=[0, 1], width=0.1, device="cpu", threshold=1e-9,
+        measurements=ergode.Measurement(1.0, first, 1.5, 0.2),
+        parameters={"a": 0, "b": 0, "c": 0, "d": 0, "e": pushes, "f": 0},
+    )  # fmt: skip
+    for push, evidence in zip(pushes, result["log_evidence"].values[:, 0], strict=True):
+        expected = -0.5 * ((0.5 - push) ** 2 / 0.3 + np.log(2 * np.pi * 0.3))
+        assert evidence == pytest.approx(expected, abs=5e-3)
 
 
 def test_priors():

@@ -7,7 +7,7 @@ import pytest
 from density_cases import LINEAR, LORENZ, lorenz
 
 import ergode
-from ergode.density import cells, evolution
+from ergode.density import cells, specialize
 from ergode.density.lattice import Frame, Lattice
 from ergode.density.noise import Noise
 
@@ -20,6 +20,10 @@ def louder(t, y, p):
     return 0.0, p[0] + 0.1 * y[1] * y[1]
 
 
+def nothing(rank, size, used, cells, p):
+    """In place of the sums of a summary."""
+
+
 DRIVEN = ergode.VectorField(driven, ["x", "v"], ["drive"])
 RING = ergode.fields.lorenz96(6)
 
@@ -29,45 +33,54 @@ def arguments(field, precision):
     n = len(field.variables)
 
     def real(*shape):
-        return np.zeros(shape, precision)
+        return np.zeros((1, *shape), precision)
 
-    words = np.zeros((n, 4), np.uint32)
+    def words(*shape):
+        return np.zeros((1, *shape), np.int64)
+
+    neighbours = np.zeros((1, n, 4), np.uint32)
     grid = cells.Cells(
-        np.zeros(4, np.int64), real(n, 4), real(n, 4), words, words, words[0],
-        np.zeros(8, np.int64), real(2), np.zeros(cells.TALLIES, np.int64), np.zeros(8, np.int64),
-        np.zeros(8, np.int64),
+        words(4), real(n, 4), real(n, 4), neighbours, neighbours, neighbours[0], words(8), real(2),
+        words(cells.TALLIES), words(8), words(8),
     )  # fmt: skip
     masses = cells.Masses(
-        real(4), real(4), real(4), real(n, 4), np.zeros(4, np.int64), np.zeros(4, np.uint8)
+        real(4), real(4), real(4), real(n, 4), words(4), np.zeros((1, 4), np.uint8)
     )
-    frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n), real(2))
-    return grid, masses, frame, np.zeros(cells.CLOCKS)
+    one = (real(n)[0], real(n)[0], real(n, n)[0])
+    frame = Frame(*one, real(len(field.parameters)), real(n)[0], real(2))
+    return grid, masses, frame, np.zeros((1, cells.CLOCKS))
 
 
 @pytest.mark.parametrize(
-    ("field", "scheme", "noise", "precision"),
+    ("field", "scheme", "noise", "precision", "crew"),
     [
-        (LORENZ, "corner-transport", None, "float64"),
-        (RING, "split", None, "float32"),
-        (LINEAR, "split", Noise(np.eye(2)), "float32"),
-        (DRIVEN, "corner-transport", Noise(function=louder), "float64"),
+        (LORENZ, "corner-transport", None, "float64", "grid"),
+        (RING, "split", None, "float32", "grid"),
+        (LINEAR, "split", Noise(np.eye(2)), "float32", "block"),
+        (DRIVEN, "corner-transport", Noise(function=louder), "float64", "grid"),
     ],
-    ids=["lorenz63", "lorenz96", "noise", "local noise that grows, losses allowed"],
+    ids=["lorenz63", "lorenz96", "noise, a batch", "local noise that grows, losses allowed"],
 )
-def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision):
+def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
     n = len(field.variables)
     lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n))
-    bindings = evolution.bindings_of(field, lattice, scheme, noise, True, retained=field is DRIVEN)
-    advance, prune = evolution.kernels_of(bindings, precision, True)
-    tail = arguments(field, precision)
-    text = cuda.ptx(advance.compiled("cuda"), (1 << 62, 20, 1 << 19, *tail))
+    bindings = specialize.bindings_of(field, lattice, scheme, noise, crew, retained=field is DRIVEN)
+    is_plain = precision == "float32" and noise is None
+    if is_plain:  # sums and the clock alone are in double precision
+        bindings["summarize"] = nothing
+    advance, prune = specialize.kernels_of(bindings, precision, crew)
+    grid, masses, frame, clock = arguments(field, precision)
+    text = cuda.ptx(advance.compiled("cuda"), (0, 1 << 62, 20, 1 << 19, grid, masses, frame, clock))
     assert "__local_depot" not in text
-    if precision == "float32" and noise is None:  # sums and the clock alone are in double precision
+    if is_plain:
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
-    assert "__local_depot" not in cuda.ptx(prune.compiled("cuda"), tail)
+    assert "__local_depot" not in cuda.ptx(prune.compiled("cuda"), (0, grid, masses, clock))
+    reweigh = specialize.reweigh_kernel(precision, crew)
+    tail = (clock, np.zeros((1, 4), np.int64), clock)
+    assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, grid, masses, *tail))
 
 
 @pytest.mark.cuda
@@ -101,3 +114,17 @@ def test_both_devices_agree_on_noise(field):
     assert np.abs(one["mass"].values - two["mass"].values).sum() < 1e-11
     for name in two.data_vars:
         assert np.array_equal(two[name], again[name], equal_nan=True), name
+
+
+@pytest.mark.cuda
+def test_batches_on_both_devices():
+    """A block each on CUDA, a thread each on the CPU: the same as alone."""
+    many = ergode.grid(sigma=4, b=1, r=np.linspace(44, 52, 20))
+    one, two = (
+        lorenz("split", parameters=many, device=device, keep="none") for device in ("cpu", "cuda")
+    )
+    assert one.attrs["cell_steps"] == two.attrs["cell_steps"]
+    assert np.allclose(one["mean"], two["mean"], atol=1e-8)
+    assert np.allclose(one["log_evidence"], two["log_evidence"], atol=1e-8)
+    alone = lorenz("split", parameters={"sigma": 4, "b": 1, "r": 44.0}, device="cuda")
+    assert np.array_equal(alone["mean"], two["mean"][0])

@@ -8,7 +8,7 @@ from density_cases import LINEAR, lorenz, on_plane
 from density_reference import corner_transport, split
 
 import ergode
-from ergode.density import views
+from ergode.density import evolution, views
 
 SCHEMES = ("split", "corner-transport")
 BOTH = pytest.mark.parametrize("scheme", SCHEMES)
@@ -51,6 +51,36 @@ def test_published_run_of_lorenz_63():
 def test_published_run_is_called_unresolved():
     with pytest.warns(RuntimeWarning, match=r"not resolved: .*dropped.* cells"):
         lorenz("corner-transport", (0, 0.5, 1))
+
+
+# What a million trajectories find just before the measurement: means and deviations.
+TRUTH = np.array([[4.870, 5.707, -3.405], [8.750, 15.159, 14.636]])
+
+
+def error_against_particles(scheme, width):
+    """Largest error of the means and deviations at time 1, and the cell-steps it took."""
+    result = lorenz(scheme, (0, 1), width=width, threshold=5e-7 * (2 * width) ** 3, keep="none")
+    deviation = np.sqrt(np.diag(result["prior_covariance"][0]))
+    found = np.array([result["prior_mean"].values[0], deviation])
+    return np.abs(found - TRUTH).max(), result.attrs["cell_steps"]
+
+
+def test_refinement_leads_to_what_particles_find():
+    """And split transport comes nearer than corner transport, by little more than half the work."""
+    split, corner = (
+        [error_against_particles(scheme, width) for width in (0.5, 0.25)] for scheme in SCHEMES
+    )
+    for ours, theirs in zip(split, corner, strict=True):
+        assert ours[0] < 0.9 * theirs[0]
+        assert ours[1] < 0.6 * theirs[1]
+    assert split[1][0] < 0.4 * split[0][0]
+    assert split[1][0] < 1.05
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_further_refinement_comes_nearer():
+    assert error_against_particles("split", 0.125)[0] < 0.4
 
 
 @BOTH
@@ -157,10 +187,13 @@ def test_mass_balance(scheme):
 
 
 @BOTH
-def test_runs_are_the_same_bit_for_bit(scheme):
-    one, two = (lorenz(scheme) for _ in range(2))
-    for name in one.data_vars:
-        assert np.array_equal(one[name], two[name], equal_nan=True), name
+def test_runs_are_the_same_bit_for_bit(scheme, monkeypatch):
+    """However many threads work on a density, and however small it is for them."""
+    monkeypatch.setattr(evolution, "_CELLS_A_THREAD", 300)
+    one, *others = (lorenz(scheme, device=device) for device in ("cpu:1", "cpu:2", "cpu:5"))
+    for other in others:
+        for name in one.data_vars:
+            assert np.array_equal(one[name], other[name], equal_nan=True), name
 
 
 def test_single_precision():

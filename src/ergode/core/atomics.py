@@ -15,7 +15,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _ORDER = "seq_cst"
-_YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+# In milliseconds there, in microseconds elsewhere.
+_SLEEP, _MOMENT = ("Sleep", 0) if sys.platform == "win32" else ("usleep", 20)
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -39,11 +40,12 @@ def atomic_add(context, array, at, amount):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def atomic_max(context, array, at, value):  # type: ignore[no-untyped-def]
-    """Make an element of an array of floats at least as large; what it was."""
+    """Make an element at least as large; what it was."""
+    larger = "fmax" if isinstance(array.dtype, types.Float) else "max"
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
-        return builder.atomic_rmw("fmax", place, arguments[2], _ORDER)
+        return builder.atomic_rmw(larger, place, arguments[2], _ORDER)
 
     return array.dtype(array, types.intp, array.dtype), generate
 
@@ -73,12 +75,14 @@ def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def give_way(context):  # type: ignore[no-untyped-def]
-    """Let another thread of the machine run."""
+    """Sleep for a moment, so that other threads of the machine run."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(ir.IntType(32), [])
-        function = cgutils.get_or_insert_function(builder.module, kind, _YIELD)
-        builder.call(function, [])
+        word = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(word, [word]), _SLEEP
+        )
+        builder.call(function, [word(_MOMENT)])
         return context.get_dummy_value()
 
     return types.void(), generate

@@ -115,12 +115,12 @@ from_bits = Word("from_bits")
 atomic_add = Word("atomic_add")
 """`atomic_add(array, at, amount)` adds to an element that others change too; what it was."""
 atomic_max = Word("atomic_max")
-"""`atomic_max(array, at, value)` makes an element of floats at least as large; what it was."""
+"""`atomic_max(array, at, value)` makes an element at least as large; what it was."""
 atomic_swap_if = Word("atomic_swap_if")
 """`atomic_swap_if(array, at, expected, value)` sets an element that is as expected; what it was."""
 atomic_load = Word("atomic_load")
 """`atomic_load(array, at)` is an element as it is now; only on the CPU."""
 give_way = Word("give_way")
-"""`give_way()` lets another thread of the machine run; only on the CPU."""
+"""`give_way()` sleeps for a moment, so that other threads run; only on the CPU."""
 cuda: Any = Word("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

@@ -23,7 +23,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal
@@ -538,6 +538,12 @@ def _is_named_tuple(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+@lru_cache(maxsize=1024)
+def _text_of(code: CodeType) -> str:
+    """Source of a function, read once: what the file says now may be another's."""
+    return textwrap.dedent(inspect.getsource(code))
+
+
 def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
     """Syntax tree of a function without decorators, annotations, defaults and docstring."""
     if hasattr(function, "__wrapped__"):
@@ -546,8 +552,8 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
             "the function without it"
         )
     try:
-        text = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
+        text = _text_of(function.__code__)
+    except (AttributeError, OSError, TypeError):
         raise ModelError(
             f"the source of function '{function.__name__}' is not available; define it with "
             "`def` in a file or a notebook cell"

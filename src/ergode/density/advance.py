@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import cuda, real
+from ergode.core.machine import real
 from ergode.density import corner_transport, split
 from ergode.density.cells import (
     CELL_STEPS,
@@ -32,13 +32,16 @@ from ergode.density.cells import (
     THRESHOLD,
     TIME,
     USED,
+    cells_of,
+    masses_of,
     total_mass,
 )
-from ergode.density.crew import meet, share
+from ergode.density.crew import meet, place, share
 from ergode.density.diffusion import diffuse, longest, spread_most
 from ergode.density.growth import build, expand
-from ergode.density.lattice import DIMENSION
+from ergode.density.lattice import DIMENSION, frame_of
 from ergode.density.pruning import drop
+from ergode.density.summary import forget, summarize
 
 # Bound for each kernel.
 CORNER = False  # corner transport, else split
@@ -61,7 +64,11 @@ def _longest_step(t, taken, cells, frame, clock):
 
 
 def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame, clock):
-    """Take steps until the target time, or until `budget` cell-steps are done."""
+    """Take steps until the target time, or until `budget` cell-steps are done.
+
+    When the target is reached the grid is built, so that cells know their neighbours, and the
+    density is summarized.
+    """
     tally = cells.tally
     due = masses.key
     p, q = masses.now, masses.next
@@ -80,13 +87,16 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
     meet(size, cells.meeting)  # nobody writes before everybody has read
     if rank == 0:
         tally[STATE] = REACHED
-    while t < target:
+        forget(tally)
+    while t < target or ready == 0:
         if work > budget or (ready == 0 and work > 0 and used > resort_above):
             state = PAUSED
             break
         if ready == 0:
             build(rank, size, used, t, cells, frame)
             ready = 1
+            if t >= target:
+                break
         left = target - t
         floor = real(clock[THRESHOLD] * total_mass(tally))
         if ANY_NOISE:
@@ -129,9 +139,6 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
         cell_steps += used - 1
         work += used
     if ANY_NOISE and state == REACHED and noise_time < t:
-        if ready == 0:
-            build(rank, size, used, t, cells, frame)
-            ready = 1
         floor = real(clock[THRESHOLD] * total_mass(tally))
         middle = 0.5 * (noise_time + t)
         used, state = diffuse(
@@ -151,14 +158,23 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
         tally[SINCE] = since
         tally[CELL_STEPS] = cell_steps
         tally[PEAK] = peak
+    if state == REACHED:
+        meet(size, cells.meeting)
+        summarize(rank, size, used, cells, masses.now)
 
 
-def advance_cpu(rank, size, budget, prune_every, resort_above, cells, masses, frame, clock):
-    """`advance` on threads of a CPU."""
-    advance(rank, size, budget, prune_every, resort_above, cells, masses, frame, clock)
+def advance_cpu(rank, size, first, budget, prune_every, resort_above, cells, masses, frame, clock):
+    """`advance` for one density on threads of a CPU."""
+    advance(
+        rank, size, budget, prune_every, resort_above, cells_of(cells, first),
+        masses_of(masses, first), frame_of(frame, first), clock[first],
+    )  # fmt: skip
 
 
-def advance_cuda(budget, prune_every, resort_above, cells, masses, frame, clock):
-    """`advance` on a grid."""
-    rank, size = cuda.grid(1), cuda.gridsize(1)
-    advance(rank, size, budget, prune_every, resort_above, cells, masses, frame, clock)
+def advance_cuda(first, budget, prune_every, resort_above, cells, masses, frame, clock):
+    """`advance` for one density on a grid, or for one on each block."""
+    which, rank, size = place(first)
+    advance(
+        rank, size, budget, prune_every, resort_above, cells_of(cells, which),
+        masses_of(masses, which), frame_of(frame, which), clock[which],
+    )  # fmt: skip

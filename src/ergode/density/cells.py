@@ -44,7 +44,6 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
     USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
 ) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
-APART = 16  # words between what different threads write, so that they are not in each other's way
 
 # Values of STATE: why the steps ended.
 REACHED, FULL, EDGE, PAUSED = range(4)
@@ -58,7 +57,7 @@ REACHED, FULL, EDGE, PAUSED = range(4)
 
 
 class Cells(NamedTuple):
-    """A sparse grid, on a device."""
+    """A sparse grid, on a device; with an axis in front of these, one for each density."""
 
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells a unit of time, on the face above
@@ -70,11 +69,11 @@ class Cells(NamedTuple):
     fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
     tally: Any  # int64 [TALLIES]
     ladder: Any  # int64: mass of cells by their size, to prune what may be lost
-    meeting: Any  # int64 [APART x (1 + threads of a CPU)]: where a crew meets, a word for each
+    meeting: Any  # int64: where a crew of threads meets, and a word for each, far apart
 
 
 class Masses(NamedTuple):
-    """Mass of each cell, and room to make the next of it, on a device; each [capacity]."""
+    """Mass of each cell, and room to make the next of it; each [capacity], likewise."""
 
     now: Any  # real
     next: Any  # real
@@ -82,6 +81,23 @@ class Masses(NamedTuple):
     flux: Any  # real [rows, capacity]: what crosses the faces above, of one or of all dimensions
     key: Any  # int64: keys of the cells that stay
     kept: Any  # uint8
+
+
+def cells_of(every, which):
+    """The grid of one density."""
+    return Cells(
+        every.key[which], every.rate[which], every.spread[which], every.above[which],
+        every.below[which], every.flow[which], every.table[which], every.fastest[which],
+        every.tally[which], every.ladder[which], every.meeting[which],
+    )  # fmt: skip
+
+
+def masses_of(every, which):
+    """The masses of one density."""
+    return Masses(
+        every.now[which], every.next[which], every.half[which], every.flux[which],
+        every.key[which], every.kept[which],
+    )  # fmt: skip
 
 
 # ---- masses as integers, whose sums do not depend on their order
@@ -237,24 +253,31 @@ def is_due(i, floor, cells, masses):
 def grow_towards(move, i, key, bits, cells, masses, fresh, frame):
     """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
 
-    A move is a direction twice, for the neighbour itself, or two directions, for a diagonal.
+    The first moves are those along one dimension, up and down; then come diagonals, four for each
+    pair of dimensions.
     """
-    a = move // (2 * DIMENSION)
-    b = move - a * (2 * DIMENSION)
-    d, side = a >> 1, a & 1
-    e, turn = b >> 1, b & 1
-    if not _moves_out(bits, d, side) or (a != b and (e <= d or not _moves_out(bits, e, turn))):
+    if move < 2 * DIMENSION:
+        d, side = move >> 1, move & 1
+        if _moves_out(bits, d, side):
+            there = cells.above[d, i] if side == 0 else cells.below[d, i]
+            if there == 0:
+                beside = key + (1 - 2 * side) * step_key(d)
+                _try_to_create(cells, masses, fresh, beside, d, frame)
         return
-    there = cells.above[d, i] if side == 0 else cells.below[d, i]
-    beside = key + (1 - 2 * side) * step_key(d)
-    if a == b:
+    side, turn = move & 1, (move >> 1) & 1
+    pair = (move - 2 * DIMENSION) >> 2
+    d = 0
+    while pair >= DIMENSION - 1 - d:
+        pair -= DIMENSION - 1 - d
+        d += 1
+    e = d + 1 + pair
+    if _moves_out(bits, d, side) and _moves_out(bits, e, turn):
+        there = cells.above[d, i] if side == 0 else cells.below[d, i]
+        if there != 0:
+            there = cells.above[e, there] if turn == 0 else cells.below[e, there]
         if there == 0:
-            _try_to_create(cells, masses, fresh, beside, d, frame)
-        return
-    if there != 0:
-        there = cells.above[e, there] if turn == 0 else cells.below[e, there]
-    if there == 0:
-        _try_to_create(cells, masses, fresh, beside + (1 - 2 * turn) * step_key(e), e, frame)
+            beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
+            _try_to_create(cells, masses, fresh, beside, e, frame)
 
 
 def grow(i, cells, masses, fresh, frame):

@@ -14,7 +14,8 @@ from ergode.core.machine import atomic_add, atomic_load, cuda, give_way
 
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
-_SPINS = 2000  # looks at the others before a thread of a CPU lets another run
+APART = 16  # words between what different threads write, so that they are not in each other's way
+_SPINS = 20_000  # looks at the others before a thread of a CPU sleeps, for the machine may be busy
 
 
 # ---- CPU
@@ -33,7 +34,7 @@ def share_cpu(rank, size, start, stop):
 def meet_cpu(size, meeting):
     """Wait for all others; what they wrote can then be read."""
     if size > 1:
-        ticket = atomic_add(meeting, 0, 1)
+        ticket = atomic_add(meeting, 0, 1)  # from zero, whenever a kernel starts
         everybody = (ticket // size + 1) * size
         looks = 0
         while atomic_load(meeting, 0) < everybody:
@@ -79,5 +80,15 @@ def book_cuda(tally, at, amount):
         atomic_add(tally, at, total)
 
 
-# Bound for each kernel.
+def place_in_grid(first):
+    """Which density a thread of a grid works on, its rank, and how many they are."""
+    return first, cuda.grid(1), cuda.gridsize(1)
+
+
+def place_in_block(first):
+    """The same where a block is a crew."""
+    return first + cuda.blockIdx.x, np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
+
+
+place = place_in_grid  # bound for each kernel, as are these
 share, meet, book = share_cpu, meet_cpu, book_cpu

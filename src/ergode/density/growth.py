@@ -25,7 +25,7 @@ from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
 VARYING = False  # the field or the noise depends on time
-MOVES = 4  # four times the square of the dimension
+MOVES = 2  # two times the square of the dimension
 
 
 def build(rank, size, used, t, cells, frame):
@@ -53,8 +53,10 @@ def expand(rank, size, used, floor, t, cells, due, p, q, frame):
     In cells that are made `p` and `q` are zero. Room to write: `due` [cell].
     """
     tally = cells.tally
-    make_needed(rank, size, used, floor, cells, due, p, q, frame)
-    meet(size, cells.meeting)
+    if make_needed(rank, size, used, floor, cells, due, p, q, frame):
+        meet(size, cells.meeting)
+    if rank == 0:
+        tally[DUE] = 0
     grown = tally[USED]
     state = tally[STATE]
     if grown > cells.key.size:
@@ -78,12 +80,13 @@ def expand(rank, size, used, floor, t, cells, due, p, q, frame):
 
 
 def make_needed_cpu(rank, size, used, floor, cells, due, p, q, frame):
-    """Make the neighbours that cells above the floor need."""
+    """Make the neighbours that cells above the floor need; whether there may be any."""
     flow = cells.flow
     for i in share(rank, size, 1, used):
         # Asked here: to hand all arrays to a function costs more than the answer.
         if p[i] >= floor and flow[i] & COMPLETE == 0:
             grow(i, cells, p, q, frame)
+    return True
 
 
 def make_needed_cuda(rank, size, used, floor, cells, due, p, q, frame):
@@ -92,15 +95,12 @@ def make_needed_cuda(rank, size, used, floor, cells, due, p, q, frame):
     _list_due(rank, size, used, floor, cells, due, p)
     meet(size, cells.meeting)
     count = tally[DUE]
-    if count > 0:
-        # All that a thread waits for is one place of the table.
-        for n in share(rank, size, 0, count * MOVES):
-            row = n // MOVES
-            i = due[row]
-            grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
-        meet(size, cells.meeting)
-        if rank == 0:
-            tally[DUE] = 0
+    # All that a thread waits for is one place of the table.
+    for n in share(rank, size, 0, count * MOVES):
+        row = n // MOVES
+        i = due[row]
+        grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
+    return count > 0
 
 
 make_needed = make_needed_cpu  # bound for each kernel

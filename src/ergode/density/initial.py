@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from ergode.core.errors import ModelError, PlanError
-from ergode.density.evolution import Limits
 from ergode.density.lattice import DIMENSIONS_MOST, Lattice
+from ergode.density.specialize import Limits
 from ergode.density.update import evaluate
 from ergode.models.priors import Gaussian, Mixture, Prior, Samples
 

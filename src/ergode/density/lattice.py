@@ -126,6 +126,14 @@ class Frame(NamedTuple):
     limits: Any  # [2]: least and largest admissible value
 
 
+def frame_of(every, which):
+    """The frame of one density, where each has its own parameters and limits."""
+    return Frame(
+        every.centre, every.width, every.axes, every.parameters[which], every.spread,
+        every.limits[which],
+    )  # fmt: skip
+
+
 def coordinate(key, d):
     """Coordinate of a cell along one dimension."""
     return ((key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)) - np.int64(1 << (BITS - 1))

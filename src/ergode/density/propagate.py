@@ -5,24 +5,23 @@ from __future__ import annotations
 import time as clock
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
 from ergode.density.diffusion import LONGEST
-from ergode.density.evolution import Evolution, Limits, OutOfMemoryError
+from ergode.density.evolution import Evolution
 from ergode.density.initial import directions, lay_lattice, lay_prior, within
 from ergode.density.noise import Noise, check_at, check_axes, noise_of
-from ergode.density.record import Record, sharpness
-from ergode.density.update import correct
+from ergode.density.record import Record
+from ergode.density.run import Run
+from ergode.density.specialize import Limits
 from ergode.models.measurement import Measurement, in_order
 from ergode.models.priors import Prior
 from ergode.models.sweep import Layout, lay_out
@@ -91,7 +90,6 @@ results.register(
 # A density of which more was dropped, or which is sharper, than this is not to be trusted.
 _LOST_MOST = 0.01
 _SHARPEST = 1.75
-_THINNEST = 0.85
 _STEPS_MOST = 1e7
 
 
@@ -135,7 +133,8 @@ def propagate(
         In any order; several may have one time.
     parameters : mapping of str to float or array_like
         Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
-        batch: as many densities, of which no cells are kept, along dims of their own.
+        batch: as many densities, of which no cells are kept, along dims of their own. Each has a
+        thread of the CPU, or, where they are 16 or more, a block on CUDA.
     process_noise : array_like or function, optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
         of time. A matrix, shape [variable_count, variable_count] - if it is not diagonal, the grid
@@ -158,7 +157,8 @@ def propagate(
         How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
         published runs, with their box of three standard deviations as the prior.
     device : str or Device
-        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
+        as many threads as it keeps busy; results do not depend on how many.
     precision : {"float32", "float64"}
         Type of masses; sums are exact in either.
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
@@ -232,14 +232,11 @@ def propagate(
     layout = lay_out(
         {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
     )
-    if layout.dims:
-        return _run_batch(
-            layout, device, field=field, prior=prior, times=grid, measurements=measurements,
-            process_noise=process_noise, width=width, threshold=threshold, retained=retained,
-            scheme=scheme, precision=precision, axes=axes, conserved=conserved, region=region,
-            cells_most=cells_most,
-        )  # fmt: skip
-    values = np.array([layout.rows[name][0] for name in field.parameters], np.float64)
+    values = (
+        np.stack([layout.rows[name] for name in field.parameters], -1)
+        if field.parameters
+        else np.zeros((layout.count, 0))
+    )
     sorted_measurements = in_order(measurements, field, grid)
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
@@ -254,7 +251,7 @@ def propagate(
     )
     check_axes(noise, lattice)
     if noise is not None:
-        check_at(noise, prior.mean, grid[0], values)
+        check_at(noise, prior.mean, grid[0], values[0])
         spread = float(np.nanmax(noise.spread(lattice), initial=0.0))
         steps = 2 * spread * (grid[-1] - grid[0]) / LONGEST
         if steps > _STEPS_MOST:
@@ -266,188 +263,103 @@ def propagate(
     keys, mass, chosen, left_out = lay_prior(
         prior, lattice, threshold, boxed=boxed, cut=None if allowed is None else allowed[0]
     )
-    limits = _limits(field, conserved, region)
-    keys, mass, limits = within(limits, lattice, values, keys, mass)
+    given = _limits(field, conserved, region)
     place = devices.resolve(device)
     started = clock.perf_counter()
-    evolution = Evolution(
-        field, lattice, values, scheme=scheme, threshold=chosen, device=place,
-        precision=precision, noise=noise, limits=limits, cells_most=cells_most,
-        loss_rate=None if allowed is None else allowed[1],
-    )  # fmt: skip
-    record = Record(lattice, grid, len(sorted_measurements), keep)
-    run = _Run(
-        evolution, record, sorted_measurements, values, left_out, allowed[0] if allowed else 0.0,
-        progress,
-    )  # fmt: skip
-    run.go(keys, mass)
+    many = bool(layout.dims)
+    records = [
+        Record(lattice, grid, len(sorted_measurements), "none" if many else keep)
+        for _ in range(layout.count)
+    ]
+    work: list[dict[str, int]] = []
+    ended_early = ""
+    size = Evolution.count_that_fits(lattice.dimension, len(keys), place)
+    for start, stop in devices.spans(layout.count, size):
+        priors, limits = [], []
+        for row in values[start:stop]:
+            own_keys, own_mass, limit = within(given, lattice, row, keys, mass)
+            priors.append((own_keys, own_mass))
+            limits += [limit] if limit is not None else []
+        evolution = Evolution(
+            field, lattice, values[start:stop], scheme=scheme, threshold=chosen, device=place,
+            precision=precision, noise=noise, limits=limits, cells_most=cells_most,
+            loss_rate=None if allowed is None else allowed[1],
+        )  # fmt: skip
+        run = Run(
+            evolution, records[start:stop], sorted_measurements, left_out=left_out,
+            may_lose=allowed[0] if allowed else 0.0, show=progress,
+        )  # fmt: skip
+        run.go(priors)
+        work.append(evolution.work)
+        ended_early = ended_early or run.ended_early
     return _dataset(
-        field, record, sorted_measurements, chosen, noise, evolution,
+        field, layout, records, sorted_measurements, place,
         method=scheme,
         method_reason="the more accurate scheme" if scheme == "split" else "asked for",
-        ended_early=run.ended_early,
+        precision=precision,
+        threshold=chosen,
         threshold_reason=_threshold_reason(threshold, retained),
+        process_noise=_noise_note(noise),
+        ended_early=ended_early,
         wall_seconds=clock.perf_counter() - started,
+        steps=sum(one["steps"] for one in work),
+        cell_steps=sum(one["cell_steps"] for one in work),
+        cell_count_most=max(one["cell_count_most"] for one in work),
     )  # fmt: skip
-
-
-def _run_batch(layout: Layout, device: str | devices.Device, **options: Any) -> xarray.Dataset:
-    """Densities for many values of the parameters: on a CPU, one a thread."""
-    import xarray
-
-    place = devices.resolve(device)
-    each: str | devices.Device = place if place.is_cuda else devices.resolve("cpu:1")
-    started = clock.perf_counter()
-
-    def one(index: int) -> xarray.Dataset:
-        values = {name: float(row[index]) for name, row in layout.rows.items()}
-        return propagate(parameters=values, device=each, keep="none", **options)
-
-    first = one(0)  # compiles what all others use
-    with ThreadPoolExecutor(1 if place.is_cuda else place.core_count) as pool:
-        rest = list(pool.map(one, range(1, layout.count)))
-    found = [first, *rest]
-    kept = [name for name in first.data_vars if "cell" not in first[name].dims]
-    flat = xarray.concat([one[kept] for one in found], "batch", combine_attrs="drop")
-    shape = layout.shape
-    arrays = {
-        name: (
-            (*layout.dims, *flat[name].dims[1:]),
-            flat[name].values.reshape(*shape, *flat[name].shape[1:]),
-            first[name].attrs,
-        )
-        for name in kept
-    }
-    work = {name: sum(one.attrs[name] for one in found) for name in ("steps", "cell_steps")}
-    attrs = first.attrs | work | {"wall_seconds": clock.perf_counter() - started}
-    coords = {name: first[name] for name in first.coords} | layout.coords
-    return xarray.Dataset(arrays, coords=coords, attrs=attrs)
-
-
-class _Run:
-    """From time to time and from measurement to measurement."""
-
-    def __init__(
-        self,
-        evolution: Evolution,
-        record: Record,
-        measurements: Sequence[Measurement],
-        parameters: np.ndarray,
-        left_out: float,
-        may_lose: float,
-        show: bool,
-    ) -> None:
-        self.evolution, self.record = evolution, record
-        self.measurements, self.parameters = measurements, parameters
-        self.may_lose, self.show = may_lose, show
-        self.ended_early = ""
-        self._lost = left_out  # before the latest measurement
-
-    def go(self, keys: np.ndarray, mass: np.ndarray) -> None:
-        """Run from the first time to the last."""
-        grid = self.record.times
-        events = np.union1d(grid, [m.time for m in self.measurements])
-        self.evolution.load(float(grid[0]), keys, mass)
-        label = "density"
-        with progress_bar.track(label, len(events), unit="times", show=self.show) as report:
-            try:
-                for time in events.tolist():
-                    self.evolution.advance(time)
-                    for index, measurement in enumerate(self.measurements):
-                        if measurement.time == time:
-                            self._measure(index, measurement)
-                    if time in grid:
-                        self._note()
-                    report(1)
-            except (OutOfMemoryError, KeyboardInterrupt) as error:
-                self._end_early(error)
-
-    def _note(self) -> None:
-        keys, mass = self.evolution.read()
-        self.record.at_time(keys, mass, self.evolution.budget, self._lost)
-
-    def _measure(self, index: int, measurement: Measurement) -> None:
-        evolution = self.evolution
-        keys, mass = evolution.read()
-        after, evidence = correct(
-            measurement, evolution.lattice, self.parameters, evolution.device, keys, mass
-        )
-        self.record.at_measurement(index, keys, mass, evidence)
-        if not np.isfinite(evidence):
-            raise PlanError(
-                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
-                "zero wherever the density is not"
-            )
-        cells = float(sharpness(evolution.lattice, keys, after).min())
-        if cells < _THINNEST:
-            warnings.warn(
-                f"the measurement at time {measurement.time:g} leaves a density thinner than a "
-                "cell: it lies far from the density, or its noise is narrower than the cells; its "
-                "evidence, and what follows, are not to be trusted",
-                RuntimeWarning,
-                stacklevel=5,
-            )
-        budget = evolution.budget
-        self._lost += budget["pruned"] + budget["lost"]
-        evolution.load(evolution.time, keys, after, self.may_lose)
-        evolution.prune()
-
-    def _end_early(self, error: BaseException) -> None:
-        if self.record.done == 0:
-            raise error
-        why = str(error) if isinstance(error, OutOfMemoryError) else "interrupted"
-        keys, mass = self.evolution.read()
-        self.record.stop(self.evolution.time)
-        self.record.at_time(keys, mass, self.evolution.budget, self._lost)
-        self.ended_early = why
-        warnings.warn(
-            f"the run ended at time {self.evolution.time:g}: {why}", RuntimeWarning, stacklevel=5
-        )
 
 
 def _dataset(
     field: VectorField,
-    record: Record,
+    layout: Layout,
+    records: Sequence[Record],
     measurements: Sequence[Measurement],
-    threshold: float,
-    noise: Noise | None,
-    evolution: Evolution,
+    device: devices.Device,
     **attrs: Any,
 ) -> xarray.Dataset:
-    lattice, device = evolution.lattice, evolution.device
-    values = record.finish()
-    _warn(values, field.variables)
+    import xarray
+
+    lattice = records[0].lattice
+    found = [record.finish() for record in records]
+    _warn(found, field.variables)
     notes = results.provenance(
         engine="density",
         device=device.name,
         device_model=device.model,
         device_reason=device.reason,
-        precision=evolution.precision,
         model_digest=field.digest,
-        threshold=threshold,
         centre=lattice.centre,
         width=lattice.width,
         axes=lattice.axes.ravel(),
-        process_noise=_noise_note(noise),
-        **evolution.work,
         **attrs,
     )
     names = list(field.variables)
     coords = {
-        "time": record.times,
+        "time": records[0].times,
         "variable": names,
         "variable_": names,
         "measurement": [measurement.time for measurement in measurements],
     }
-    return results.dataset("density", "moments", values, coords=coords, attrs=notes)
+    first = results.dataset("density", "moments", found[0], coords=coords, attrs=notes)
+    if not layout.dims:
+        return first
+    arrays = {}
+    for name, variable in first.data_vars.items():
+        if "cell" not in variable.dims:
+            each = np.stack([values[str(name)] for values in found])
+            arrays[name] = (
+                (*layout.dims, *variable.dims),
+                each.reshape(*layout.shape, *variable.shape),
+                variable.attrs,
+            )
+    return xarray.Dataset(arrays, coords=dict(first.coords) | layout.coords, attrs=first.attrs)
 
 
-def _warn(values: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
+def _warn(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> None:
     said = []
-    lost = np.nanmax(values["mass_lost"])
+    lost = np.nanmax([values["mass_lost"] for values in found])
     if lost > _LOST_MOST:
         said.append(f"{100 * lost:.2g} % of the probability was dropped on the way")
-    sharp = np.nanmin(values["cells_in_deviation"], axis=0)
+    sharp = np.nanmin([values["cells_in_deviation"] for values in found], axis=(0, 1))
     if sharp.min() < _SHARPEST:
         which = int(sharp.argmin())
         said.append(

@@ -13,7 +13,6 @@ import numpy as np
 from ergode.core.machine import atomic_add, cuda, from_bits, real, to_bits
 from ergode.density.cells import (
     ALLOWED,
-    APART,
     LOADED_AT,
     LOSS_RATE,
     LOST,
@@ -23,13 +22,14 @@ from ergode.density.cells import (
     THRESHOLD,
     TIME,
     USED,
+    cells_of,
     list_key,
     mark,
+    masses_of,
     total_mass,
     units,
 )
-from ergode.density.crew import EVERY_LANE, book, meet, share
-from ergode.density.growth import build
+from ergode.density.crew import APART, EVERY_LANE, book, meet, place, share
 
 # Bound for each kernel.
 RETAINED = False  # the floor follows from what may be lost
@@ -149,15 +149,12 @@ def compact_cuda(rank, size, used, floor, cells, masses, p, q):
 compact = compact_cpu  # bound for each kernel
 
 
-def prune(rank, size, cells, masses, frame, clock):
-    """Prune alone: what follows a correction."""
+def prune(rank, size, cells, masses, clock):
+    """Prune alone a grid that is built: what follows a correction."""
     used = cells.tally[USED]
-    ready = cells.tally[READY]
     t = clock[TIME]
     p, q = masses.now, masses.next
     meet(size, cells.meeting)  # nobody writes before everybody has read
-    if ready == 0:
-        build(rank, size, used, t, cells, frame)
     used = drop(rank, size, used, t, cells, masses, p, q, clock)
     for i in share(rank, size, 1, used):
         p[i] = q[i]
@@ -165,11 +162,12 @@ def prune(rank, size, cells, masses, frame, clock):
         cells.tally[READY] = 0
 
 
-def prune_cpu(rank, size, cells, masses, frame, clock):
-    """`prune` on threads of a CPU."""
-    prune(rank, size, cells, masses, frame, clock)
+def prune_cpu(rank, size, first, cells, masses, clock):
+    """`prune` for one density on threads of a CPU."""
+    prune(rank, size, cells_of(cells, first), masses_of(masses, first), clock[first])
 
 
-def prune_cuda(cells, masses, frame, clock):
-    """`prune` on a grid."""
-    prune(cuda.grid(1), cuda.gridsize(1), cells, masses, frame, clock)
+def prune_cuda(first, cells, masses, clock):
+    """`prune` for one density on a grid, or for one on each block."""
+    which, rank, size = place(first)
+    prune(rank, size, cells_of(cells, which), masses_of(masses, which), clock[which])

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ergode.density.lattice import Lattice
-
-# Cells looked at, at most, to see how sharp the density is.
-_LOOKED_AT = 200_000
-
-
-def moments(lattice: Lattice, keys: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [variable] and covariance [variable, variable]."""
-    coordinates = lattice.unpack(keys)
-    total = mass.sum()
-    # Around a middle that is exact, so that nothing cancels far from the origin.
-    middle = np.rint(mass @ coordinates / total)
-    away = (coordinates - middle) * lattice.width
-    mean = mass @ away / total
-    second = (away * mass[:, None]).T @ away / total
-    covariance = second - np.outer(mean, mean)
-    turn = lattice.axes
-    mean = lattice.centre + turn @ (middle * lattice.width + mean)
-    return mean, turn @ covariance @ turn.T
-
-
-def sharpness(lattice: Lattice, keys: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Standard deviation that features of the density have, in cells, along each axis.
-
-    From its total variation V along lines: a Gaussian's is 2 / (sqrt(2 pi) sigma).
-    """
-    size = len(keys)
-    looked = np.arange(0, size, max(1, size // _LOOKED_AT))
-    result = np.empty(lattice.dimension)
-    for d in range(lattice.dimension):
-        wanted = keys[looked] + (1 << (lattice.bits * d))
-        at = np.minimum(np.searchsorted(keys, wanted), size - 1)
-        beside = np.where(keys[at] == wanted, mass[at], 0.0)
-        variation = np.abs(mass[looked] - beside).sum()
-        result[d] = mass[looked].sum() * np.sqrt(2 / np.pi) / max(variation, 1e-300)
-    return result
+from ergode.density.summary import Summary
 
 
 @dataclass
@@ -75,32 +42,34 @@ class Record:
         self.values["cell_count"] = np.zeros(size, np.int64)
 
     def at_time(
-        self, keys: np.ndarray, mass: np.ndarray, budget: dict[str, float], lost_before: float
+        self,
+        summary: Summary,
+        budget: dict[str, float],
+        lost_before: float,
+        cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """Note the density at the next time of the grid."""
+        """Note the density at the next time of the grid; its keys and masses if they are kept."""
         index = self.done
         values = self.values
-        values["mean"][index], values["covariance"][index] = moments(self.lattice, keys, mass)
+        values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
         out = budget["lost"] - budget["clipped"]
-        values["mass_kept"][index] = mass.sum()
+        values["mass_kept"][index] = summary.mass
         values["mass_pruned"][index] = budget["pruned"]
         values["mass_out"][index] = out
         values["mass_lost"][index] = lost_before + budget["pruned"] + budget["lost"]
-        values["cells_in_deviation"][index] = sharpness(self.lattice, keys, mass)
-        values["cell_count"][index] = len(keys)
+        values["cells_in_deviation"][index] = summary.sharpness
+        values["cell_count"][index] = summary.cell_count
         if self.keep == "last":
             self.pieces.clear()
         if self.keep != "none":
+            keys, mass = cells()
             self.pieces.append((keys, mass / mass.sum()))
         self.done += 1
 
-    def at_measurement(
-        self, index: int, keys: np.ndarray, mass: np.ndarray, log_evidence: float
-    ) -> None:
+    def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
         """Note what a measurement came to; the density is the one before it."""
-        mean, covariance = moments(self.lattice, keys, mass)
-        self.values["prior_mean"][index] = mean
-        self.values["prior_covariance"][index] = covariance
+        self.values["prior_mean"][index] = summary.mean
+        self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 
     def stop(self, time: float) -> None:

@@ -10,19 +10,111 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, resolve
+from ergode.core.machine import atomic_max, real
+from ergode.density.cells import (
+    CLIPPED,
+    KEY,
+    LOADED,
+    LOST,
+    PRUNED,
+    SINCE,
+    TALLIES,
+    USED,
+    cells_of,
+    masses_of,
+    total_mass,
+    units,
+)
+from ergode.density.crew import book, meet, place, share
 from ergode.density.lattice import PARAMETERS, Frame, Lattice, centre_of, point
 from ergode.models import likelihood
 from ergode.models.measurement import Measurement
 
 
-def at_cell(index, keys, t, frame, value, precision, out):
-    """Logarithm of the likelihood at the centre of one cell, up to a constant.
+def at_cell(index, stride, keys, tally, t, frame, value, precision, out):
+    """Logarithm of the likelihood at the centre of one cell of one density, up to a constant.
 
-    Model: `value` [component], `precision` [component, component]. Out: `out` [cell].
+    Model: `value` [component], `precision` [component, component]. Out: `out` [density, stride].
     """
-    y = point(centre_of(keys[index], frame), frame)
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-    out[index] = likelihood.log_likelihood(y, t, p, value, precision)
+    which = index // stride
+    number = index - which * stride
+    if number > 0 and number < tally[which, USED]:
+        y = point(centre_of(keys[which, number] & KEY, frame), frame)
+        p = tuple(frame.parameters[which, j] for j in range(PARAMETERS))
+        out[which, number] = likelihood.log_likelihood(y, t, p, value, precision)
+
+
+# A weight from 0 to 1 in two words of 31 bits, so that sums of them are exact.
+_HALF_WORD = np.float64(2.0**31)
+
+
+def reweigh(rank, size, cells, masses, log, sums, outcome):
+    """Multiply masses by likelihoods and make their sum one; the books begin anew.
+
+    Model: `log` [cell], of the likelihood. Out: `outcome` [2], of which the second is the logarithm
+    of the evidence; where that is not finite, masses are as they were. Room, zero: `sums` [3]; the
+    first of `outcome` is minus infinity.
+    """
+    tally = cells.tally
+    used = tally[USED]
+    before = total_mass(tally)
+    p, weight = masses.now, masses.next
+    best = np.float64(-math.inf)
+    for i in share(rank, size, 1, used):
+        if p[i] > 0.0:
+            value = log[i] + math.log(np.float64(p[i]))
+            if value > best:
+                best = value
+    atomic_max(outcome, 0, best)
+    meet(size, cells.meeting)
+    top = outcome[0]
+    if top > -math.inf:
+        high = np.int64(0)
+        low = np.int64(0)
+        for i in share(rank, size, 1, used):
+            part = np.float64(0.0)
+            if p[i] > 0.0:
+                value = log[i] + math.log(np.float64(p[i])) - top
+                part = math.exp(value) if value <= 0.0 else part  # NaN is never
+            weight[i] = real(part)
+            scaled = np.float64(weight[i]) * _HALF_WORD
+            whole = np.int64(scaled)
+            high += whole
+            low += np.int64((scaled - np.float64(whole)) * _HALF_WORD)
+        book(sums, 0, high)
+        book(sums, 1, low)
+        meet(size, cells.meeting)
+        total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
+        loaded = np.int64(0)
+        for i in share(rank, size, 1, used):
+            p[i] = real(np.float64(weight[i]) / total)
+            loaded += units(p[i])
+        book(sums, 2, loaded)
+        meet(size, cells.meeting)
+        if rank == 0:
+            outcome[1] = top + math.log(total) - math.log(before)
+            tally[LOADED] = sums[2]
+            tally[PRUNED] = 0
+            tally[LOST] = 0
+            tally[CLIPPED] = 0
+            tally[SINCE] = 0
+
+
+def reweigh_cpu(rank, size, first, cells, masses, log, sums, outcome):
+    """`reweigh` for one density on threads of a CPU."""
+    reweigh(
+        rank, size, cells_of(cells, first), masses_of(masses, first), log[first], sums[first],
+        outcome[first],
+    )  # fmt: skip
+
+
+def reweigh_cuda(first, cells, masses, log, sums, outcome):
+    """`reweigh` for one density on a grid, or for one on each block."""
+    which, rank, size = place(first)
+    reweigh(
+        rank, size, cells_of(cells, which), masses_of(masses, which), log[which], sums[which],
+        outcome[which],
+    )  # fmt: skip
 
 
 _KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
@@ -49,50 +141,38 @@ def evaluate(
 ) -> np.ndarray:
     """Value of a user's function of the state at the centres of cells, on the CPU."""
     one = Measurement(0.0, likelihood=function)
-    return _log_likelihoods(one, lattice, parameters, resolve("cpu"), keys)
+    tally = np.zeros((1, TALLIES), np.int64)
+    tally[0, USED] = len(keys) + 1
+    out = np.zeros((1, len(keys) + 1))
+    numbered = np.concatenate([[0], keys])[None]
+    find_likelihoods(
+        one, lattice, parameters[None], resolve("cpu"), len(keys) + 1, numbered, tally, out
+    )
+    return out[0, 1:]
 
 
-def correct(
+def find_likelihoods(
     measurement: Measurement,
     lattice: Lattice,
     parameters: np.ndarray,
     device: Device,
-    keys: np.ndarray,
-    mass: np.ndarray,
-) -> tuple[np.ndarray, float]:
-    """Masses after a measurement, their sum one, and the logarithm of its evidence.
+    stride: int,
+    keys: Any,
+    tally: Any,
+    out: Any,
+) -> float:
+    """Put logarithms of likelihoods at the centres of cells into `out`; a constant to be added.
 
-    The evidence is the probability density of what was measured, given all before; for a
-    likelihood known up to a constant, so is it.
+    Keys [density, cell], tally [density, word] and `out` [density, stride] are on the device.
     """
-    log = _log_likelihoods(measurement, lattice, parameters, device, keys)
-    log = np.where(np.isnan(log), -np.inf, log)
-    top = float(log[mass > 0].max(initial=-np.inf))
-    if not np.isfinite(top):
-        return mass, -math.inf
-    after = mass * np.exp(log - top)
-    total = float(after.sum())
-    evidence = top + math.log(total / float(mass.sum()))
-    return after / total, evidence
-
-
-def _log_likelihoods(
-    measurement: Measurement,
-    lattice: Lattice,
-    parameters: np.ndarray,
-    device: Device,
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Logarithm of the likelihood at the centres of cells."""
-    kernel = _kernel(measurement, lattice, parameters.size)
+    kernel = _kernel(measurement, lattice, parameters.shape[1])
     value, precision, constant = likelihood.numbers_of(measurement)
     nothing = np.zeros(lattice.dimension)
-    parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros(2))
+    parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros((1, 2)))
     frame = Frame(*map(device.put, parts))
-    out = device.empty(len(keys), np.float64)
     with kernels.readable_errors():
         device.run(
-            kernel, len(keys), device.put(keys), measurement.time, frame, device.put(value),
-            device.put(precision), out,
+            kernel, len(parameters) * stride, stride, keys, tally, measurement.time, frame,
+            device.put(value), device.put(precision), out,
         )  # fmt: skip
-    return device.get(out) + constant
+    return constant

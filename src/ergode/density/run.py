@@ -1,0 +1,118 @@
+"""From time to time and from measurement to measurement, for densities side by side."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ergode.core import progress as progress_bar
+from ergode.core.errors import PlanError
+from ergode.density.evolution import Evolution, OutOfMemoryError
+from ergode.density.record import Record
+from ergode.models.measurement import Measurement
+
+_THINNEST = 0.85  # cells in a deviation of a density that a measurement can be trusted to leave
+
+
+class Run:
+    """A run of densities, each with its record.
+
+    Parameters
+    ----------
+    evolution : Evolution
+    records : sequence of Record
+        For each density; their times are the same.
+    measurements : sequence of Measurement
+        By time.
+    left_out : float
+        Probability of the prior that has no cells.
+    may_lose : float
+        What may be pruned after a measurement, where the threshold follows from that.
+    show : bool
+        Whether to show progress.
+    """
+
+    def __init__(
+        self,
+        evolution: Evolution,
+        records: Sequence[Record],
+        measurements: Sequence[Measurement],
+        *,
+        left_out: float,
+        may_lose: float,
+        show: bool,
+    ) -> None:
+        self.evolution, self.records = evolution, records
+        self.measurements, self.may_lose, self.show = measurements, may_lose, show
+        self.ended_early = ""
+        self._lost = np.full(evolution.count, left_out)  # before the latest measurement
+
+    def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Run from the first time to the last, from keys and masses of each density."""
+        grid = self.records[0].times
+        events = np.union1d(grid, [m.time for m in self.measurements])
+        self.evolution.load(float(grid[0]), priors)
+        with progress_bar.track("density", len(events), unit="times", show=self.show) as report:
+            try:
+                for time in events.tolist():
+                    self.evolution.advance(time)
+                    for index, measurement in enumerate(self.measurements):
+                        if measurement.time == time:
+                            self._measure(index, measurement)
+                    if time in grid:
+                        self._note()
+                    report(1)
+            except (OutOfMemoryError, KeyboardInterrupt) as error:
+                self._end_early(error)
+
+    def _note(self) -> None:
+        budget = self.evolution.budget
+        for which, (record, summary) in enumerate(
+            zip(self.records, self.evolution.summaries(), strict=True)
+        ):
+            record.at_time(
+                summary,
+                {name: float(values[which]) for name, values in budget.items()},
+                float(self._lost[which]),
+                partial(self.evolution.read, which),
+            )
+
+    def _measure(self, index: int, measurement: Measurement) -> None:
+        evolution = self.evolution
+        before = evolution.summaries()
+        budget = evolution.budget
+        evidence = evolution.correct(measurement)
+        for record, summary, found in zip(self.records, before, evidence.tolist(), strict=True):
+            record.at_measurement(index, summary, found)
+        impossible = np.flatnonzero(~np.isfinite(evidence))
+        if impossible.size:
+            whose = f" for density {impossible[0]}" if evolution.count > 1 else ""
+            raise PlanError(
+                f"the measurement at time {measurement.time:g} is impossible{whose}: its "
+                "likelihood is zero wherever the density is not"
+            )
+        if min(float(one.sharpness.min()) for one in evolution.summaries()) < _THINNEST:
+            warnings.warn(
+                f"the measurement at time {measurement.time:g} leaves a density thinner than a "
+                "cell: it lies far from the density, or its noise is narrower than the cells; its "
+                "evidence, and what follows, are not to be trusted",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        self._lost += budget["pruned"] + budget["lost"]
+        evolution.prune(self.may_lose)
+
+    def _end_early(self, error: BaseException) -> None:
+        if self.records[0].done == 0:
+            raise error
+        why = str(error) if isinstance(error, OutOfMemoryError) else "interrupted"
+        time = self.evolution.time
+        if self.evolution.count == 1:  # else what was not reached stays NaN
+            self.evolution.settle()
+            self.records[0].stop(time)
+            self._note()
+        self.ended_early = why
+        warnings.warn(f"the run ended at time {time:g}: {why}", RuntimeWarning, stacklevel=4)
