@@ -124,6 +124,61 @@ def side_by_side(options, rows):
     )  # fmt: skip
 
 
+def noise(options, rows):
+    """Ornstein and Uhlenbeck on fine cells, where Euler's steps would be bounded by the noise."""
+    if "lorenz63" not in options.case:
+        return
+    width, end, q = 0.0125, 6.0, 0.5
+    found = []
+
+    def work():
+        found[:] = [
+            ergode.density.propagate(
+                ergode.fields.ornstein_uhlenbeck(), ergode.Gaussian([1.5], [0.04]),
+                times=[0, end], process_noise=[q], width=width, threshold=1e-10,
+                parameters={"rate": 1.0, "mean": 0.0}, device=options.device, keep="none",
+            )
+        ]  # fmt: skip
+
+    (seconds,) = medians([work], repeats=5)
+    label = f"Ornstein-Uhlenbeck, width {width}"
+    rows.add(label, "seconds", seconds, "s")
+    euler = end * q / width**2  # steps of noise alone, the shortest that are stable
+    rows.add(label, "steps", found[0].attrs["steps"], "1", peer="Euler, at least", peer_value=euler)
+    exact = q / 2 + (0.04 - q / 2) * np.exp(-2 * end)
+    off = abs(float(found[0]["covariance"][-1, 0, 0]) - exact)
+    rows.add(label, "error of the variance", off, "1")
+
+
+def particles(options, rows):
+    """An ensemble that answers what the grid does, and how far the grid is from it."""
+    if "lorenz63" not in options.case:
+        return
+    field, parameters, prior, measurements, _, width, threshold = CASES["lorenz63"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for count in (10_000, 100_000):
+            found = [
+                ergode.particles.propagate(
+                    field,
+                    prior,
+                    times=[0, 1, 2],
+                    measurements=measurements,
+                    count=count,
+                    parameters=parameters,
+                    device=options.device,
+                    seed=seed,
+                )
+                for seed in range(6)
+            ][1:]  # the first compiles
+            mean = np.array([one["prior_mean"].values[0] for one in found])
+            label = f"lorenz63 particles {count}"
+            seconds = float(np.median([one.attrs["wall_seconds"] for one in found]))
+            rows.add(label, "seconds", seconds, "s")
+            off = np.median(np.abs(mean - LORENZ_TRUTH[0]).max(axis=1))
+            rows.add(label, "error of the mean", float(off), "1")
+
+
 def accuracy(options, rows):
     """Errors of mean and deviation before the measurement against Monte Carlo, and the time."""
     if "lorenz63" not in options.case:
@@ -184,6 +239,8 @@ def main():
     evolution_alone(options, rows)
     all_cores(options, rows)
     side_by_side(options, rows)
+    noise(options, rows)
+    particles(options, rows)
     accuracy(options, rows)
     rows.write(options.json)
 
