@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ergode.models import fields
     from ergode.models.compartments import CompartmentModel, Infection, Progression
     from ergode.models.contacts import ContactNetwork
+    from ergode.models.delay import Delay
     from ergode.models.detailed_balance import balanced
     from ergode.models.distributions import (
         Deterministic,
@@ -87,6 +88,7 @@ _HOMES = {
     "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
     "ergode.models.contacts": ("ContactNetwork",),
+    "ergode.models.delay": ("Delay",),
     "ergode.models.detailed_balance": ("balanced",),
     "ergode.models.distributions": (
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
@@ -135,10 +137,10 @@ _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochasti
 
 __all__ = [
     "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel", "ContactNetwork",
-    "ContactTracing", "Density", "DetailedBalance", "Deterministic", "Device", "Empirical",
-    "ErgodeError", "Erlang", "Event", "Exponential", "Falloff", "Gamma", "Gaussian", "HoldingTime",
-    "Importation", "Infection", "Intervention", "Isolation", "LayerClosure", "LogNormal",
-    "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError",
+    "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
+    "Empirical", "ErgodeError", "Erlang", "Event", "Exponential", "Falloff", "Gamma", "Gaussian",
+    "HoldingTime", "Importation", "Infection", "Intervention", "Isolation", "LayerClosure",
+    "LogNormal", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError",
     "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
     "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts", "ThreeBody",
     "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced",

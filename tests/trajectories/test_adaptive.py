@@ -172,7 +172,7 @@ OBSERVABLES = [ergode.trajectories.Maximum("height")]
 
 @pytest.mark.parametrize("method", ["tsit5", "dop853"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision):
+def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, cuda_arguments):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -183,16 +183,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision):
         precision=precision,
         bindings=bindings_of(field, METHODS[method], control, precision),
     )
-    rows = np.ones((2, 1), precision)
-    one, counts = rows[0], np.ones(1, np.int64)
-    text = cuda.ptx(
-        kernel.compiled("cuda"),
-        (
-            one, rows, rows, one, one[0], one[0], one[0], one[0], np.int64(1),
-            np.ones((1, 2, 1), precision), np.ones((1, 1), np.int64),
-            np.ones((1, 2, 3, 1), precision), rows, np.ones(1, np.uint8), counts, counts,
-        ),
-    )  # fmt: skip
+    text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments(precision))
     assert "__local_depot" not in text
     assert ("fma.rn.f64" in text) == (precision == "float64")
     if precision == "float32":

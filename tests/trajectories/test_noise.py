@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.trajectories import Mean
+from ergode.trajectories import Event, Maximum, Mean
 
 
 def growth(t, y, p):
@@ -38,7 +38,23 @@ def feedback(t, y, yd, p):
 
 
 def feedback_noise(t, y, yd, p):
-    return (p[1],)
+    return (p[1] + p[3] * y[0],)
+
+
+def threshold(t, y, p):
+    return y[0] - 1.0
+
+
+def reset(t, y, p):
+    return (0.0,)
+
+
+def drift(t, y, p):
+    return (p[0],)
+
+
+def zero_of_feedback(t, y, yd, p):
+    return y[0]
 
 
 # The second variable is the second Wiener process itself; the first's is another.
@@ -46,8 +62,9 @@ GBM = ergode.VectorField(growth, ["y", "w"], ["drift", "noise"], diffusion=growt
 OU = ergode.VectorField(relaxation, ["y"], ["rate", "noise"], diffusion=constant_noise)
 SHAKEN = ergode.VectorField(shaking, ["y", "unused"], diffusion=shaking_noise)
 FEEDBACK = ergode.VectorField(
-    feedback, ["y"], ["rate", "noise", "tau"], [("y", "tau")], diffusion=feedback_noise
+    feedback, ["y"], ["rate", "noise", "tau", "slope"], [("y", "tau")], diffusion=feedback_noise
 )
+NEURON = ergode.VectorField(drift, ["y"], ["rate", "noise"], diffusion=constant_noise)
 
 
 def solve(field, **options):
@@ -84,18 +101,38 @@ def test_strong_order_with_additive_noise():
     assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(1.5, abs=0.15)
 
 
-def test_weak_order():
-    # E y(1) of dy = a y dt + b y dW by Euler-Maruyama is (1 + a h)^(1 / h) exactly.
-    result = solve(
-        GBM, method="euler-maruyama", times=[0.0, 1.0], step=0.25, replicates=200_000, seed=1,
-        initial={"y": 1.0, "w": 0.0}, parameters={"drift": 0.5, "noise": 0.2},
-    )["state"].values[:, -1]  # fmt: skip
-    error = result.std(axis=0) / math.sqrt(len(result))
-    assert result[:, 0].mean() == pytest.approx((1 + 0.125) ** 4, abs=5 * error[0])
-    assert error[0] < 1e-3  # Milder than the 2.9 % that separate it from exp(0.5).
-    assert result[:, 1].mean() == pytest.approx(0.0, abs=5 * error[1])
-    assert result[:, 1].var() == pytest.approx(1.0, abs=5 * math.sqrt(2 / len(result)))
-    assert np.corrcoef(result.T)[0, 1] == pytest.approx(0.0, abs=5 / math.sqrt(len(result)))
+@pytest.mark.parametrize(
+    ("field", "method", "order", "initial"),
+    [
+        (GBM, "euler-maruyama", 1, {"y": 1.0, "w": 0.0}),
+        (GBM, "milstein", 1, {"y": 1.0, "w": 0.0}),
+        (SHAKEN, "sra1", 2, {"y": 0.3, "unused": 0.0}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_weak_order(field, method, order, initial):
+    """What expectations change by when steps are halved, along the same noise: little varies."""
+    parameters = {"drift": 1.0, "noise": 0.3} if field is GBM else {}
+    count = 40_000
+
+    def found(per_step):
+        return solve(
+            field, method=method, times=[0.0, 1.0], step=per_step / 16, noise_per_step=per_step,
+            replicates=count, seed=8, initial=initial, parameters=parameters,
+        )["state"].values[:, -1, 0]  # fmt: skip
+
+    fine, middle, coarse = (found(per_step) for per_step in (1, 2, 4))
+    changes = [coarse - middle, middle - fine]
+    means = [change.mean() for change in changes]
+    errors = [change.std() / math.sqrt(count) / abs(mean) for change, mean in
+              zip(changes, means, strict=True)]  # fmt: skip
+    assert max(errors) < 0.03
+    assert math.log2(abs(means[0] / means[1])) == pytest.approx(order, abs=0.25)
+    if method == "euler-maruyama":
+        # E y(1) of dy = a y dt + b y dW is (1 + a h)^(1 / h) exactly.
+        for states, step in ((fine, 1 / 16), (coarse, 1 / 4)):
+            error = states.std() / math.sqrt(count)
+            assert states.mean() == pytest.approx((1 + step) ** (1 / step), abs=5 * error)
 
 
 def test_stationary_variance_and_what_auto_chooses():
@@ -119,10 +156,76 @@ def test_noise_in_a_delay_equation():
     # s^2 / (2 a) (1 + sin(a tau)) / cos(a tau).
     result = solve(
         FEEDBACK, method="euler-maruyama", times=[0.0, 30.0], step=1 / 64, replicates=40_000,
-        initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0, "tau": 1.0}, seed=5,
+        initial={"y": 0.0}, seed=5, noise_per_step=2,
+        parameters={"rate": 1.0, "noise": 1.0, "tau": 1.0, "slope": 0.0},
     )["state"].values[:, -1, 0]  # fmt: skip
     exact = 0.5 * (1 + math.sin(1.0)) / math.cos(1.0)
     assert result.var() == pytest.approx(exact, rel=5 * math.sqrt(2 / 40_000) + 0.03)
+
+
+@pytest.mark.parametrize(("method", "order"), [("euler-maruyama", 0.5), ("milstein", 1.0)])
+def test_strong_order_with_a_delay(method, order):
+    """The past is read in steps of the path itself; the noise depends on the state."""
+    states = {
+        m: solve(
+            FEEDBACK, method=method, times=[0.0, 2.0], step=m / 256, noise_per_step=m,
+            initial={"y": 1.0}, replicates=4000, seed=6,
+            parameters={"rate": 1.0, "noise": 0.5, "tau": 0.5, "slope": 0.8},
+        )["state"].values[:, -1, 0]
+        for m in (2, 8, 16, 32, 64)
+    }  # fmt: skip
+    # With twice the step the error is 2^order times as large, so are differences of neighbours.
+    steps = (8, 16, 32)
+    errors = [np.abs(states[2 * m] - states[m]).mean() for m in steps]
+    slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert slope == pytest.approx(order, abs=0.15)
+
+
+def test_events_and_observables_do_not_change_a_noisy_path():
+    for field, events, options in (
+        (OU, [Event(threshold)], {"parameters": {"rate": 1.0, "noise": 1.0}}),
+        (FEEDBACK, [Event(zero_of_feedback)],
+         {"parameters": {"rate": 1.0, "noise": 1.0, "tau": 0.5, "slope": 0.0}}),
+    ):  # fmt: skip
+        options = {
+            **options, "times": [0.0, 0.33, 2.0], "step": 1 / 64, "method": "euler-maruyama",
+            "initial": {"y": 0.5}, "replicates": 100, "seed": 4, "noise_per_step": 2,
+        }  # fmt: skip
+        plain = solve(field, **options)["state"].values
+        watched = solve(
+            field, events=events, observables=[Mean("y"), Maximum("y")], record=2, **options
+        )
+        np.testing.assert_allclose(watched["state"], plain, rtol=1e-12, atol=1e-12)
+        level = 1.0 if field is OU else 0.0
+        hits = watched["event_state"].values[:, 0, :, 0]
+        np.testing.assert_allclose(hits[np.isfinite(hits)], level, atol=1e-9)
+        assert (watched["event_count"] > 0).mean() > 0.3
+        assert (watched["observed"].values[:, 1] >= plain.max(axis=(1, 2)) - 1e-12).all()
+
+
+def test_integrate_and_fire():
+    """A Wiener process with drift that is set back at a threshold: a renewal process.
+
+    Between resets it takes threshold / drift on average, and longer because a path is seen at the
+    ends of steps alone: as if the threshold were 0.5826 noise sqrt(step) higher (M. Broadie, P.
+    Glasserman, S. Kou, Math. Finance 7, 325 (1997)), of the time of which up to a step is given
+    back where the crossing is located.
+    """
+    span, step, count = 40.0, 1 / 64, 3000
+    result = solve(
+        NEURON, method="euler-maruyama", times=[0.0, span], step=step, replicates=count, seed=7,
+        initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0},
+        events=[Event(threshold, 1, reset)],
+    )  # fmt: skip
+    fired = result["event_count"].values[:, 0]
+    mean = 1.0 + 0.5826 * math.sqrt(step)
+
+    def expected(interval):
+        # Renewal theory: the variance of an interval is that of the threshold.
+        return span / interval + (interval - interval**2) / (2 * interval**2)
+
+    error = 5 * fired.std() / math.sqrt(count)
+    assert expected(mean) - error < fired.mean() < expected(mean - step) + error
 
 
 def test_paths_are_keyed():
@@ -144,7 +247,6 @@ def test_paths_are_keyed():
         (OU, {}, "method 'sra1' has steps of one size: give a step"),
         (OU, {"method": "rk4", "step": 0.1}, "expected one of the methods 'euler-maruyama'"),
         (GBM, {"method": "sra1", "step": 0.1}, "noise that depends on time and parameters alone"),
-        (OU, {"step": 0.1, "observables": [Mean("y")]}, "not followed through noise"),
         (OU, {"step": 0.1, "noise_per_step": 65}, "noise_per_step is 65; expected 1 to 64"),
         (OU, {"step": 0.1, "replicates": 0}, "replicates is 0"),
     ],

@@ -48,6 +48,12 @@ class _WriteOut(ast.NodeTransformer):
         self.function = function
         self.lookup = lookup
 
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        done = super().generic_visit(node)
+        if getattr(done, "body", None) == []:  # all of it was loops over nothing
+            done.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return done
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         number = self._constant(node)
         if type(number) in (int, float):

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -16,6 +17,7 @@ import numpy as np
 from ergode.core import source
 from ergode.core.errors import ModelError
 from ergode.core.source import syntax
+from ergode.models.delay import Delay
 
 _NOT_SCALAR = {
     ast.List: "a list",
@@ -56,8 +58,9 @@ class VectorField:
         Names of the state variables.
     parameters : sequence of str
         Names of the parameters.
-    delays : sequence of (str, str)
-        Pairs of a variable and the parameter that is its delay [time].
+    delays : sequence of (str, str or Delay)
+        Pairs of a variable and the parameter that is its delay [time], or an `ergode.Delay` that
+        depends on the state.
     diffusion : function, optional
         Of the same form as `function`: makes the equation stochastic, dy_i = f_i dt + g_i dW_i,
         with a Wiener process of its own for every variable; it returns the g_i
@@ -82,7 +85,7 @@ class VectorField:
     function: Callable[..., tuple[Any, ...]]
     variables: Sequence[str]
     parameters: Sequence[str] = ()
-    delays: Sequence[tuple[str, str]] = ()
+    delays: Sequence[tuple[str, str | Delay]] = ()
     diffusion: Callable[..., tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
@@ -104,23 +107,36 @@ class VectorField:
             check_function(self.diffusion, lengths, self.variables, "diffusion")
             self._check_indices(self.diffusion, tuples)
 
-    def _delay(self, pair: Any) -> tuple[str, str]:
+    def _delay(self, pair: Any) -> tuple[str, str | Delay]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ModelError(
                 f"delays has {pair!r}; expected pairs of a variable and the parameter that is its "
                 "delay, such as ('y', 'tau')"
             )
-        variable, parameter = pair
-        for name, known, kind in (
-            (variable, self.variables, "variable"),
-            (parameter, self.parameters, "parameter"),
-        ):
+        variable, delay = pair
+        named = [(variable, self.variables, "variable")]
+        if isinstance(delay, Delay):
+            lengths = {"t": None, "y": len(self.variables), "p": len(self.parameters)}
+            check_function(delay.function, lengths, None, f"delay of '{variable}'")
+            bounds = (delay.least, delay.most)
+            named += [(name, self.parameters, "parameter") for name in bounds if _is_text(name)]
+            numbers = [float(value) for value in bounds if not isinstance(value, str)]
+            if not all(0 < value < math.inf for value in numbers) or (
+                len(numbers) == 2 and numbers[0] >= numbers[1]
+            ):
+                raise ModelError(
+                    f"delay of '{variable}' is between {delay.least!r} and {delay.most!r}; "
+                    "expected positive numbers or parameters, the least first"
+                )
+        else:
+            named.append((delay, self.parameters, "parameter"))
+        for name, known, kind in named:
             if name not in known:
                 raise ModelError(
-                    f"delay {(variable, parameter)!r} names the {kind} {name!r}, which is not "
+                    f"delay {(variable, delay)!r} names the {kind} {name!r}, which is not "
                     f"among the {kind}s: {', '.join(known) or 'none'}"
                 )
-        return variable, parameter
+        return variable, delay
 
     def _check_indices(
         self, function: Callable[..., Any], tuples: Mapping[str, Sequence[Any]]
@@ -142,9 +158,20 @@ class VectorField:
                 )
 
     @property
+    def state_dependent(self) -> bool:
+        """Whether any delay depends on the state."""
+        return any(isinstance(delay, Delay) for _, delay in self.delays)
+
+    @property
     def digest(self) -> str:
         """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
-        names = json.dumps([self.variables, self.parameters, self.delays])
+        delays = [
+            (name, [source.formula_text(delay.function), delay.least, delay.most])
+            if isinstance(delay, Delay)
+            else (name, delay)
+            for name, delay in self.delays
+        ]
+        names = json.dumps([self.variables, self.parameters, delays])
         text = names + source.formula_text(self.function)
         if self.diffusion is not None:
             text += source.formula_text(self.diffusion)
@@ -264,6 +291,10 @@ def _count(count: int, noun: str, verb: bool = False) -> str:
 def _tuple_of(variables: Sequence[str]) -> str:
     inner = ", ".join(f"d{variable}/dt" for variable in variables)
     return f"({inner},)" if len(variables) == 1 else f"({inner})"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _names(what: str, names: Any) -> tuple[str, ...]:

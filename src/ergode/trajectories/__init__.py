@@ -5,8 +5,9 @@ from ergode.trajectories.events import Event
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.lyapunov import lyapunov_spectrum
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove
+from ergode.trajectories.past import History
 
 __all__ = [
-    "Event", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "basins",
+    "Event", "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "basins",
     "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section",
 ]  # fmt: skip

@@ -39,7 +39,9 @@ class Choice:
     otherwise: str | None = None
 
 
-def choose(field: VectorField, method: str, step: float | None, *, watched: bool) -> Choice:
+def choose(
+    field: VectorField, method: str, step: float | None, *, watched: bool, free: bool = False
+) -> Choice:
     """Choose how to integrate.
 
     Parameters
@@ -50,7 +52,9 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
     step : float or None
         Step that was asked for.
     watched : bool
-        Whether there are events or observables.
+        Whether there are events or observables, or every step is kept.
+    free : bool
+        Whether the past breaks where steps of one size would not end.
 
     Raises
     ------
@@ -63,7 +67,8 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
     reason, otherwise = "asked for", None
     if method == "auto":
         method, reason = _automatic(field, step)
-        if step is None and field.diffusion is None and len(field.variables) <= _STIFF_VARIABLES:
+        small = len(field.variables) <= _STIFF_VARIABLES
+        if step is None and field.diffusion is None and small and not field.state_dependent:
             otherwise = "rodas5p"
     chosen = METHODS[method]
     if (field.diffusion is not None) != (chosen.scheme > 0):
@@ -73,27 +78,26 @@ def choose(field: VectorField, method: str, step: float | None, *, watched: bool
             if chosen.scheme
             else f"the field has a diffusion; expected one of the methods {known}"
         )
-    if chosen.scheme and (step is None or watched):
-        raise PlanError(
-            f"method '{method}' has steps of one size: give a step"
-            if step is None
-            else "events and observables are not followed through noise"
-        )
+    if chosen.scheme and step is None:
+        raise PlanError(f"method '{method}' has steps of one size: give a step")
+    if chosen.scheme and field.state_dependent:
+        raise PlanError("delays that depend on the state are not read through noise")
     if chosen.scheme == 3 and (field.delays or not additive(field)):
         raise PlanError(
             "method 'sra1' is for noise that depends on time and parameters alone, and equations "
             "without delays; choose 'milstein'"
         )
     order = min(chosen.order, _HISTORY_ORDER) if field.delays else chosen.order
-    streams = bool(field.delays) or not (
-        watched or chosen.stiff or (step is None and chosen.adapts)
-    )
-    if watched and step is None and not chosen.adapts:
+    apart = watched or free or field.state_dependent
+    streams = not (apart or chosen.stiff or (step is None and chosen.adapts))
+    if apart and step is None and not chosen.adapts:
         raise PlanError(
             f"method '{method}' does not estimate its error; give a step, or choose 'tsit5'"
         )
-    if chosen.stiff and field.delays:
-        raise PlanError(f"method '{method}' is for equations without delays; choose 'rk4'")
+    if chosen.stiff and field.state_dependent:
+        raise PlanError(
+            f"method '{method}' is not for delays that depend on the state; choose 'tsit5'"
+        )
     if chosen.stiff and len(field.variables) > _STIFF_VARIABLES:
         raise PlanError(
             f"method '{method}' writes out equations of up to {_STIFF_VARIABLES} variables, and "
@@ -107,7 +111,7 @@ def _automatic(field: VectorField, step: float | None) -> tuple[str, str]:
         if additive(field) and not field.delays:
             return "sra1", "noise that does not depend on the state"
         return "milstein", "noise that depends on the state"
-    if field.delays:
+    if field.delays and step is not None:
         return "rk4", "delays are read at the order of the classical method"
     if step is not None:
         return "rk4", "the classical method for steps of one size"

@@ -64,9 +64,8 @@ def first_step(t, span, y, f, past, p, rtol, atol):
     d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)))
     h = 1e-6 * span if (d0 < 1e-5 or d1 < 1e-5) else 0.01 * d0 / d1
     h = min(h, span)
-    ahead = slope(
-        t + h, tuple(fma(h, f[i], y[i]) for i in range(VARIABLES)), delayed(t + h, past), p
-    )
+    moved = tuple(fma(h, f[i], y[i]) for i in range(VARIABLES))
+    ahead = slope(t + h, moved, delayed(t + h, moved, past, p), p)
     d2 = (
         math.sqrt(
             sum(

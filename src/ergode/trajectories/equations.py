@@ -11,6 +11,7 @@ VARIABLES = 1
 PARAMETERS = 0
 PLACES = ()  # for each delay, the place of its variable among those that history keeps
 COEFFICIENTS = 4  # of the polynomial through the past
+LOOKS_UP = False  # whether delays depend on the state, so that every stage looks up its past
 
 _INFINITY = float("inf")
 
@@ -20,30 +21,34 @@ def rhs(t, y, yd, p):
     return y
 
 
+def looked_up(t, y, past, p):
+    """Delayed values where delays depend on the state: bound for each kernel."""
+    return ()
+
+
 def slope(t, y, yd, p):
     """Derivative of every variable."""
     f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
     return tuple(real(f[i]) for i in range(VARIABLES))
 
 
-def delayed(t, past):
-    """Delayed values at a time of the present cell.
+def delayed(t, y, past, p):
+    """Delayed values at a time and state of the present step.
 
-    `past` has the time the cell begins, one over its length, and for each delay the coefficients
-    of a polynomial in the fraction of the cell.
+    `past` has, for each delay, the time when the polynomial that it reads begins to be read, one
+    over how long, and the coefficients in the fraction of that (see `cells`).
     """
-    if len(PLACES) > 0:
-        x = (t - past[0]) * past[1]
-        return tuple(polynomial(x, past[2][d]) for d in range(len(PLACES)))
-    return ()
+    if LOOKS_UP:
+        return looked_up(t, y, past, p)
+    return tuple(polynomial((t - past[d][0]) * past[d][1], past[d][2]) for d in range(len(PLACES)))
 
 
 def delayed_slopes(t, past):
     """Derivatives of the delayed values."""
-    if len(PLACES) > 0:
-        x = (t - past[0]) * past[1]
-        return tuple(past[1] * derivative(x, past[2][d]) for d in range(len(PLACES)))
-    return ()
+    return tuple(
+        past[d][1] * derivative((t - past[d][0]) * past[d][1], past[d][2])
+        for d in range(len(PLACES))
+    )
 
 
 def polynomial(x, c):

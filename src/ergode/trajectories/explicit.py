@@ -42,7 +42,7 @@ def step(t, h, y, f, past, p):
     y1 = tuple(
         sum((B[j] * k[j][i] for j in range(len(C)) if B[j] != 0.0), y[i]) for i in range(VARIABLES)
     )
-    f1 = slope(t + h, y1, delayed(t + h, past), p)
+    f1 = slope(t + h, y1, delayed(t + h, y1, past, p), p)
     k = k + (tuple(h * f1[i] for i in range(VARIABLES)),)  # noqa: RUF005
     error = tuple(
         sum(ERROR[j] * k[j][i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
@@ -81,5 +81,5 @@ def completed(t, h, y, k, past, p):
 
 
 def _increment(t, h, y, past, p):
-    f = slope(t, y, delayed(t, past), p)
+    f = slope(t, y, delayed(t, y, past, p), p)
     return tuple(h * f[i] for i in range(VARIABLES))

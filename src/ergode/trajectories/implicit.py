@@ -81,7 +81,7 @@ def step(t, h, y, f, past, p):
 
 def _stage(t, h, base, guess, factors, past, p):
     """A stage by Newton's method, and the last change relative to the state."""
-    yd = delayed(t, past)
+    yd = delayed(t, base, past, p)
     z = guess
     change = real(1.0)
     for _ in range(_ITERATIONS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,12 +18,14 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
 from ergode.core.status import Status
 from ergode.models.sweep import lay_out, replicated
-from ergode.models.vector_field import VectorField, check_function
+from ergode.models.vector_field import VectorField
 from ergode.trajectories.choice import Choice, choose
 from ergode.trajectories.ensemble import Ensemble
 from ergode.trajectories.events import Event, check_events
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.observables import check_observables
+from ergode.trajectories.past import Past, past_of
+from ergode.trajectories.plan import have_common_step
 from ergode.trajectories.refinement import Refinement, check_memory
 from ergode.trajectories.runner import Control, Outcome, Runner, chronological
 
@@ -47,8 +49,6 @@ Method = Literal[
 
 # Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
 _EXPLICIT_STEPS = 100_000
-
-_JUMP = 1e-9
 
 results.register(
     "trajectories",
@@ -78,6 +78,8 @@ results.register(
         Variable(
             "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
         ),
+        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
+        Variable("step_state", (SWEPT, "step", "variable"), "floating", "1", "state there", True),
     ],
 )
 
@@ -88,7 +90,7 @@ def integrate(
     times: ArrayLike,
     initial: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
-    history: Callable[[float], tuple[float, ...]] | None = None,
+    history: Any = None,
     method: Method = "auto",
     step: float | None = None,
     rtol: float = 1e-6,
@@ -99,6 +101,7 @@ def integrate(
     observe_from: float | None = None,
     largest_step: float | None = None,
     most_steps: int = 1_000_000,
+    every_step: bool = False,
     replicates: int | None = None,
     seed: int = 0,
     noise_per_step: int = 1,
@@ -121,10 +124,11 @@ def integrate(
         Parameters by name. Arrays, here and in `initial`, have one length and run side by side
         along the dim ``trajectory``; in `ergode.grid` every array is crossed with every other
         and becomes a dim of its own.
-    history : function, optional
+    history : function, History or DataArray, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
-        field; it may end elsewhere than where trajectories begin. If not given, the past is
-        constant.
+        field; it may end elsewhere than where trajectories begin. With an
+        `ergode.trajectories.History` it may jump on the way, or be samples; so are states with the
+        dims time and variable, of another run. If not given, the past is constant.
     method : str
         Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
         ``"euler"``, of order 5, 5, 8, 4 and 1; the past is read at order 6 by the first three,
@@ -132,7 +136,7 @@ def integrate(
         ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
         or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
         and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
-        or with delays it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
+        it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
         ``"milstein"``, and, for noise that does not depend on the state, ``"sra1"``, of strong
         order 1/2, 1 and 3/2. ``attrs["method_reason"]`` says why one was chosen.
     step : float, optional
@@ -142,10 +146,10 @@ def integrate(
     rtol, atol : float
         Without `step`. Methods that estimate the error of a step (all but ``"rk4"`` and
         ``"euler"``) keep it within ``atol + rtol * abs(state)``, root mean square over the
-        variables. For the others, and with delays, steps are halved until at every time the
-        estimated global error, the difference between the last two step sizes over
-        ``2^order - 1``, is within that; trajectories that do not get there get the status
-        ``INACCURATE``.
+        variables, and with delays what is missed of the past between the points that are kept of
+        it. For the others steps are halved until at every time the estimated global error, the
+        difference between the last two step sizes over ``2^order - 1``, is within that.
+        Trajectories that do not get there have the status ``INACCURATE``.
     events : sequence of Event
         What to count, record, act on or stop at.
     record : int
@@ -159,6 +163,8 @@ def integrate(
     most_steps : int
         Steps, those tried in vain too, after which a trajectory gets the status
         ``TOO_MANY_STEPS``.
+    every_step : bool
+        Keep time and state at the end of every step as well.
     replicates : int, optional
         Run everything so many times, along a last swept dim ``replicate``: for noise.
     seed : int
@@ -180,15 +186,16 @@ def integrate(
         step_count and rejected_count(<swept dims>); with events event_count(<swept dims>, event)
         and, in the order they happened, event_time(<swept dims>, event, hit) and
         event_state(<swept dims>, event, hit, variable); with observables observed(<swept dims>,
-        observable). ``attrs`` say which version, method, device and model they come from, why this
-        method, and how much work it was.
+        observable); if every step is kept step_time(<swept dims>, step) and step_state(<swept
+        dims>, step, variable), NaN after a trajectory's last. ``attrs`` say which version, method,
+        device and model they come from, why this method, and how much work it was.
 
     Raises
     ------
     ModelError
         A value is missing, unknown or not finite, or a delay is not positive.
     PlanError
-        The run is not possible as asked: method, step, delays without a common step, memory.
+        The run is not possible as asked: method, step, memory.
 
     Warns
     -----
@@ -234,7 +241,6 @@ def integrate(
     events, observables = tuple(events), tuple(observables)
     check_events(events, field)
     check_observables(observables, field)
-    chosen = choose(field, method, step, watched=bool(events or observables))
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
@@ -242,9 +248,13 @@ def integrate(
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
-    jumps = False
-    if history is not None:
-        jumps = _check_history(field, history, float(grid[0]), rows)
+    past = past_of(field, history, float(grid[0]), rows, layout.count)
+    delays = [delay for _, delay in field.delays if isinstance(delay, str)]
+    common = have_common_step(delays, [rows[delay] for delay in delays])
+    chosen = choose(
+        field, method, step, watched=bool(events or observables or every_step),
+        free=not common or past.sampled or past.marks.size > 0,
+    )  # fmt: skip
     place = devices.resolve(device)
     control = Control(
         float(rtol),
@@ -263,8 +273,8 @@ def integrate(
         tableau = METHODS[chosen.method].tableau
         assert tableau is not None
         ensemble = Ensemble(
-            field, tableau, history, times=grid, device=place,
-            precision=precision, jumps=jumps, scheme=METHODS[chosen.method].scheme,
+            field, tableau, past.function, times=grid, device=place,
+            precision=precision, jumps=past.jumps, scheme=METHODS[chosen.method].scheme,
             finer=integer("noise_per_step", noise_per_step, 1, 64),
             seed=integer("seed", seed, 0, 2**64 - 1),
         )  # fmt: skip
@@ -273,9 +283,14 @@ def integrate(
         work = {"step": run.step, "steps_taken": run.steps_taken}
         values = {}
     else:
+        noise = {
+            "finer": integer("noise_per_step", noise_per_step, 1, 64),
+            "seed": integer("seed", seed, 0, 2**64 - 1),
+        }
         outcome, more = _watch(
-            field, chosen, control, rows, layout.count, grid, place, precision, progress
-        )
+            field, chosen, control, past, noise, rows, layout.count, grid, place, precision,
+            progress, every_step,
+        )  # fmt: skip
         out, status = outcome.states, outcome.status
         work = {
             "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
@@ -321,8 +336,9 @@ def integrate(
 
 
 def _watch(
-    field: VectorField, chosen: Choice, control: Control, rows: Mapping[str, np.ndarray],
-    count: int, grid: np.ndarray, place: devices.Device, precision: Precision, show: bool,
+    field: VectorField, chosen: Choice, control: Control, past: Past, noise: Mapping[str, int],
+    rows: Mapping[str, np.ndarray], count: int, grid: np.ndarray, place: devices.Device,
+    precision: Precision, show: bool, every_step: bool,
 ) -> tuple[Outcome, dict[str, Any]]:  # fmt: skip
     """Integrate with steps of the trajectories' own, or with events and observables."""
     names = field.variables, field.parameters
@@ -335,23 +351,29 @@ def _watch(
     first = control
     if chosen.otherwise is not None:
         first = replace(control, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
-    runner = Runner(
-        field, METHODS[chosen.method], first, times=grid, device=place, precision=precision
-    )
+    options: dict[str, Any] = {
+        "times": grid, "device": place, "precision": precision, "past": past, **noise,
+    }  # fmt: skip
+    runner = Runner(field, METHODS[chosen.method], first, **options)
     label = "trajectories"
     with progress_bar.track(label, count, unit=label, show=show) as report:
         outcome = runner.integrate(initial, parameters, report)
+        if every_step:  # as many as they are is known now
+            trail = int(outcome.taken.max()) + 1
+            check_memory((each + trail * (1 + len(names[0])) * outcome.states.itemsize) * count)
+            runner = Runner(field, METHODS[chosen.method], replace(first, trail=trail), **options)
+            outcome = runner.integrate(initial, parameters, lambda _: None)
+    work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
     if chosen.otherwise is None:
-        return outcome, {}
+        return outcome, work
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    if slow.size:
-        runner = Runner(
-            field, METHODS[chosen.otherwise], control, times=grid, device=place,
-            precision=precision,
-        )  # fmt: skip
-        again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None)
+    if slow.size and not every_step:
+        runner = Runner(field, METHODS[chosen.otherwise], control, **options)
+        again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None, slow)
         outcome.put(slow, again)
-    return outcome, {"stiff_method": chosen.otherwise, "stiff_trajectories": slow.size}
+    return outcome, {
+        **work, "stiff_method": chosen.otherwise, "stiff_trajectories": slow.size,
+    }  # fmt: skip
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -369,28 +391,10 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
             values["event_state"] = swept(hits[:, :, 1:])
     if control.observables:
         values["observed"] = swept(outcome.observed)
+    if outcome.trail.size:
+        values["step_time"] = swept(outcome.trail[:, 0])
+        values["step_state"] = swept(outcome.trail[:, 1:])
     return values
-
-
-def _check_history(
-    field: VectorField, history: Any, begin: float, rows: Mapping[str, np.ndarray]
-) -> bool:
-    """Refuse a history that cannot be; whether it jumps to where trajectories begin."""
-    if not field.delays:
-        raise ModelError("history is given, but the vector field has no delays")
-    check_function(history, {"t": None}, field.variables, "history")
-    try:
-        values = tuple(float(value) for value in history(begin))
-    except Exception as error:
-        raise ModelError(f"history({begin:g}) failed: {type(error).__name__}: {error}") from None
-    if len(values) != len(field.variables):
-        raise ModelError(
-            f"history({begin:g}) has {len(values)} values for {len(field.variables)} variables"
-        )
-    return any(
-        bool((np.abs(rows[name] - value) > _JUMP * np.maximum(1.0, np.abs(rows[name]))).any())
-        for name, value in zip(field.variables, values, strict=True)
-    )
 
 
 def _check_positive(name: str, value: Any) -> None:

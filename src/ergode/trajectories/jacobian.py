@@ -29,7 +29,7 @@ def exact_time_slope(t, y, yd, sd, p):
 
 def jacobian(t, y, f, past, p):
     """Derivatives of every slope by every variable: a tuple of rows."""
-    yd = delayed(t, past)
+    yd = delayed(t, y, past, p)
     if EXACT:
         flat = exact_jacobian(t, y, yd, p)
         return tuple(
@@ -49,8 +49,8 @@ def jacobian(t, y, f, past, p):
 def time_slope(t, h, y, f, past, p):
     """Derivatives of every slope by time, that of the past included."""
     if EXACT:
-        s = exact_time_slope(t, y, delayed(t, past), delayed_slopes(t, past), p)
+        s = exact_time_slope(t, y, delayed(t, y, past, p), delayed_slopes(t, past), p)
         return tuple(real(s[i]) for i in range(VARIABLES))
     later = t + math.sqrt(EPSILON) * max(abs(h), EPSILON * abs(t) * 1e6)
-    other = slope(later, y, delayed(later, past), p)
+    other = slope(later, y, delayed(later, y, past, p), p)
     return tuple((other[i] - f[i]) / (later - t) for i in range(VARIABLES))

@@ -62,10 +62,13 @@ def increment(h, source, trajectory, variable, step):
     return w, integral
 
 
-def with_noise(t, h, y, yd, end, f, p, source, trajectory, step):
-    """The end of a step, `end` without noise; `f` are the slopes where it begins."""
+def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
+    """The end of a step, `end` without noise; `f` are the slopes where it begins.
+
+    What is left of a step that an event has `cut` short, so many times, has increments of its own.
+    """
     g = spread(t, y, yd, p)
-    w = tuple(increment(h, source, trajectory, i, step) for i in range(VARIABLES))
+    w = tuple(increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES))
     if SCHEME == 1:
         return tuple(fma(g[i], w[i][0], end[i]) for i in range(VARIABLES))
     root = math.sqrt(h)
@@ -91,3 +94,8 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
+
+
+def whole(t, h, y, k, past, p):
+    """A noisy step is a straight line: what `completed` is for it."""
+    return k

@@ -43,7 +43,7 @@ class Refinement:
         """The same, with the step halved for each until its estimated error is allowed."""
         span = float(self._grid[-1] - self._grid[0])
         step = span / 32 if span > 0 else 1.0
-        for _, delay in self._field.delays:
+        for delay in self._delays:
             step = min(step, float(self._rows[delay].max()) / 8)
         out, status = self.with_step(step)
         todo = np.flatnonzero(status == Status.DONE)
@@ -66,17 +66,22 @@ class Refinement:
         status[unmet] = Status.INACCURATE
         return out, status
 
+    @property
+    def _delays(self) -> list[str]:
+        """Parameters that are delays: constant ones alone are integrated here."""
+        return [delay for _, delay in self._field.delays if isinstance(delay, str)]
+
     def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         field, precision = self._field, self._ensemble.precision
         shape = (self._grid.size, len(field.variables), which.size)
         check_memory(np.dtype(precision).itemsize * int(np.prod(shape, dtype=object)))
         whole = which.size == self._count
         rows = {name: row if whole else row[which] for name, row in self._rows.items()}
-        delays = [delay for _, delay in field.delays]
+        delays = self._delays
         span = float(self._grid[-1] - self._grid[0])
         steps: Steps = plan_steps(
             span, step, which.size, delays, [rows[d] for d in delays],
-            max(2, self._ensemble.least_lag),
+            max(2, self._ensemble.least_lag), 2 if self._ensemble.least_lag > 2 else 1,
         )  # fmt: skip
         out = np.full(shape, np.nan, precision)
         status = np.full(which.size, Status.NOT_RUN, np.uint8)

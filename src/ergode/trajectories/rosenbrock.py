@@ -44,15 +44,11 @@ def step(t, h, y, f, past, p):
     u = (solved(factors, tuple(fma(GAMMAS[0] * h, by_time[i], f[i]) for i in range(VARIABLES))),)
     for s in unroll(range(1, len(ALPHA))):
         time = fma(real(ALPHA[s]), h, t)
-        g = slope(
-            time,
-            tuple(
-                sum((A[s][j] * u[j][i] for j in range(s) if A[s][j] != 0.0), y[i])
-                for i in range(VARIABLES)
-            ),
-            delayed(time, past),
-            p,
+        inner = tuple(
+            sum((A[s][j] * u[j][i] for j in range(s) if A[s][j] != 0.0), y[i])
+            for i in range(VARIABLES)
         )
+        g = slope(time, inner, delayed(time, inner, past, p), p)
         u = u + (  # noqa: RUF005
             solved(
                 factors,
@@ -72,7 +68,7 @@ def step(t, h, y, f, past, p):
         sum(ERROR[j] * u[j][i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
         for i in range(VARIABLES)
     )
-    return y1, slope(t + h, y1, delayed(t + h, past), p), u, error, ()
+    return y1, slope(t + h, y1, delayed(t + h, y1, past, p), p), u, error, ()
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,27 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
-from ergode.core.source import Precision
+from ergode.core.source import Precision, function_from_text
 from ergode.core.status import Status
+from ergode.models.delay import Delay
 from ergode.models.vector_field import VectorField
-from ergode.trajectories import adaptive
+from ergode.trajectories import adaptive, cells, noise
 from ergode.trajectories.derivatives import bindings_of_derivatives
 from ergode.trajectories.ensemble import kernel_of
 from ergode.trajectories.events import Event, bindings_of_events
+from ergode.trajectories.lanes import LANES
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
+from ergode.trajectories.past import Past
+from ergode.trajectories.plan import Cells, plan_cells
 
 _THREADS = 128
 # Trajectories that a CPU thread takes at a time: enough to keep its lanes full.
-_GRAIN = 16 * adaptive.LANES
+_GRAIN = 16 * LANES
+# Breaks that a free trajectory remembers: of single delays, and of several, whose sums are many.
+_MARKS, _MANY_MARKS = 32, 64
+# Cells of the longest delay to begin with, and how often they may be made smaller.
+_CELLS, _REFINEMENTS = 8, 14
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Control:
     events, observables : sequence
     recorded : int
         Hits of an event that are kept, the last ones.
+    trail : int
+        Ends of steps that are kept, the first ones.
     """
 
     rtol: float
@@ -58,6 +68,12 @@ class Control:
     events: Sequence[Event]
     observables: Sequence[Any]
     recorded: int
+    trail: int = 0
+
+    @property
+    def acts(self) -> bool:
+        """Whether any event changes a state or ends a run."""
+        return any(event.effect is not None or event.terminal for event in self.events)
 
 
 @dataclass
@@ -74,6 +90,10 @@ class Outcome:
     status : ndarray of uint8, shape [trajectory_count]
     taken, rejected : ndarray of int64, shape [trajectory_count]
         Steps that were kept, and those that were not.
+    misses : ndarray, shape [trajectory_count]
+        What polynomials miss of the past at most, in units of the tolerance.
+    trail : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
+        Time and state at the end of every step.
     """
 
     states: np.ndarray
@@ -83,6 +103,8 @@ class Outcome:
     status: np.ndarray
     taken: np.ndarray
     rejected: np.ndarray
+    misses: np.ndarray
+    trail: np.ndarray
 
     @classmethod
     def empty(
@@ -98,13 +120,15 @@ class Outcome:
             np.full(count, Status.NOT_RUN, np.uint8),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
+            np.zeros(count, precision),
+            np.full((control.trail, 1 + variables, count), np.nan, precision),
         )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All of them, in the order a kernel takes them."""
         return (
             self.states, self.hit_counts, self.hits, self.observed, self.status, self.taken,
-            self.rejected,
+            self.rejected, self.misses, self.trail,
         )  # fmt: skip
 
     @property
@@ -119,11 +143,17 @@ class Outcome:
 
 
 def bindings_of(
-    field: VectorField, method: Method, control: Control, precision: Precision
+    field: VectorField,
+    method: Method,
+    control: Control,
+    precision: Precision,
+    past: Past | None = None,
+    shared: bool = True,
+    finer: int = 1,
 ) -> dict[str, Any]:
     """What a kernel of `adaptive` is specialised to."""
     exact = bindings_of_derivatives(field) if method.stiff else {}
-    return {
+    bindings = {
         **method.bindings,
         **exact,
         # Newton's method has converged where what is left is far below any tolerance.
@@ -132,15 +162,91 @@ def bindings_of(
         "VARIABLES": len(field.variables),
         "PARAMETERS": len(field.parameters),
         "PLACES": (),
+        "DELAYED": (),
         "EPSILON": float(np.finfo(precision).eps),
         "ADAPTS": control.step is None,
+        "TRAILS": control.trail > 0,
         **bindings_of_events(control.events, field, control.recorded),
         **bindings_of_observables(control.observables, field),
     }
+    if field.delays or method.scheme:
+        bindings["CELLS"] = True
+    if field.delays:
+        assert past is not None
+        bindings.update(_bindings_of_past(field, method, past, shared))
+        if field.state_dependent:
+            count = len(field.delays)
+            bindings.update(
+                EDGES=count, EVENTS=bindings["EVENTS"] + count, ACTING=True,
+                DIRECTIONS=bindings["DIRECTIONS"] + (-1,) * count,
+                ACTS=bindings["ACTS"] + (True,) * count,
+            )  # fmt: skip
+    if method.scheme:
+        assert field.diffusion is not None
+        bindings.update(
+            SCHEME=method.scheme, SUMMED=finer > 1, diffusion=Formula(field.diffusion),
+            DENSE=((1.0,),), STAGES=1, completed=noise.whole,
+        )  # fmt: skip
+    return bindings
+
+
+def _bindings_of_past(
+    field: VectorField, method: Method, past: Past, shared: bool
+) -> dict[str, Any]:
+    index = {name: i for i, name in enumerate(field.variables)}
+    # A cubic is as good as a method of order four, a quintic better than any here.
+    points = 3 if method.order > 4 else 2
+    bindings: dict[str, Any] = {
+        "DELAYED": past.delayed,
+        "PLACES": tuple(past.delayed.index(index[variable]) for variable, _ in field.delays),
+        "POINTS": points,
+        "COEFFICIENTS": 2 * points,
+        "JUMPS": past.jumps,
+        "HAS_HISTORY": past.function is not None,
+        "SAMPLED": past.sampled,
+        "PAST_JUMPS": len(past.marks),
+        "MARK_ROWS": past.marks.shape[1],
+        "SHARED": shared,
+    }
+    if past.function is not None:
+        bindings["history"] = Formula(past.function)
+    if not field.state_dependent:
+        place = {name: i for i, name in enumerate(field.parameters)}
+        bindings["TAUS"] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
+        return bindings
+    names = {
+        f"delay_{d}": delay.function
+        for d, (_, delay) in enumerate(field.delays)
+        if isinstance(delay, Delay)
+    }
+    values = "".join(
+        f"delay_{d}(t, y, p), "
+        if isinstance(delay, Delay)
+        else f"p[{field.parameters.index(delay)}], "
+        for d, (_, delay) in enumerate(field.delays)
+    )
+    text = f"def lags_of(t, y, p):\n    return ({values})\n"
+    bindings.update(
+        LOOKS_UP=True, looked_up=cells.looked_up, edges=cells.edges,
+        lags_of=Formula(function_from_text(text, names)),
+    )  # fmt: skip
+    return bindings
 
 
 class Runner:
-    """Trajectories of a vector field with a method of `methods`, on one device."""
+    """Trajectories of a vector field with a method of `methods`, on one device.
+
+    Parameters
+    ----------
+    field, method, control, times, device, precision
+        As for `integrate`, already checked.
+    past : Past, optional
+        For a field with delays.
+    finer : int
+        Increments of noise in a step.
+    seed : int
+        Of the noise.
+    """
 
     def __init__(
         self,
@@ -151,42 +257,177 @@ class Runner:
         times: np.ndarray,
         device: Device,
         precision: Precision,
+        past: Past | None = None,
+        finer: int = 1,
+        seed: int = 0,
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
+        self.field, self.method, self.past = field, method, past
+        self.finer = finer
+        self._source = np.uint64(seed), np.int64(finer)
+        self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
-        body = adaptive.integrate_cuda if device.is_cuda else adaptive.integrate_cpu
-        bindings = bindings_of(field, method, control, precision)
-        self.kernel = kernel_of(body, device.is_cuda, precision, bindings)
+        self.widest = 0.0  # cell [time]
+        if not field.delays:  # else it depends on the delays
+            self._kernel(False)
+
+    def _kernel(self, shared: bool) -> kernels.Kernel:
+        on_cuda = self.device.is_cuda
+        self.kernel = kernel_of(
+            adaptive.integrate_cuda if on_cuda else adaptive.integrate_cpu, on_cuda, self.precision,
+            bindings_of(
+                self.field, self.method, self.control, self.precision, self.past, shared,
+                self.finer,
+            ),
+        )  # fmt: skip
+        return self.kernel
 
     def at(self, times: np.ndarray) -> Runner:
         """The same for other times."""
         other = copy.copy(self)
+        other._grid = times
         other._times = self.device.put(times.astype(self.precision))
         return other
 
-    def arguments(self, initial: np.ndarray, parameters: np.ndarray) -> tuple[Any, ...]:
+    def integrate(
+        self,
+        initial: np.ndarray,
+        parameters: np.ndarray,
+        report: Callable[[int], None],
+        which: np.ndarray | None = None,
+    ) -> Outcome:
+        """Integrate trajectories from their `initial` [variable, trajectory].
+
+        With delays, those whose past is not told well enough by the points that are kept of it go
+        again with more of them.  `which` of all they are tells them their histories and noise.
+        """
+        count = initial.shape[1]
+        which = np.arange(count) if which is None else which
+        fixed = self.control.step is not None
+        if not self.field.delays or fixed:
+            return self._run(
+                initial, parameters, self._plan(parameters, 1.0), np.inf, report, which
+            )
+        outcome = None
+        todo = np.arange(count)
+        # The error of a quintic falls as the sixth power of the width: a guess to begin with.
+        wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / self._past_order))
+        for attempt in range(_REFINEMENTS + 1):
+            limit = 1.0 if attempt < _REFINEMENTS else np.inf
+            plan = self._plan(parameters[:, todo], 1.0 / wanted)
+            found = self._run(
+                initial[:, todo], parameters[:, todo], plan, limit, report, which[todo]
+            )
+            if outcome is None:
+                outcome = found
+            else:
+                found.rejected += outcome.taken[todo] + outcome.rejected[todo]
+                outcome.put(todo, found)
+            again = (found.status == Status.INACCURATE) & np.isfinite(found.misses)
+            if not again.any() or attempt == _REFINEMENTS:
+                break
+            todo = todo[again]
+            worst = float(np.median(found.misses[again]))
+            wanted *= min(8.0, max(1.5, 1.2 * worst ** (1 / self._past_order)))
+            report(-todo.size)
+        assert outcome is not None
+        return outcome
+
+    @property
+    def _past_order(self) -> int:
+        return 6 if self.method.order > 4 else 4
+
+    def _plan(self, parameters: np.ndarray, fraction: float) -> Cells:
+        """Cells of trajectories; one for all of a run that needs none."""
+        control, count = self.control, parameters.shape[1]
+        if not self.field.delays and not self.method.scheme:
+            one = np.ones(1, np.int64)
+            return Cells(False, np.broadcast_to(0.0, count), one, np.zeros(1, np.uint8))
+        span = float(self._grid[-1] - self._grid[0])
+        noisy = self.method.scheme > 0
+        delays, least, most = self.bounds(parameters)
+        return plan_cells(
+            span, fraction, count, delays, least, most,
+            step=control.step,
+            free=self.field.state_dependent
+            or control.acts
+            or (self.past is not None and self.past.marks.size > 0),
+            **({"least_lag": 2, "apart": 1} if noisy else {}),
+        )  # fmt: skip
+
+    def bounds(
+        self, parameters: np.ndarray
+    ) -> tuple[list[str], list[np.ndarray], list[np.ndarray]]:
+        """Names of the delays, and the least and largest value of each, by trajectory."""
+        count = parameters.shape[1]
+
+        def row(value: float | str) -> np.ndarray:
+            if isinstance(value, str):
+                return np.asarray(parameters[self.field.parameters.index(value)], np.float64)
+            return np.full(count, float(value))
+
+        names, least, most = [], [], []
+        for variable, delay in self.field.delays:
+            both = (delay.least, delay.most) if isinstance(delay, Delay) else (delay, delay)
+            names.append(delay if isinstance(delay, str) else f"of {variable}")
+            least.append(row(both[0]))
+            most.append(row(both[1]))
+        return names, least, most
+
+    def arguments(
+        self,
+        initial: np.ndarray,
+        parameters: np.ndarray,
+        plan: Cells,
+        limit: float,
+        which: np.ndarray,
+    ) -> tuple[Any, ...]:
         """What a kernel is told of trajectories, on the device."""
         control, put = self.control, self.device.put
-        kind = np.dtype(self.precision).type
+        real = np.dtype(self.precision).type
         count = initial.shape[1]
         size = 0.0 if control.step is None else control.step
+        sizes = np.full(count, size)
+        frame = np.asarray(plan.width, np.float64)[None]
+        if self.field.delays:
+            if control.step is not None and plan.shared:
+                sizes = frame[0]
+            _, least, most = self.bounds(parameters)
+            frame = np.concatenate(
+                [frame, *(np.stack(pair) for pair in zip(least, most, strict=True))]
+            )
+        given, marks = np.zeros((1, 1, 1, 1)), np.zeros((1, 2))
+        if self.past is not None:
+            marks = self.past.marks if self.past.marks.size else marks
+            if self.past.sampled:
+                points = 3 if self.method.order > 4 else 2
+                period = int(plan.lags.max()) + points - 1
+                given = self.past.points(float(self._grid[0]), plan.width, period, which)
         return (
             self._times,
-            put(initial.astype(self.precision, copy=False)),
-            put(parameters.astype(self.precision, copy=False)),
-            put(np.full(count, size, self.precision)),
-            kind(control.rtol),
-            kind(control.atol),
-            kind(control.largest_step),
-            kind(control.observe_from),
-            np.int64(control.most_steps),
-        )
+            *(put(np.asarray(array, self.precision)) for array in (initial, parameters)),
+            *(put(np.asarray(array, self.precision)) for array in (sizes, frame)),
+            put(plan.lags), put(plan.breaks),
+            *(put(np.asarray(array, self.precision)) for array in (given, marks)),
+            real(limit), real(control.rtol), real(control.atol), real(control.largest_step),
+            real(control.observe_from), np.int64(control.most_steps), self._source,
+            np.int64(which[0]),
+        )  # fmt: skip
 
-    def integrate(
-        self, initial: np.ndarray, parameters: np.ndarray, report: Callable[[int], None]
-    ) -> Outcome:
-        """Integrate trajectories from their `initial` [variable, trajectory]."""
+    @property
+    def _mark_count(self) -> int:
+        most = _MARKS if len(self.field.delays) < 2 else _MANY_MARKS
+        return most + (0 if self.past is None else len(self.past.marks))
+
+    def _run(
+        self, initial: np.ndarray, parameters: np.ndarray, plan: Cells, limit: float,
+        report: Callable[[int], None], which: np.ndarray,
+    ) -> Outcome:  # fmt: skip
+        """Integrate trajectories once."""
+        if self.field.delays:
+            self._kernel(plan.shared)
+            self.widest = float(plan.width.max())
         count = initial.shape[1]
         sizes = self._times.size, self._variable_count
         outcome = Outcome.empty(*sizes, self.control, count, self.precision)
@@ -197,20 +438,26 @@ class Runner:
 
             with kernels.readable_errors():
                 self.device.run(
-                    self.kernel, count, *self.arguments(initial, parameters), *outcome.arrays(),
-                    grain=_grain(count, self.device.core_count), finished=finished,
+                    self.kernel, count, *self.arguments(initial, parameters, plan, limit, which),
+                    self._mark_count, *outcome.arrays(),
+                    grain=_grain(count, self.device.core_count, plan.shared), finished=finished,
                 )  # fmt: skip
             return outcome
         each = outcome.bytes_each + (initial.shape[0] + parameters.shape[0] + 1) * 8
+        word = np.dtype(self.precision).itemsize
+        each += sum(word * int(np.prod(shape)) for shape in self._scratch(plan, 1))
         room = self.device.available_bytes()
         if room < each:
             raise PlanError(
-                f"one trajectory needs {each / 1e9:.2f} GB for its times and events, but "
+                f"one trajectory needs {each / 1e9:.2f} GB for its past, times and events, but "
                 f"{self.device.name} has {room / 1e9:.2f} GB free; use fewer times"
             )
         for start, stop in spans(count, min(count, room // each)):
             chunk = slice(start, stop)
-            launch, arrays = self.launcher(initial[:, chunk], parameters[:, chunk])
+            part = Cells(plan.shared, plan.width[chunk], plan.lags, plan.breaks)
+            launch, arrays = self.launcher(
+                initial[:, chunk], parameters[:, chunk], part, limit, which[chunk]
+            )
             launch()
             for mine, theirs in zip(outcome.arrays(), arrays, strict=True):
                 if mine.size:
@@ -218,35 +465,64 @@ class Runner:
             report(stop - start)
         return outcome
 
+    def _scratch(self, plan: Cells, count: int) -> list[tuple[int, ...]]:
+        """Shapes of the ring, marks, whole numbers and pieces of a CUDA kernel."""
+        delays = len(self.field.delays)
+        if not delays:
+            return [(1, 1, 1, 1), (1, 2, 1), (cells.WHOLES, count), (1, 1)]
+        assert self.past is not None
+        points = 3 if self.method.order > 4 else 2
+        kept = len(self.past.delayed)
+        ring = (int(plan.lags.max()) + points + 2 * delays, kept, 2, count)
+        if plan.shared:
+            return [ring, (1, 2, 1), (cells.WHOLES, 1), (1, 1)]
+        return [
+            ring, (self._mark_count, 2 + 4 * kept, count), (cells.WHOLES + 2 * delays, count),
+            (delays * (2 + 2 * points), count),
+        ]  # fmt: skip
+
     def launcher(
-        self, initial: np.ndarray, parameters: np.ndarray
-    ) -> tuple[Callable[[], None], list[Any]]:
+        self, initial: np.ndarray, parameters: np.ndarray, plan: Cells | None = None,
+        limit: float = np.inf, which: np.ndarray | None = None,
+    ) -> tuple[Callable[[], None], list[Any]]:  # fmt: skip
         """A function that starts the CUDA kernel, and the arrays it fills."""
         from ergode.core import cuda
 
         count = initial.shape[1]
-        arguments = self.arguments(initial, parameters)
+        if plan is None:
+            plan = self._plan(parameters, 1.0 / _CELLS)
+            self._kernel(plan.shared)
+        which = np.arange(count) if which is None else which
+        arguments = self.arguments(initial, parameters, plan, limit, which)
+        empty = self.device.empty
+        ring, marks, whole, pieces = self._scratch(plan, count)
+        scratch = (
+            empty(ring, self.precision), empty(marks, self.precision), empty(whole, np.int64),
+            empty(pieces, self.precision),
+        )  # fmt: skip
         sizes = self._times.size, self._variable_count
-        empty = Outcome.empty(*sizes, self.control, count, self.precision)
+        outcome = Outcome.empty(*sizes, self.control, count, self.precision)
         arrays = [
             self.device.put(array)
             if array.size
             else self.device.empty((1,) * array.ndim, array.dtype)
-            for array in empty.arrays()
+            for array in outcome.arrays()
         ]
 
         def launch() -> None:
             with kernels.readable_errors():
                 cuda.launch(
                     self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-                    (*arguments, *arrays),
+                    (*arguments, *scratch, *arrays),
                 )  # fmt: skip
 
         return launch, arrays
 
 
-def _grain(count: int, threads: int) -> int:
+def _grain(count: int, threads: int, shared: bool) -> int:
     even = -(-count // (8 * threads))
+    if shared:  # lanes that end together are not filled again
+        even = -(-even // LANES) * LANES
     return max(1, min(count, max(even, _GRAIN if count > _GRAIN * threads else even)))
 
 
@@ -264,6 +540,6 @@ def control_of(options: Mapping[str, Any]) -> Control:
     """A `Control` of what differs from the usual."""
     usual: dict[str, Any] = {
         "rtol": 1e-6, "atol": 1e-9, "step": None, "largest_step": np.inf, "most_steps": 1_000_000,
-        "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0,
+        "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "trail": 0,
     }  # fmt: skip
     return Control(**{**usual, **options})

@@ -19,6 +19,7 @@ DIRECTIONS = ()  # 1 rising, -1 falling, 0 both
 ACTS = ()  # whether the event changes the state or ends the run
 ACTING = False  # whether any does
 RECORDED = 0  # hits of every event that are kept, the last ones
+EDGES = 0  # of the events, the last ones, where a delay that depends on the state passes a break
 
 _LOCATING = 60
 _TOUCHING = 1e-9
@@ -27,6 +28,11 @@ _SOON = 1e-4  # of a step
 
 def gaps(t, y, yd, p):
     """The functions whose zeros are events: bound for each set of events."""
+    return ()
+
+
+def edges(t, y, past, p):
+    """The functions whose zeros these are: bound for each kernel."""
     return ()
 
 
@@ -47,14 +53,17 @@ def between(x, y, k):
 def gaps_at(x, t, h, y, k, past, p):
     """The functions of the events at the fraction `x` of a step."""
     time = t + x * h
-    g = gaps(time, between(x, y, k), delayed(time, past), p)
-    return tuple(real(g[e]) for e in range(EVENTS))
+    state = between(x, y, k)
+    return gaps_here(time, state, past, p)
 
 
 def gaps_here(t, y, past, p):
     """The functions of the events at a state."""
-    g = gaps(t, y, delayed(t, past), p)
-    return tuple(real(g[e]) for e in range(EVENTS))
+    g = gaps(t, y, delayed(t, y, past, p), p)
+    found = tuple(real(g[e]) for e in range(EVENTS - EDGES))
+    if EDGES > 0:
+        return found + edges(t, y, past, p)
+    return found
 
 
 def gaps_at_begin(g0, t, h, y, k, past, p):

@@ -1,0 +1,321 @@
+"""Delay equations with steps of the trajectories' own, against exact solutions."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import ergode
+from ergode.core import kernels
+from ergode.core.status import Status
+from ergode.trajectories import Event, History, Maximum, adaptive
+from ergode.trajectories.methods import METHODS
+from ergode.trajectories.past import past_of
+from ergode.trajectories.runner import bindings_of, control_of
+
+
+def logarithm(t, y, yd, p):
+    # Of a solution of a linear equation: see test_orders.
+    return (p[0] + p[1] * math.exp(yd[0] - y[0]) + p[2] * math.exp(yd[1] - y[0]),)
+
+
+def past(t):
+    return (math.log(1.0 + 0.5 * math.sin(3 * t)),)
+
+
+def jumping(t):
+    return (math.log(0.6 if t < -0.11 else 1.0 + 0.5 * math.sin(3 * t)),)
+
+
+def kick_time(t, y, yd, p):
+    return t - 0.43
+
+
+def kick(t, y, yd, p):
+    return (math.log(math.exp(y[0]) + 0.5),)
+
+
+def level(t, y, yd, p):
+    return y[0] - 0.2
+
+
+FIELD = ergode.VectorField(
+    logarithm, ["w"], ["rate", "first", "second", "long", "short"],
+    [("w", "long"), ("w", "short")],
+)  # fmt: skip
+PARAMETERS = {"rate": -2.0, "first": 1.5, "second": 1.0}
+TIMES = np.array([0.0, 0.17, 0.61, 1.37, 2.1])
+
+
+def solve(field=FIELD, **options):
+    given = {"initial": {"w": math.log(1.4)}, "device": "cpu", "times": TIMES, **options}
+    given["parameters"] = {**PARAMETERS, **given.get("parameters", {})}
+    return ergode.trajectories.integrate(field, **given)
+
+
+def smooth_past(s):
+    return 1.0 + 0.5 * np.sin(3 * s)
+
+
+def test_error_follows_the_tolerance(linear):
+    """Delays with a common step, of each trajectory's own: all go from cell to cell together."""
+    long = np.array([1 / 3, 0.5, 0.9])
+    exact = [
+        [math.log(linear(-2.0, 1.5, 1.0, one, 0.6 * one).solution(t, 1.4, smooth_past))
+         for t in TIMES[1:]]
+        for one in long
+    ]  # fmt: skip
+    errors, steps = [], []
+    for tolerance in (1e-5, 1e-7, 1e-9):
+        found = solve(
+            parameters={"long": long, "short": 0.6 * long}, history=past, rtol=tolerance,
+            atol=tolerance,
+        )  # fmt: skip
+        assert (found["status"] == Status.DONE).all()
+        assert found.attrs["method"] == "tsit5" and 0 < found.attrs["cell"] < 0.2
+        errors.append(np.abs(found["state"].values[:, 1:, 0] - exact).max())
+        steps.append(int(found["step_count"].max()))
+    assert np.all(np.array(errors) < [1e-5, 1e-7, 1e-9])
+    assert steps[0] < steps[1] < steps[2]
+    alone = solve(
+        parameters={"long": long[1], "short": 0.6 * long[1]}, history=past, rtol=1e-5, atol=1e-5,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        alone["state"][1:, 0], exact[1], atol=1e-5
+    )  # its cells may be others
+
+
+def test_delays_without_a_common_step_and_a_history_that_jumps(linear):
+    pairs = [(1 / 3, 1 / 5), (1 / 3, 0.2 * math.sqrt(2)), (0.3, 0.07 * math.e)]
+
+    def before(s):
+        return np.where(s < -0.11, 0.6, smooth_past(s))
+
+    exact = [
+        [math.log(linear(-2.0, 1.5, 1.0, *pair).solution(t, 1.4, before, [-0.11]))
+         for t in TIMES[1:]]
+        for pair in pairs
+    ]  # fmt: skip
+    for tolerance in (1e-5, 1e-7, 1e-9):
+        found = solve(
+            parameters=dict(zip(("long", "short"), np.transpose(pairs), strict=True)),
+            history=History(jumping, jumps=[-0.11]), rtol=tolerance, atol=tolerance,
+        )  # fmt: skip
+        assert (found["status"] == Status.DONE).all()
+        assert np.abs(found["state"].values[:, 1:, 0] - exact).max() < tolerance
+
+
+def test_events_act_on_a_delay_equation(linear):
+    u = linear(-2.0, 1.5, 1.0, 1 / 3, 0.2)
+
+    def exact(t):
+        kicked = 0.5 * u.fundamental(np.array([t - 0.43]))[0] if t >= 0.43 else 0.0
+        return math.log(u.solution(t, 1.4, smooth_past) + kicked)
+
+    found = solve(
+        parameters={"long": 1 / 3, "short": 0.2}, history=past, rtol=1e-9, atol=1e-9,
+        events=[Event(kick_time, 1, kick), Event(level, -1, name="first"),
+                Event(level, -1, terminal=True, name="end")],
+        times=[0.0, 0.17, 0.4, 0.6, 5.0], observables=[Maximum("w")], record=2,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        found["state"][1:4, 0], list(map(exact, (0.17, 0.4, 0.6))), atol=1e-8
+    )
+    assert int(found["status"]) == Status.STOPPED
+    assert np.isnan(found["state"].values[4]).all()
+    times = found["event_time"].values
+    assert times[0, 0] == pytest.approx(0.43, abs=1e-12)
+    grid = np.linspace(0.0, times[2, 0] + 0.1, 400)
+    values = np.array([exact(t) for t in grid]) - 0.2
+    falls = [
+        brentq(lambda t: exact(t) - 0.2, a, b, xtol=1e-13)
+        for a, b, v, w in zip(grid[:-1], grid[1:], values[:-1], values[1:], strict=True)
+        if v > 0 >= w
+    ]
+    assert times[2, 0] == pytest.approx(falls[0], abs=1e-8)
+    assert float(found["observed"][0]) == pytest.approx(
+        max(exact(t) for t in (0.0, 0.43)), abs=1e-3
+    )
+
+
+def test_samples_of_a_history():
+    times = np.linspace(-0.5, 0.0, 401)
+    shape = np.log(smooth_past(times))
+    options = {"parameters": {"long": 0.5, "short": 0.25}, "rtol": 1e-8, "atol": 1e-8}
+    wanted = solve(history=past, **options)["state"].values
+    found = solve(history=History(times, shape[:, None]), **options)["state"].values
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
+    each = np.stack([shape, 0.0 * shape], axis=-1)[:, None, :]
+    found = solve(
+        history=History(times, each), initial={"w": [math.log(1.4), math.log(1.4)]}, **options
+    )["state"].values
+    np.testing.assert_allclose(found[0], wanted, atol=1e-8)
+    assert np.abs(found[1] - wanted).max() > 0.05
+    # From the states of another run.
+    first = solve(history=past, times=np.linspace(0, 1, 1001), **options)["state"]
+    rest = solve(history=first, times=[1.0, 2.1], initial={"w": float(first[-1, 0])}, **options)
+    np.testing.assert_allclose(rest["state"][-1], wanted[-1], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("history", "message"),
+    [
+        (History([-0.2, 0.0], [[0.0], [0.0]]), "from -0.2 to 0; expected them from -0.5, the lon"),
+        (History([-1.0, 0.0], [[0.0, 1.0]] * 2), "have 2 variables; the field has 1"),
+        (History([-1.0, 0.0], np.zeros((2, 1, 3))), "are for 3 trajectories; there are 1"),
+        (History(past, jumps=[0.5]), "a history jumps at 0.5; expected times before 0"),
+        ([0.0], "history is list; expected a function of t, an ergode.trajectories.History"),
+    ],
+)
+def test_bad_history_is_one_line(history, message):
+    with pytest.raises(ergode.ModelError, match=message) as caught:
+        solve(history=history, parameters={"long": 0.5, "short": 0.25})
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_samples_are_one_line():
+    for past_times, values, message in (
+        ([0.0, -1.0], [[0.0], [0.0]], "must ascend"),
+        ([0.0, 1.0], [[0.0], [np.nan]], "must be finite"),
+        ([0.0, 1.0], [[0.0]], "have shape"),
+        ([0.0, 1.0], None, "there are no values"),
+    ):
+        with pytest.raises(ergode.ModelError, match=message):
+            History(past_times, values)
+
+
+def own_value(t, y, yd, p):
+    return (yd[0],)
+
+
+def back_to_own_value(t, y, p):
+    return t - y[0]
+
+
+def half(t):
+    return (0.5,)
+
+
+def test_delay_that_depends_on_the_state():
+    """y' = y(y(t)), y = 1/2 before t = 2, y(2) = 1: breaks at 4 and 4 + 2 log 2."""
+    field = ergode.VectorField(
+        own_value, ["y"], ["least", "most"],
+        [("y", ergode.Delay(back_to_own_value, "least", "most"))],
+    )  # fmt: skip
+    times = [2.0, 3.0, 4.5, 5.5]
+    # From the last break on y' = 2 exp((y - 4) / 2), so exp(-(y - 4) / 2) falls by 1 a unit.
+    last = 4.0 - 2.0 * math.log(1.0 - (5.5 - 4.0 - 2.0 * math.log(2.0)))
+    exact = [1.0, 1.5, 2.0 * math.exp(0.25), last]
+    assert last == pytest.approx(4.241412295, abs=1e-8)
+    for tolerance in (1e-5, 1e-7, 1e-9):
+        found = ergode.trajectories.integrate(
+            field, times=times, initial={"y": 1.0}, history=half, rtol=tolerance, atol=tolerance,
+            parameters={"least": [0.9, 0.9, 1.3], "most": [2.2, 1.5, 2.2]}, device="cpu",
+        )  # fmt: skip
+        np.testing.assert_allclose(found["state"][0, :, 0], exact, atol=tolerance)
+        # The delay is 1 at first and 2 at t = 4.
+        np.testing.assert_array_equal(
+            found["status"],
+            [Status.DONE, Status.DELAY_OUT_OF_RANGE, Status.DELAY_OUT_OF_RANGE],
+        )
+        assert int(found["step_count"][0]) < 300
+    with pytest.raises(ergode.PlanError, match="not for delays that depend on the state"):
+        ergode.trajectories.integrate(
+            field, times=times, initial={"y": 1.0}, parameters={"least": 1, "most": 2},
+            method="rodas5p",
+        )  # fmt: skip
+
+
+def test_bad_delays_are_one_line():
+    for delay, message in (
+        (ergode.Delay(back_to_own_value, 2.0, 1.0), "between 2.0 and 1.0; expected positive num"),
+        (ergode.Delay(back_to_own_value, "tau", 1.0), "names the parameter 'tau', which is not"),
+        (ergode.Delay(half, 0.5, 1.0), r"delay of 'y' is half\(t\); expected half\(t, y, p\)"),
+    ):
+        with pytest.raises(ergode.ModelError, match=message) as caught:
+            ergode.VectorField(own_value, ["y"], [], [("y", delay)])
+        assert "\n" not in str(caught.value)
+
+
+def test_stiff_method_with_delays(linear):
+    exact = [
+        math.log(linear(-900.0, 700.0, 150.0, 0.5, 0.25).solution(t, 1.4, smooth_past))
+        for t in TIMES[1:3]
+    ]
+    options = {
+        "parameters": {"rate": -900.0, "first": 700.0, "second": 150.0, "long": 0.5,
+                       "short": 0.25},
+        "times": TIMES[:3], "rtol": 1e-6, "atol": 1e-6, "history": past,
+    }  # fmt: skip
+    found = solve(method="rodas5p", **options)
+    np.testing.assert_allclose(found["state"][1:, 0], exact, atol=1e-5)
+    assert int(found["step_count"]) < 200
+
+
+def test_every_step_is_kept():
+    found = solve(
+        parameters={"long": 0.5, "short": [0.25, 0.5]}, times=[0.0, 1.0], every_step=True,
+        rtol=1e-6, history=past,
+    )  # fmt: skip
+    counts = found["step_count"].values
+    assert found.sizes["step"] == counts.max() + 1
+    for i, count in enumerate(counts):
+        times = found["step_time"].values[i]
+        assert times[0] == 0.0 and times[count] == 1.0 and np.isnan(times[count + 1 :]).all()
+        assert (np.diff(times[: count + 1]) > 0).all()
+        np.testing.assert_array_equal(found["step_state"][i, count], found["state"][i, -1])
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_cuda_kernel_compiles_to_registers_of_its_precision(free, precision, cuda_arguments):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    rows = {name: np.ones(1) for name in (*FIELD.variables, *FIELD.parameters)}
+    given = History(jumping, jumps=[-0.11]) if free else past
+    control = control_of({"events": [Event(kick_time, 1, kick)] if free else []})
+    kernel = kernels.cuda_kernel(
+        adaptive.integrate_cuda,
+        precision=precision,
+        bindings=bindings_of(
+            FIELD, METHODS["tsit5"], control, precision, past_of(FIELD, given, 0.0, rows, 1),
+            not free,
+        ),
+    )  # fmt: skip
+    text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments(precision))
+    assert "__local_depot" not in text
+    if precision == "float32":
+        assert ".f64" not in text
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
+@pytest.mark.parametrize("case", ["shared", "free", "state"])
+def test_cuda_agrees_with_cpu(case, method):
+    long = np.linspace(0.3, 0.9, 300)
+    options = {"rtol": 1e-8, "atol": 1e-8, "method": method, "history": past}
+    field, parameters = FIELD, {**PARAMETERS, "long": long, "short": 0.6 * long}
+    initial, times = {"w": math.log(1.4)}, TIMES
+    if case == "free":
+        parameters["short"] = 0.2
+        options |= {
+            "events": [Event(kick_time, 1, kick)], "history": History(jumping, jumps=[-0.11]),
+        }  # fmt: skip
+    if case == "state":
+        if method == "rodas5p":
+            pytest.skip("not for delays that depend on the state")
+        field = ergode.VectorField(
+            own_value, ["y"], ["most"], [("y", ergode.Delay(back_to_own_value, 0.8, "most"))]
+        )
+        parameters, times = {"most": np.linspace(2.05, 2.5, 300)}, [2.0, 3.0, 4.5, 5.5]
+        initial, options["history"] = {"y": 1.0}, half
+    cpu, gpu = (
+        ergode.trajectories.integrate(
+            field, times=times, initial=initial, parameters=parameters, device=device, **options
+        )
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(gpu["status"], cpu["status"])
+    np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-7, atol=1e-7)
