@@ -21,6 +21,7 @@ from ergode.core import devices
 from ergode.models.sweep import lay_out
 from ergode.trajectories.ensemble import Ensemble
 from ergode.trajectories.methods import METHODS
+from ergode.trajectories.past import past_of
 from ergode.trajectories.plan import plan_steps
 from ergode.trajectories.runner import Runner, control_of
 from ergode.trajectories.tableaus import RK4
@@ -248,6 +249,22 @@ def adaptive_on_cpu(name, options, rows, device):
         rows.add(label, "steps per core second", steps / seconds, "1/s", smaller_is_better=False)
 
 
+def adaptive_mackey_glass(device, precision, count, tolerance):
+    """The same for Mackey-Glass to t = 170, its `beta` swept, and with cells that are enough."""
+    field = CASES["mackey-glass"][0]
+    control = control_of({"rtol": tolerance, "atol": tolerance})
+    initial = np.full((1, count), 1.2)
+    parameters = np.array(
+        [np.linspace(0.15, 0.25, count), np.full(count, 0.1), np.full(count, 17.0)]
+    )
+    rows = dict(zip((*field.variables, *field.parameters), (*initial, *parameters), strict=True))
+    runner = Runner(
+        field, METHODS["tsit5"], control, times=np.array([0.0, 170.0]), device=device,
+        precision=precision, past=past_of(field, None, 0.0, rows, count),
+    )  # fmt: skip
+    return runner, initial, parameters
+
+
 def against_heyoka(rows, device):
     """Lorenz to t = 10, each at the largest tolerance with an error below 1e-5 up to rho = 20."""
     try:
@@ -360,6 +377,29 @@ def against_jitcdde(rows, device):
         "mackey-glass, equal error", "trajectories per core second", 65_536 / taken, "1/s",
         peer="jitcdde", peer_value=1 / theirs, smaller_is_better=False,
     )  # fmt: skip
+    count = 4_096
+    for exponent in range(3, 9):
+
+        def adaptive(tolerance=10.0**-exponent):
+            runner, initial, parameters = adaptive_mackey_glass(device, "float64", count, tolerance)
+            parameters[0] = beta
+            return runner.integrate(initial, parameters, lambda _: None)
+
+        outcome = adaptive()
+        own = np.abs(outcome.states[-1, 0] - exact).max()
+        if own <= error:
+            break
+    taken, theirs = medians([adaptive, peer], cpu=True)
+    print(f"adaptive: error {own:.1e} at a tolerance of 1e-{exponent}")
+    rows.add(
+        "mackey-glass adaptive, equal error", "trajectories per core second", count / taken, "1/s",
+        peer="jitcdde", peer_value=1 / theirs, smaller_is_better=False,
+    )  # fmt: skip
+    steps = int(outcome.taken.sum() + outcome.rejected.sum())
+    rows.add(
+        "mackey-glass adaptive", "steps per core second", steps / taken, "1/s",
+        smaller_is_better=False,
+    )  # fmt: skip
 
 
 def on_cuda(options, rows):
@@ -370,6 +410,21 @@ def on_cuda(options, rows):
     for name in options.case:
         if name in ADAPTIVE:
             adaptive_on_cuda(name, rows, device, cuda)
+    if "mackey-glass" in options.case:
+        for precision, tolerance in (("float64", 1e-5), ("float32", 1e-4)):
+            count = 262_144
+            runner, initial, parameters = adaptive_mackey_glass(device, precision, count, tolerance)
+            runner.integrate(initial, parameters, lambda _: None)  # finds the cells
+            launch, arrays = runner.launcher(
+                initial, parameters, runner.plan(parameters, runner.widest / 17.0)
+            )
+            launch()
+            seconds = float(np.median(cuda.elapsed(launch, 5)))
+            steps = int(device.get(arrays[5]).sum() + device.get(arrays[6]).sum())
+            label = f"mackey-glass adaptive {precision}"
+            rows.add(label, "trajectories per second", count / seconds, "1/s",
+                     smaller_is_better=False)  # fmt: skip
+            rows.add(label, "steps per second", steps / seconds, "1/s", smaller_is_better=False)
     bandwidth = copy_bandwidth(device, cuda)
     rows.add("copy", "bandwidth", bandwidth, "B/s", smaller_is_better=False)
     for name in options.case:

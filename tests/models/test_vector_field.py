@@ -25,6 +25,10 @@ def short_of_arguments(t, y):
     return (y[0],)
 
 
+def with_past(t, y, yd, p):
+    return (yd[0],)
+
+
 def with_default(t, y, p=1):
     return (y[0],)
 
@@ -105,6 +109,7 @@ def by_name(t, y, p):
     ("function", "message"),
     [
         (short_of_arguments, r"function is short_of_arguments\(t, y\); expected .*\(t, y, p\)"),
+        (with_past, r"expected with_past\(t, y, p\) - or say which delays there are"),
         (with_default, r"function is with_default\(t, y, p=1\); expected with_default\(t, y, p\)"),
         (a_list, r"'a_list' returns a list; expected a tuple, \(dy/dt,\)"),
         (a_number, r"'a_number' returns p\[0\] \* y\[0\]; expected a tuple"),

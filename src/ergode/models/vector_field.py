@@ -210,9 +210,10 @@ def check_function(
     if len(parameters) != len(arguments) or any(
         p.kind is not p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters
     ):
+        past = len(parameters) == 4 and list(arguments) == ["t", "y", "p"]
         raise ModelError(
             f"{what} is {name}{inspect.signature(function)}; expected {name}"
-            f"({', '.join(arguments)})"
+            f"({', '.join(arguments)}){'' if not past else ' - or say which delays there are'}"
         )
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     if not returned:

@@ -306,16 +306,14 @@ class Runner:
         which = np.arange(count) if which is None else which
         fixed = self.control.step is not None
         if not self.field.delays or fixed:
-            return self._run(
-                initial, parameters, self._plan(parameters, 1.0), np.inf, report, which
-            )
+            return self._run(initial, parameters, self.plan(parameters, 1.0), np.inf, report, which)
         outcome = None
         todo = np.arange(count)
         # The error of a quintic falls as the sixth power of the width: a guess to begin with.
         wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / self._past_order))
         for attempt in range(_REFINEMENTS + 1):
             limit = 1.0 if attempt < _REFINEMENTS else np.inf
-            plan = self._plan(parameters[:, todo], 1.0 / wanted)
+            plan = self.plan(parameters[:, todo], 1.0 / wanted)
             found = self._run(
                 initial[:, todo], parameters[:, todo], plan, limit, report, which[todo]
             )
@@ -338,8 +336,8 @@ class Runner:
     def _past_order(self) -> int:
         return 6 if self.method.order > 4 else 4
 
-    def _plan(self, parameters: np.ndarray, fraction: float) -> Cells:
-        """Cells of trajectories; one for all of a run that needs none."""
+    def plan(self, parameters: np.ndarray, fraction: float) -> Cells:
+        """Cells of trajectories, at most this `fraction` of their longest delay wide."""
         control, count = self.control, parameters.shape[1]
         if not self.field.delays and not self.method.scheme:
             one = np.ones(1, np.int64)
@@ -490,7 +488,7 @@ class Runner:
 
         count = initial.shape[1]
         if plan is None:
-            plan = self._plan(parameters, 1.0 / _CELLS)
+            plan = self.plan(parameters, 1.0 / _CELLS)
             self._kernel(plan.shared)
         which = np.arange(count) if which is None else which
         arguments = self.arguments(initial, parameters, plan, limit, which)
