@@ -348,9 +348,9 @@ def _watch(
         np.array([rows[name] for name in some], precision).reshape(len(some), count)
         for some in names
     )
-    first = control
+    first = replace(control, trail=int(every_step))
     if chosen.otherwise is not None:
-        first = replace(control, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
+        first = replace(first, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
     options: dict[str, Any] = {
         "times": grid, "device": place, "precision": precision, "past": past, **noise,
     }  # fmt: skip
@@ -358,7 +358,7 @@ def _watch(
     label = "trajectories"
     with progress_bar.track(label, count, unit=label, show=show) as report:
         outcome = runner.integrate(initial, parameters, report)
-        if every_step:  # as many as they are is known now
+        if every_step:  # how many they are is known now
             trail = int(outcome.taken.max()) + 1
             check_memory((each + trail * (1 + len(names[0])) * outcome.states.itemsize) * count)
             runner = Runner(field, METHODS[chosen.method], replace(first, trail=trail), **options)

@@ -103,6 +103,8 @@ def lyapunov_spectrum(
     """
     most = 1 if field.delays else len(field.variables)
     wanted = most if count is None else integer("count", count, 1, most)
+    if field.state_dependent:
+        raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
     extended = with_tangents(field, wanted)
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
