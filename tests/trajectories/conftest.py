@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import pytest
@@ -67,3 +68,31 @@ class Linear:
 def linear():
     """Exact solutions of a linear equation with two delays."""
     return Linear
+
+
+class _Grid:
+    def grid(self, _):
+        return self.thread
+
+
+def _run_as_python(kernel, threads, *arguments):
+    text = re.sub(r"from ergode\.core\.cuda import .*", "", kernel.source("cuda").text)
+    machine = _Grid()
+    module = {
+        "cuda": machine,
+        "device_function": lambda f: f,
+        "kernel": lambda f: f,
+        "fma": lambda a, b, c: a * b + c,
+        "to_bits": lambda x: np.float64(x).view(np.uint64),
+        "from_bits": lambda x: np.uint64(x).view(np.float64),
+    }
+    with np.errstate(all="ignore"):
+        exec(text, module)
+        for machine.thread in range(threads):
+            module["integrate_cuda"](*arguments)
+
+
+@pytest.fixture(scope="session")
+def run_as_python():
+    """Run the text of a CUDA kernel, a thread after the other."""
+    return _run_as_python

@@ -8,11 +8,12 @@ from scipy.optimize import brentq
 
 import ergode
 from ergode.core import kernels
+from ergode.core.devices import resolve
 from ergode.core.status import Status
 from ergode.trajectories import Event, History, Maximum, adaptive
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.past import past_of
-from ergode.trajectories.runner import bindings_of, control_of
+from ergode.trajectories.runner import Outcome, Runner, bindings_of, control_of
 
 
 def logarithm(t, y, yd, p):
@@ -278,6 +279,53 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(free, cuda_arguments
     text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
     assert "__local_depot" not in text
     assert ".f64" not in text
+
+
+@pytest.mark.parametrize("method", ["tsit5", "rodas5p"])
+@pytest.mark.parametrize("free", [False, True])
+def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python):
+    """The text of the CUDA kernel: cells that are shared, or, with a jump, each its own."""
+    count, tolerance = 2, 1e-6
+    initial, parameters = np.full((1, count), math.log(1.4)), np.ones((5, count))
+    parameters[:] = np.array([[-2.0], [1.5], [1.0], [0.5], [0.3]])
+    rows = dict(zip((*FIELD.variables, *FIELD.parameters), (*initial, *parameters), strict=True))
+    jump = [-0.11] if free else []
+    known = past_of(FIELD, History(jumping if free else past, jumps=jump), 0.0, rows, count)
+    options = {"rtol": tolerance, "atol": tolerance}
+    if free:
+        options |= {"events": [Event(level, -1)], "recorded": 1}
+    control = control_of(options)
+    runner = Runner(
+        FIELD, METHODS[method], control, times=TIMES, device=resolve("cpu:1"),
+        precision="float64", past=known,
+    )  # fmt: skip
+    plan = runner.plan(parameters, 1 / 20)
+    assert plan.shared == (not free)
+    kernel = kernels.cuda_kernel(
+        adaptive.integrate_cuda,
+        bindings=bindings_of(FIELD, METHODS[method], control, "float64", known, plan.shared),
+    )
+    outcome = Outcome.empty(TIMES.size, 1, control, count, "float64")
+    shapes = runner.scratch(plan, count)
+    run_as_python(
+        kernel, count + 1,
+        *runner.arguments(initial, parameters, plan, np.inf, np.arange(count)),
+        *(np.full(shape, -1 if number == 2 else np.nan, int if number == 2 else float)
+          for number, shape in enumerate(shapes)),
+        *outcome.arrays(),
+    )  # fmt: skip
+
+    def before(s):
+        return np.where((s < -0.11) & free, 0.6, smooth_past(s))
+
+    u = linear(-2.0, 1.5, 1.0, 0.5, 0.3)
+    exact = [math.log(u.solution(t, 1.4, before, jump)) for t in TIMES[1:]]
+    np.testing.assert_array_equal(outcome.status, Status.DONE)
+    np.testing.assert_allclose(outcome.states[1:, 0], np.transpose([exact, exact]), atol=1e-7)
+    assert (outcome.misses > 0).all() and (outcome.misses < 1).all()
+    if free:
+        time = float(outcome.hits[0, 0, 0, 0])
+        assert math.log(u.solution(time, 1.4, before, jump)) == pytest.approx(0.2, abs=1e-7)
 
 
 @pytest.mark.cuda

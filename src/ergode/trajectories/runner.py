@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ _GRAIN = 16 * LANES
 # Breaks that a free trajectory remembers: of single delays, and of several, whose sums are many.
 _MARKS, _MANY_MARKS = 32, 64
 # Cells of the longest delay to begin with, and how often they may be made smaller.
-_CELLS, _REFINEMENTS = 8, 14
+_CELLS, _REFINEMENTS, _MOST_CELLS = 8, 14, 2**16
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,7 @@ class Runner:
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
         self.widest = 0.0  # cell [time]
+        self.interrupted = False
         if not field.delays:  # else it depends on the delays
             self._kernel(False)
 
@@ -312,10 +314,15 @@ class Runner:
         # The error of a quintic falls as the sixth power of the width: a guess to begin with.
         wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / self._past_order))
         for attempt in range(_REFINEMENTS + 1):
-            limit = 1.0 if attempt < _REFINEMENTS else np.inf
+            final = attempt == _REFINEMENTS or wanted >= _MOST_CELLS
             plan = self.plan(parameters[:, todo], 1.0 / wanted)
             found = self._run(
-                initial[:, todo], parameters[:, todo], plan, limit, report, which[todo]
+                initial[:, todo],
+                parameters[:, todo],
+                plan,
+                np.inf if final else 1.0,
+                report,
+                which[todo],
             )
             if outcome is None:
                 outcome = found
@@ -323,11 +330,12 @@ class Runner:
                 found.rejected += outcome.taken[todo] + outcome.rejected[todo]
                 outcome.put(todo, found)
             again = (found.status == Status.INACCURATE) & np.isfinite(found.misses)
-            if not again.any() or attempt == _REFINEMENTS:
+            if final or not again.any() or self.interrupted:
                 break
             todo = todo[again]
             worst = float(np.median(found.misses[again]))
-            wanted *= min(8.0, max(1.5, 1.2 * worst ** (1 / self._past_order)))
+            finer = min(8.0, max(1.5, 1.2 * worst ** (1 / self._past_order)))
+            wanted = min(finer * wanted, _MOST_CELLS)
             report(-todo.size)
         assert outcome is not None
         return outcome
@@ -430,20 +438,35 @@ class Runner:
         sizes = self._times.size, self._variable_count
         outcome = Outcome.empty(*sizes, self.control, count, self.precision)
         if not self.device.is_cuda:
+            done = 0
 
             def finished(start: int, stop: int) -> None:
+                nonlocal done
+                done += stop - start
                 report(stop - start)
 
-            with kernels.readable_errors():
-                self.device.run(
-                    self.kernel, count, *self.arguments(initial, parameters, plan, limit, which),
-                    self._mark_count, *outcome.arrays(),
-                    grain=_grain(count, self.device.core_count, plan.shared), finished=finished,
-                )  # fmt: skip
+            try:
+                with kernels.readable_errors():
+                    self.device.run(
+                        self.kernel, count,
+                        *self.arguments(initial, parameters, plan, limit, which),
+                        self._mark_count, *outcome.arrays(),
+                        grain=_grain(count, self.device.core_count, plan.shared),
+                        finished=finished,
+                    )  # fmt: skip
+            except KeyboardInterrupt:
+                if done == 0:
+                    raise
+                self.interrupted = True
+                warnings.warn(
+                    f"interrupted: {done} of {count} trajectories were integrated",
+                    RuntimeWarning,
+                    stacklevel=6,
+                )
             return outcome
         each = outcome.bytes_each + (initial.shape[0] + parameters.shape[0] + 1) * 8
         word = np.dtype(self.precision).itemsize
-        each += sum(word * int(np.prod(shape)) for shape in self._scratch(plan, 1))
+        each += sum(word * int(np.prod(shape)) for shape in self.scratch(plan, 1))
         room = self.device.available_bytes()
         if room < each:
             raise PlanError(
@@ -463,7 +486,7 @@ class Runner:
             report(stop - start)
         return outcome
 
-    def _scratch(self, plan: Cells, count: int) -> list[tuple[int, ...]]:
+    def scratch(self, plan: Cells, count: int) -> list[tuple[int, ...]]:
         """Shapes of the ring, marks, whole numbers and pieces of a CUDA kernel."""
         delays = len(self.field.delays)
         if not delays:
@@ -493,7 +516,7 @@ class Runner:
         which = np.arange(count) if which is None else which
         arguments = self.arguments(initial, parameters, plan, limit, which)
         empty = self.device.empty
-        ring, marks, whole, pieces = self._scratch(plan, count)
+        ring, marks, whole, pieces = self.scratch(plan, count)
         scratch = (
             empty(ring, self.precision), empty(marks, self.precision), empty(whole, np.int64),
             empty(pieces, self.precision),
