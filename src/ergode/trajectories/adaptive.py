@@ -361,7 +361,7 @@ def integrate_cpu(
                     n, now, period, origin, last, lags, breaks, t, goal, width, y, f, p, g, ring,
                     whole, pieces,
                 )  # fmt: skip
-            elif CELLS and waits > 0:
+            elif CELLS and not SHARED and waits > 0:
                 for lane in range(LANES):
                     if working[lane] == 1.0 and t[lane] >= goal[lane]:
                         ends += go_on(
