@@ -56,7 +56,6 @@ def poincare_section(
     Parameters
     ----------
     field : VectorField
-        Without delays.
     section : Event or str
         The surface and the direction of crossing; or a variable, whose maxima are looked for.
     initial, parameters : mapping
@@ -119,7 +118,6 @@ def bifurcation_diagram(
     Parameters
     ----------
     field : VectorField
-        Without delays.
     parameter : str
         The parameter to vary.
     values : array_like
@@ -129,7 +127,7 @@ def bifurcation_diagram(
     continuation : {None, "up", "down"}
         Whether every value begins where `initial` says, all at once; or, in the order of `values`
         or against it, where the one before has ended, as an experiment would: which shows
-        hysteresis, and runs one value after the other.
+        hysteresis, and runs one value after the other; without delays.
 
     Returns
     -------
@@ -169,6 +167,8 @@ def bifurcation_diagram(
         return poincare_section(field, initial=initial, parameters=crossed, **common)
     if continuation not in ("up", "down"):
         raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
+    if field.delays:
+        raise PlanError("a continuation goes on from states; delay equations go on from a past")
     if any(np.ndim(value) for value in (*others.values(), *initial.values())):
         raise PlanError("a continuation follows one trajectory: no other sweep is possible")
     import xarray
