@@ -72,7 +72,6 @@ from ergode.trajectories.steps import EDGES, EVENTS, any_crossing, gaps_at, gaps
 LANES = 32
 
 
-@outlined
 def load(
     lane, me, times, initial, parameters, frame, given, jumps, period,
     t, goal, width, y, f, p, previous, stumbled, tried, kept_count, miss_most, stray,
@@ -112,7 +111,6 @@ def load(
     leave_trail(0, begin, y0, trail, me)
 
 
-@outlined
 def start_in(
     lane, me, origin, period, sizes, rtol, atol, largest,
     t, goal, width, h, y, f, p, g, s, ring, marks, whole, pieces,
@@ -182,7 +180,6 @@ def try_steps(
     return looks
 
 
-@outlined
 def look_into(
     lane, me, since, times, origin, period, t, t1, t2, size, width, y, f, y1, f1, y2, f2, k,
     p, g, g1, cursor, soonest, working, ring, marks, whole, pieces, out, hit_counts, hits,
@@ -347,7 +344,6 @@ def enter_cell(
         whole[CUT, lane] = 0
 
 
-@outlined
 def go_on(
     lane, origin, last, period, limit, rtol, atol, t, goal, width, y, f, p, g, miss_most, working,
     ring, marks, whole, pieces,
