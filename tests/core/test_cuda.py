@@ -44,13 +44,13 @@ def arguments_of(ensemble, replicates=1):
     word = ensemble.word_type
     nodes = ensemble.node_count
     spread = (
-        ensemble.offsets, ensemble.targets, ensemble.weights, ensemble.stages, ensemble.seeding,
+        ensemble.offsets, ensemble.targets, ensemble.weights, ensemble.stages, ensemble._seeding,
         ensemble.seed, 0, ensemble.width, ensemble.horizon, 128, np.zeros(replicates * nodes, word),
         np.zeros((1, 2), np.uint32), np.zeros(3, word), np.zeros(3, np.int32),
         np.zeros(2, np.int64),
     )  # fmt: skip
     count = (
-        np.zeros((replicates, nodes), word), ensemble.stages, ensemble.seeding, ensemble.seed, 0,
+        np.zeros((replicates, nodes), word), ensemble.stages, ensemble._seeding, ensemble.seed, 0,
         ensemble.times, ensemble._per_step, ensemble.susceptible,
         np.zeros(ensemble.compartment_count, np.int32), np.zeros(1, np.int32),
         np.zeros((replicates, TIMES.size, ensemble.compartment_count), np.int32),

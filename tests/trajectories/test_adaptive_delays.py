@@ -193,6 +193,11 @@ def half(t):
     return (0.5,)
 
 
+OWN_VALUE = ergode.VectorField(
+    own_value, ["y"], ["most"], [("y", ergode.Delay(back_to_own_value, 0.8, "most"))]
+)
+
+
 def test_delay_that_depends_on_the_state():
     """y' = y(y(t)), y = 1/2 before t = 2, y(2) = 1: breaks at 4 and 4 + 2 log 2."""
     field = ergode.VectorField(
@@ -254,20 +259,22 @@ def test_stiff_method_with_delays_whose_every_step_is_kept(linear):
         np.testing.assert_array_equal(found["step_state"][i, count], found["state"][i, -1])
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_cuda_kernel_compiles_to_registers_of_its_precision(free, cuda_arguments):
+@pytest.mark.parametrize("case", ["shared", "free", "state"])
+def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    rows = {name: np.ones(1) for name in (*FIELD.variables, *FIELD.parameters)}
-    given = History(jumping, jumps=[-0.11]) if free else past
+    free = case == "free"
+    field = OWN_VALUE if case == "state" else FIELD
+    rows = {name: np.full(1, 2.2) for name in (*field.variables, *field.parameters)}
+    given = {"shared": past, "free": History(jumping, jumps=[-0.11]), "state": half}[case]
     control = control_of({"events": [Event(kick_time, 1, kick)] if free else []})
     kernel = kernels.cuda_kernel(
         adaptive.integrate_cuda,
         precision="float32",
         bindings=bindings_of(
-            FIELD, METHODS["tsit5"], control, "float32", past_of(FIELD, given, 0.0, rows, 1),
-            not free,
+            field, METHODS["tsit5"], control, "float32", past_of(field, given, 0.0, rows, 1),
+            case == "shared",
         ),
     )  # fmt: skip
     text = cuda.ptx(kernel.compiled("cuda"), cuda_arguments("float32"))
@@ -338,9 +345,7 @@ def test_cuda_agrees_with_cpu(case, method):
     if case == "state":
         if method == "rodas5p":
             pytest.skip("not for delays that depend on the state")
-        field = ergode.VectorField(
-            own_value, ["y"], ["most"], [("y", ergode.Delay(back_to_own_value, 0.8, "most"))]
-        )
+        field = OWN_VALUE
         parameters, times = {"most": np.linspace(2.05, 2.5, 300)}, [2.0, 3.0, 4.5, 5.5]
         initial, options["history"] = {"y": 1.0}, half
     cpu, gpu = (

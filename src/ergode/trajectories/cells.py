@@ -29,6 +29,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ergode.core.machine import fma, real, unroll
 from ergode.trajectories.equations import (
     COEFFICIENTS,
@@ -441,15 +443,17 @@ def _look_up(d, s, origin, width, period, ring, marks, whole, me):
     near = 64.0 * EPSILON * (1.0 + abs(origin) / width)
     if following > 0:
         before = (marks[(following - 1) % marks.shape[0], 0, me] - origin) / width
-        lowest = max(lowest, math.floor(before + near))
+        lowest = max(lowest, np.int64(math.floor(before + near)))
     if following < whole[MADE, me]:
         after = (marks[following % marks.shape[0], 0, me] - origin) / width
-        highest = min(highest, math.ceil(after - near) - 1)
+        highest = min(highest, np.int64(math.ceil(after - near)) - 1)
     x = (s - origin) / width
     # Written so that NaN is the nearest end as well.
     x = x if x > real(lowest) else real(lowest)
     x = x if x < real(highest) else real(highest)
-    begin, end, c = piece(d, math.floor(x), origin, width, period, ring, marks, whole, me)
+    # On CUDA the floor of a number is no integer.
+    cell = np.int64(math.floor(x))
+    begin, end, c = piece(d, cell, origin, width, period, ring, marks, whole, me)
     return polynomial((s - begin) / (end - begin), c)
 
 
