@@ -317,6 +317,7 @@ def comparison(
             ax.fill_between(at, grid, step="mid", color=_BLUE, alpha=0.35, linewidth=0)
             ax.step(at, cloud, where="mid", color=_RED, linewidth=1)
             ax.set_yticks([])
+            ax.locator_params(axis="x", nbins=3)
             ax.set_ylim(0, 1.3 * float(np.nanmax(here["marginal"])))
             far, chance = (
                 float(here[key]) for key in ("total_variation", "total_variation_by_chance")
@@ -327,7 +328,7 @@ def comparison(
             )  # fmt: skip
             ax.set_ylabel(name if column == 0 else "")
             if row == 0 and title:
-                ax.set_title(f"time {float(here['time']):g}", fontsize="medium")
+                ax.set_title(f"time {float(here['time']):.3g}", fontsize="medium")
     figure.legend(
         handles=[Patch(color=_BLUE, alpha=0.35, label="density"),
                  Line2D([], [], color=_RED, label="particles")],
