@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from reference import event_driven
 from scipy.linalg import expm
+from scipy.optimize import brentq
 from scipy.stats import chi2, ks_2samp
 
 import ergode
@@ -73,6 +74,40 @@ def test_final_size_of_a_markovian_epidemic(large):
     counts = simulate(model, large, initial={"I": 20}, times=[0, 1000.0], seed=2, device="cpu")
     error = np.sqrt(0.993023 * 0.006977 / 800_000)
     assert abs(float(summary(counts)["attack_rate"][0]) - 0.993023) < SIGMAS * 1.1 * error + 1e-4
+
+
+def test_final_size_when_everyone_meets_everyone():
+    """The law of Kermack and McKendrick, 1 - z = s exp(-R z), which gives 0.79681 for R = 2."""
+    n, seeds, replicates = 1_000, 20, 250
+    everyone = ergode.ContactNetwork.from_edges(*np.triu_indices(n, 1))
+    model = ergode.CompartmentModel.sir(
+        transmission_rate=2 * 0.15 / (n - 1), infectious=ergode.Exponential(rate=0.15)
+    )
+    counts = simulate(
+        model, everyone, initial={"I": seeds}, times=[0, 1000.0], replicates=replicates, seed=3,
+        device="cpu",
+    )  # fmt: skip
+    attack = summary(counts)["attack_rate"].values
+    size = brentq(lambda z: 1 - z - (1 - seeds / n) * np.exp(-2 * z), 0.1, 1)
+    error = SIGMAS * attack.std() / np.sqrt(replicates)
+    assert brentq(lambda z: 1 - z - np.exp(-2 * z), 0.1, 1) == pytest.approx(0.79681, abs=5e-6)
+    assert abs(attack.mean() - size) < error + 2 / n  # the law is that of infinitely many
+    assert error < 0.01
+
+
+def test_growth_rate(large):
+    """While few are infected an epidemic grows by Lotka's and Euler's exponent, 0.29804 a day."""
+    times = np.arange(0, 22.1, 0.5)
+    counts = simulate(
+        seir(0.25), large, initial={"E": 20}, times=times, replicates=150, seed=11, device="cpu"
+    )
+    cases = counts["cases"].values
+    begin, end = np.searchsorted(cases.mean(0), [500, 5000])
+    rate = np.log(cases[:, end] / cases[:, begin]) / (times[end] - times[begin])
+    error = SIGMAS * rate.std() / np.sqrt(rate.size)
+    # A hundredth of the nodes is no longer susceptible in the end.
+    assert abs(rate.mean() - 0.29804) < error + 0.001
+    assert error < 0.01 * 0.29804
 
 
 @pytest.mark.parametrize(
