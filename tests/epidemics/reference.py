@@ -58,7 +58,7 @@ def heap_first_passage(ensemble, start, replicate):
             continue
         settled.add(node)
         since, before = reached[node], real(0)
-        compartment = start.get(node, ensemble.seeding.entry)
+        compartment = start.get(node, ensemble._seeding.entry)
         while compartment >= 0 and since <= ensemble.horizon:
             rate, duration = rates[compartment], stay[node, compartment]
             # A fused multiply-add: the product of two float32 is exact in float64, and that of
