@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
@@ -29,12 +30,17 @@ fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 # Only in branches that are decided, and gone, before a kernel for the CPU is compiled.
 cuda = None
 
-device_function = njit(nogil=True, error_model="numpy", forceinline=True)
+# Only kernels are called from Python; what unpacks the arguments of the functions that they call
+# would be a third of all compiling.
+_inner = partial(
+    njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
+device_function = _inner(forceinline=True)
 # No references are counted in it: it neither makes arrays nor returns them.
-borrowing_function = njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+borrowing_function = _inner(forceinline=True, _nrt=False)
 # The same for one that is called, not written out wherever it is used.
-outlined_function = njit(nogil=True, error_model="numpy", _nrt=False)
-kernel = njit(nogil=True, error_model="numpy", cache=True)
+outlined_function = _inner(_nrt=False)
+kernel = njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
 
 
 def run(
