@@ -3,6 +3,7 @@
 import math
 import platform
 import re
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -13,7 +14,9 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.trajectories import fixed_step, history
 from ergode.trajectories.ensemble import Ensemble, bindings_of
+from ergode.trajectories.methods import METHODS
 from ergode.trajectories.plan import plan_steps
+from ergode.trajectories.runner import Runner, control_of
 from ergode.trajectories.tableaus import TABLEAUS
 
 PRECISIONS = ("float32", "float64")
@@ -160,6 +163,30 @@ def test_lanes_are_vector_instructions(precision):
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
     # taken and to be looked into.
     assert len(re.findall("divps" if precision == "float32" else "divpd", assembly)) >= 6
+
+
+def saturating(t, y, p):
+    return p[0] * y[1] ** p[1] - math.tanh(y[0]), math.tan(0.1 * y[0]) - y[1] ** 1.5
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
+    field = ergode.VectorField(saturating, ["x", "y"], ["rate", "order"])
+    runner = Runner(
+        field, METHODS["tsit5"], control_of({}), times=np.array([0.0, 1.0]),
+        device=resolve("cpu:1"), precision=precision,
+    )  # fmt: skip
+    ones = np.ones((2, 1))
+    # Afresh: numba does not show what it took from its cache.
+    compiled = numba.njit(nogil=True, error_model="numpy")(runner.kernel.compiled("cpu").py_func)
+    runner.kernel = SimpleNamespace(compiled=lambda target: compiled)
+    runner.integrate(ones, ones, lambda _: None)
+    (assembly,) = compiled.inspect_asm().values()
+    single = "s" if precision == "float32" else "d"
+    # Of six evaluations with a tangent of either kind, and of the tolerances of two variables.
+    assert len(re.findall(f"divp{single}", assembly)) >= 14
+    assert not re.search(r"\b(pow|tanh|tan)f?\b", assembly)
 
 
 @pytest.mark.cuda

@@ -39,7 +39,7 @@ from ergode.trajectories.cells import (
     stencil,
     turns,
 )
-from ergode.trajectories.control import first_step, growth
+from ergode.trajectories.control import SMALLEST, first_step, growth
 from ergode.trajectories.equations import (
     COEFFICIENTS,
     LOOKS_UP,
@@ -134,7 +134,7 @@ def integrate_cuda(
     cursor = 1
     h = sizes[me]
     goal = last
-    previous = real(-9.2)
+    previous = real(SMALLEST)
     stumbled = False
     outcome = DONE
     step_count = np.int64(0)
@@ -231,7 +231,7 @@ def integrate_cuda(
                 h = min(max(factor * size, h) if (kept and size < h) else factor * size, largest)
                 # After an event that acts, no longer than the way to it: the next may be as near.
                 h = min(h, way) if short else h
-                previous = max(miss, real(-9.2)) if kept else previous
+                previous = max(miss, real(SMALLEST)) if kept else previous
                 stumbled = not kept
             if outcome == DONE:
                 outcome = outcome_of(t, h, y, step_count + reject_count, most) if t < last else DONE
@@ -347,8 +347,8 @@ def integrate_cpu(
                             marks, whole, pieces, out, hit_counts, hits,
                         )  # fmt: skip
             ends, waits = commit(
-                last, largest, since, most, goal, t, t1, t2, h, size, miss, y, f, y1, f1, y2, f2,
-                p, g, g1, s, previous, stumbled, tried, kept_count, working, stray, who, frame,
+                last, largest, since, real(most), goal, t, t1, t2, h, size, miss, y, f, y1, f1, y2,
+                f2, p, g, g1, s, previous, stumbled, tried, kept_count, working, stray, who, frame,
                 trail,
             )  # fmt: skip
             if SHARED and waits > 0 and waits == count - ends:

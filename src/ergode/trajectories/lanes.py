@@ -33,7 +33,7 @@ from ergode.trajectories.cells import (
     stencil,
     turns,
 )
-from ergode.trajectories.control import first_step, growth
+from ergode.trajectories.control import SMALLEST, first_step, growth
 from ergode.trajectories.equations import (
     COEFFICIENTS,
     LOOKS_UP,
@@ -69,7 +69,7 @@ from ergode.trajectories.stepping import (
 )
 from ergode.trajectories.steps import EDGES, EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
 
-LANES = 32
+LANES = 64
 
 
 def load(
@@ -100,7 +100,7 @@ def load(
     for i in unroll(range(PARAMETERS)):
         p[i, lane] = q[i]
     t[lane] = begin
-    previous[lane] = -9.2
+    previous[lane] = SMALLEST
     stumbled[lane] = 0
     tried[lane] = 0
     kept_count[lane] = 0
@@ -246,14 +246,15 @@ def commit(
                 s[j, lane] = (after[j] if late else fresh[j]) if kept else held[j]
         finite = True
         for i in unroll(range(VARIABLES)):
-            state = y1[i, lane] if kept else y[i, lane]
+            # A sum, for a choice between two places in memory is no vector instruction.
+            state = y1[i, lane] + 0.0 if kept else y[i, lane]
             finite = finite & is_finite(state)
             y[i, lane] = state
-            f[i, lane] = f1[i, lane] if kept else f[i, lane]
+            f[i, lane] = f1[i, lane] + 0.0 if kept else f[i, lane]
         for e in unroll(range(EVENTS)):
-            g[e, lane] = g1[e, lane] if kept else g[e, lane]
+            g[e, lane] = g1[e, lane] + 0.0 if kept else g[e, lane]
         before = t[lane]
-        now = t2[lane] if kept else before
+        now = t2[lane] + 0.0 if kept else before
         t[lane] = now
         if ADAPTS:
             factor = growth(miss[lane], previous[lane], kept, stumbled[lane] > 0)
@@ -262,7 +263,7 @@ def commit(
             # After an event that acts, no longer than the way to it: the next may be as near.
             following = min(following, t2[lane] - before) if t2[lane] < t1[lane] else following
             h[lane] = min(following, largest) if active else h[lane]
-            previous[lane] = max(miss[lane], real(-9.2)) if kept else previous[lane]
+            previous[lane] = max(miss[lane], real(SMALLEST)) if kept else previous[lane]
             stumbled[lane] = (0.0 if kept else 1.0) if active else stumbled[lane]
         tried[lane] += 1.0 if active else 0.0
         kept_count[lane] += 1.0 if kept else 0.0
