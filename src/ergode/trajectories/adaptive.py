@@ -17,7 +17,6 @@ from ergode.core.machine import cuda, real, unroll
 from ergode.trajectories.cells import (
     CELLS,
     CUT,
-    LOST,
     MARK_ROWS,
     NUMBER,
     SHARED,
@@ -26,12 +25,11 @@ from ergode.trajectories.cells import (
     end_of_cell,
     fill_past,
     keep_point,
-    make_mark,
     missed,
     missed_free,
     near_to,
+    note_break,
     outside,
-    pass_edge,
     pass_goal,
     past_here,
     read,
@@ -39,7 +37,7 @@ from ergode.trajectories.cells import (
     stencil,
     turns,
 )
-from ergode.trajectories.control import SMALLEST, first_step, growth
+from ergode.trajectories.control import SMALLEST, first_step, next_size
 from ergode.trajectories.equations import (
     COEFFICIENTS,
     LOOKS_UP,
@@ -68,7 +66,6 @@ from ergode.trajectories.stepping import (
     ADAPTS,
     DONE,
     INACCURATE,
-    INFINITY,
     NOT_FINITE,
     OBSERVED,
     OUTSIDE,
@@ -84,7 +81,7 @@ from ergode.trajectories.stepping import (
     outcome_of,
     settle,
 )
-from ergode.trajectories.steps import EDGES, EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
+from ergode.trajectories.steps import EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
 
 # ---- CUDA: a thread a trajectory
 
@@ -204,12 +201,9 @@ def integrate_cuda(
                         me, cursor, since, times, out, hit_counts, hits,
                     )  # fmt: skip
                     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-                        if LOOKS_UP and which >= EVENTS - EDGES:
-                            f1 = pass_edge(which - EVENTS + EDGES, t2, y2, f2, past, p)
-                            g1 = gaps_here(t2, y1, past, p)
-                        else:
-                            make_mark(t2, 0, y2, f2, y1, f1, marks, whole, me)
-                        whole[CUT, me] += 1
+                        f1, g1 = note_break(
+                            which, t2, y2, f2, y1, f1, g1, past, p, marks, whole, me
+                        )
                 if SEEN > 0:
                     s = (
                         observed_step(s, t, y, f, t2, y2, f2, p)
@@ -226,11 +220,7 @@ def integrate_cuda(
             else:
                 reject_count += 1
             if ADAPTS:
-                factor = growth(miss, previous, kept, stumbled)
-                # A step cut short by the goal says nothing against a longer one.
-                h = min(max(factor * size, h) if (kept and size < h) else factor * size, largest)
-                # After an event that acts, no longer than the way to it: the next may be as near.
-                h = min(h, way) if short else h
+                h = next_size(h, size, miss, previous, kept, stumbled, way, short, largest)
                 previous = max(miss, real(SMALLEST)) if kept else previous
                 stumbled = not kept
             if outcome == DONE:
@@ -248,7 +238,6 @@ def integrate_cuda(
                     miss_most,
                     missed_free(t, y, origin, width, period, rtol, atol, ring, marks, whole, me),
                 )
-                miss_most = miss_most if whole[LOST, me] == 0 else real(INFINITY)
             outcome = INACCURATE if miss_most > limit else DONE
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)

@@ -50,7 +50,8 @@ from ergode.trajectories.history import (
     slot_of,
 )
 from ergode.trajectories.noise import SCHEME
-from ergode.trajectories.stepping import EPSILON
+from ergode.trajectories.stepping import EPSILON, INFINITY
+from ergode.trajectories.steps import EDGES, EVENTS, gaps_here
 
 # Bound for each kernel.
 CELLS = False  # whether trajectories go from cell to cell: with delays, or with noise
@@ -244,6 +245,17 @@ def make_mark(t, level, y, f, y1, f1, marks, whole, me):
         whole[MADE, me] = made + 1
 
 
+def note_break(which, t, y, f, y1, f1, g1, past, p, marks, whole, me):
+    """Where the event `which` has cut a free trajectory's step: its slope, and what events see."""
+    if LOOKS_UP and which >= EVENTS - EDGES:
+        f1 = pass_edge(which - EVENTS + EDGES, t, y, f, past, p)
+        g1 = gaps_here(t, y1, past, p)
+    else:
+        make_mark(t, 0, y, f, y1, f1, marks, whole, me)
+    whole[CUT, me] += 1
+    return f1, g1
+
+
 def begin_free(t, y, p, width, period, given, jumps, column, ring, marks, whole, pieces, me):
     """Fill the past of a free trajectory: its slope, and where its first step must end."""
     for j in unroll(range(WHOLES + 2 * len(PLACES))):
@@ -405,6 +417,8 @@ def past_of(pieces, me):
 def missed_free(t, y, origin, width, period, rtol, atol, ring, marks, whole, me):
     """As `missed`, where a free trajectory ends a cell; no polynomial is across a break."""
     n = whole[NUMBER, me]
+    if whole[LOST, me] != 0:
+        return real(INFINITY)
     if len(PLACES) == 0 or n < 2:
         return real(0.0)
     last = marks[(whole[MADE, me] - 1) % marks.shape[0], 0, me]

@@ -61,6 +61,18 @@ def growth(size, previous, kept, stumbled):
     return square * square
 
 
+def next_size(h, size, miss, previous, kept, stumbled, way, short, largest):
+    """Size of the step after one of `size`, of the `h` that was wanted.
+
+    A step cut short by the goal says nothing against a longer one.  After an event that acts
+    (`short`) the next is no longer than the `way` to it: another may be as near.
+    """
+    following = growth(miss, previous, kept, stumbled) * size
+    following = max(following, h) if kept & (size < h) else following
+    following = min(following, way) if short else following
+    return min(following, largest)
+
+
 def first_step(t, span, y, f, past, p, rtol, atol):
     """A step to begin with."""
     scale = tuple(1.0 / fma(rtol, abs(y[i]), atol) for i in range(VARIABLES))

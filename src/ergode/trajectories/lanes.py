@@ -12,19 +12,17 @@ from ergode.core.machine import outlined, real, unroll
 from ergode.trajectories.cells import (
     CELLS,
     CUT,
-    LOST,
     NUMBER,
     SHARED,
     begin_free,
     end_of_cell,
     fill_past,
     keep_point,
-    make_mark,
     missed,
     missed_free,
     near_to,
+    note_break,
     outside,
-    pass_edge,
     pass_goal,
     past_here,
     past_of,
@@ -33,7 +31,7 @@ from ergode.trajectories.cells import (
     stencil,
     turns,
 )
-from ergode.trajectories.control import SMALLEST, first_step, growth
+from ergode.trajectories.control import SMALLEST, first_step, next_size
 from ergode.trajectories.equations import (
     COEFFICIENTS,
     LOOKS_UP,
@@ -50,7 +48,6 @@ from ergode.trajectories.stepping import (
     DONE,
     EPSILON,
     INACCURATE,
-    INFINITY,
     NOT_FINITE,
     OBSERVED,
     OUTSIDE,
@@ -67,7 +64,7 @@ from ergode.trajectories.stepping import (
     outcome_of,
     settle,
 )
-from ergode.trajectories.steps import EDGES, EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
+from ergode.trajectories.steps import EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
 
 LANES = 64
 
@@ -199,12 +196,9 @@ def look_into(
         past, q, me, cursor[lane], since, times, out, hit_counts, hits,
     )  # fmt: skip
     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-        if LOOKS_UP and which >= EVENTS - EDGES:
-            f_next = pass_edge(which - EVENTS + EDGES, end, y_end, f_end, past, q)
-            g_next = gaps_here(end, y_next, past, q)
-        else:
-            make_mark(end, 0, y_end, f_end, y_next, f_next, marks, whole, lane)
-        whole[CUT, lane] += 1
+        f_next, g_next = note_break(
+            which, end, y_end, f_end, y_next, f_next, g_next, past, q, marks, whole, lane
+        )
     for i in unroll(range(VARIABLES)):
         y1[i, lane] = y_next[i]
         f1[i, lane] = f_next[i]
@@ -257,12 +251,11 @@ def commit(
         now = t2[lane] + 0.0 if kept else before
         t[lane] = now
         if ADAPTS:
-            factor = growth(miss[lane], previous[lane], kept, stumbled[lane] > 0)
-            following = factor * size[lane]
-            following = max(following, h[lane]) if kept & (size[lane] < h[lane]) else following
-            # After an event that acts, no longer than the way to it: the next may be as near.
-            following = min(following, t2[lane] - before) if t2[lane] < t1[lane] else following
-            h[lane] = min(following, largest) if active else h[lane]
+            following = next_size(
+                h[lane], size[lane], miss[lane], previous[lane], kept, stumbled[lane] > 0,
+                t2[lane] - before, t2[lane] < t1[lane], largest,
+            )  # fmt: skip
+            h[lane] = following if active else h[lane]
             previous[lane] = max(miss[lane], real(SMALLEST)) if kept else previous[lane]
             stumbled[lane] = (0.0 if kept else 1.0) if active else stumbled[lane]
         tried[lane] += 1.0 if active else 0.0
@@ -356,7 +349,7 @@ def go_on(
     worst = missed_free(
         t[lane], y0, origin, width[lane], period, rtol, atol, ring, marks, whole, lane
     )
-    worst = max(worst, miss_most[lane]) if whole[LOST, lane] == 0 else real(INFINITY)
+    worst = max(worst, miss_most[lane])
     miss_most[lane] = worst
     f0, end = pass_goal(
         t[lane], y0, f0, origin, q, width[lane], period, ring, marks, whole, pieces, lane
