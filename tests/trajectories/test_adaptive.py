@@ -138,6 +138,23 @@ def test_what_cannot_go_on_is_flagged():
     assert int(few["step_count"]) == 2
 
 
+def test_control_at_its_limits():
+    # An error of zero, tolerances that allow anything, and stages that overflow to NaN.
+    field = ergode.VectorField(explosion, ["y"])
+    start = np.array([0.0, 1e-300, 0.1, 1e200, 0.1])
+    options = {"times": [0.0, 4.0], "initial": {"y": start}}
+    result = solve(field, **options)
+    np.testing.assert_array_equal(result["state"][[0, 1], 1, 0], start[:2])
+    assert (result["step_count"][[0, 1]] <= 12).all()  # five times as long, one after another
+    assert result["status"].values[3] in (Status.STEP_TOO_SMALL, Status.NOT_FINITE)
+    np.testing.assert_array_equal(result["status"].values[[0, 1, 2, 4]], Status.DONE)
+    np.testing.assert_array_equal(result["state"][2], result["state"][4])
+    loose = solve(field, **options, rtol=1.0, atol=1e300)
+    np.testing.assert_array_equal(loose["status"].values[[0, 1, 2, 4]], Status.DONE)
+    assert (loose["step_count"][[0, 1, 2, 4]] <= 12).all()
+    assert loose["state"].values[2, 1, 0] == pytest.approx(0.1 / 0.6, rel=0.02)
+
+
 def test_largest_step_and_one_time():
     options = {"initial": {"x": 1, "y": 0}, "parameters": {"push": 1.0}}
     assert int(solve(FORCED, times=[0, 1], largest_step=0.01, **options)["step_count"]) >= 100
