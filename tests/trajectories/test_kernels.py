@@ -13,7 +13,8 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.trajectories import fixed_step, history
-from ergode.trajectories.ensemble import Ensemble, bindings_of
+from ergode.trajectories.ensemble import Ensemble, Growth, bindings_of
+from ergode.trajectories.lyapunov import with_tangents
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.plan import plan_steps
 from ergode.trajectories.runner import Runner, control_of
@@ -45,22 +46,21 @@ MACKEY_GLASS = ergode.VectorField(mackey_glass, ["y"], ["beta", "gamma", "tau"],
 TWO_DELAYS = ergode.VectorField(
     two_delays, ["x", "v"], ["tau", "half"], [("x", "tau"), ("v", "half")]
 )
+# Field, method, history, tangents among the variables.
 CASES = {
-    "lorenz": (LORENZ, "rk4", None),
-    "lorenz tsit5": (LORENZ, "tsit5", None),
-    "mackey-glass": (MACKEY_GLASS, "rk4", None),
-    "two delays": (TWO_DELAYS, "tsit5", past),
+    "lorenz": (LORENZ, "rk4", None, 0),
+    "lorenz tsit5": (LORENZ, "tsit5", None, 0),
+    "mackey-glass": (MACKEY_GLASS, "rk4", None, 0),
+    "two delays": (TWO_DELAYS, "tsit5", past, 0),
+    "tangents": (with_tangents(MACKEY_GLASS, 2), "rk4", None, 2),
 }
 BY_NAME = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def cuda_kernel(case, precision):
-    field, method, past_of = case
-    return kernels.cuda_kernel(
-        fixed_step.integrate_cuda,
-        precision=precision,
-        bindings=bindings_of(field, TABLEAUS[method], past_of, precision),
-    )
+    field, method, past_of, tangents = case
+    bindings = bindings_of(field, TABLEAUS[method], past_of, precision, tangents=tangents)
+    return kernels.cuda_kernel(fixed_step.integrate_cuda, precision=precision, bindings=bindings)
 
 
 @BY_NAME
@@ -76,8 +76,9 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
         cuda_kernel(case, precision).compiled("cuda"),
         (
             one[0], one, counts, np.ones(1, np.uint8), rows, rows, one, counts,
-            np.ones((4, 1, 2, 1), precision), np.uint64(0), np.int64(0),
-            np.ones((1, 3, 1), precision), np.ones(1, np.uint8),
+            np.ones((4, 1, 2, 1), precision), (np.uint64(0), np.int64(1)), np.int64(0),
+            (np.int64(0), np.int64(1), one[0]), np.ones((1, 3, 1), precision),
+            np.ones(1, np.uint8), rows,
         ),
     )  # fmt: skip
     assert "__local_depot" not in text
@@ -87,27 +88,9 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
 
 
 @BY_NAME
-def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
+def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     """The text of the CUDA kernel, a thread after the other, against lanes."""
-    field, method, past_of = case
-    text = cuda_kernel(case, "float64").source("cuda").text
-    text = re.sub(r"from ergode\.core\.cuda import .*", "", text)
-
-    class Grid:
-        def grid(self, _):
-            return self.thread
-
-    machine = Grid()
-    module = {
-        "cuda": machine,
-        "device_function": lambda f: f,
-        "kernel": lambda f: f,
-        "fma": lambda a, b, c: a * b + c,
-        "to_bits": lambda x: np.float64(x).view(np.uint64),
-        "from_bits": lambda x: np.uint64(x).view(np.float64),
-    }
-    with np.errstate(all="ignore"):
-        exec(text, module)
+    field, method, past_of, tangents = case
     count, times = 3, np.array([0.0, 0.13, 2.0, 3.1])
     rng = np.random.default_rng(1)
     initial = rng.uniform(0.5, 1.5, (len(field.variables), count))
@@ -127,25 +110,30 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case):
 
     expected = np.empty((times.size, len(field.variables), count))
     status = np.empty(count, np.uint8)
-    ensemble = Ensemble(field, TABLEAUS[method], past_of, times=times, device=resolve("cpu:1"))
-    ensemble.integrate(initial, rows, steps, expected, status, lambda _: None)
+    ensemble = Ensemble(
+        field, TABLEAUS[method], past_of, times=times, device=resolve("cpu:1"), tangents=tangents
+    )
+    growth = Growth((int(steps.lags.max()) + 1, 3, 1.7), np.zeros((tangents + 1, count)))
+    ensemble.integrate(initial, rows, steps, expected, status, lambda _: None, growth)
     found = np.full_like(expected, np.nan)
     outcomes = np.full_like(status, 255)
     ring = np.full((steps.lags.max() + 9, len(field.variables), 2, count), np.nan)
-    with np.errstate(all="ignore"):
-        for machine.thread in range(count + 1):
-            module["integrate_cuda"](
-                0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
-                np.array(steps.count), ring, 0, 0, found, outcomes,
-            )  # fmt: skip
+    sums = np.zeros_like(growth.sums)
+    run_as_python(
+        cuda_kernel(case, "float64"), count + 1,
+        0.0, times, steps.lags, steps.breaks, initial, rows, np.array(steps.size),
+        np.array(steps.count), ring, (0, 1), 0, growth.renewal, found, outcomes, sums,
+    )  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     np.testing.assert_array_equal(outcomes, 0)
+    np.testing.assert_allclose(sums, growth.sums, rtol=1e-9)
+    assert (sums[-1] > 0).all() == (tangents > 0)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="looks at x86 instructions")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_lanes_are_vector_instructions(precision):
-    field, method, past_of = CASES["mackey-glass"]
+    field, method, past_of, _ = CASES["mackey-glass"]
     kernel = kernels.cpu_kernel(
         fixed_step.integrate_cpu,
         precision=precision,
@@ -156,8 +144,8 @@ def test_lanes_are_vector_instructions(precision):
     numbers = np.ones((3, 1), precision)
     compiled(
         0, 1, numbers[0, 0], numbers[0], np.array([2]), np.ones(1, np.uint8), numbers[:1],
-        numbers, numbers[0], np.array([1]), np.uint64(0), 0,
-        np.empty((1, 1, 1), precision), np.empty(1, np.uint8),
+        numbers, numbers[0], np.array([1]), (np.uint64(0), 1), 0, (0, 1, numbers[0, 0]),
+        np.empty((1, 1, 1), precision), np.empty(1, np.uint8), np.zeros((1, 1)),
     )  # fmt: skip
     (assembly,) = compiled.inspect_asm().values()
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
@@ -190,10 +178,10 @@ def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
 
 
 @pytest.mark.cuda
-@BY_NAME
+@pytest.mark.parametrize("case", list(CASES.values())[:-1], ids=list(CASES)[:-1])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_cuda_agrees_with_cpu(case, precision):
-    field, method, past_of = case
+    field, method, past_of, _ = case
     parameters = {"sigma": 10.0, "rho": 28.0, "beta": 0.2, "gamma": 0.1, "half": 0.5, "tau": 1.0}
     chosen = {name: parameters[name] for name in field.parameters}
     count = 1000

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import lambertw
 
 import ergode
 from ergode.trajectories import Event, basins, bifurcation_diagram, lyapunov_spectrum
@@ -35,6 +36,10 @@ def second(t, y, p):
     return math.sin(t)
 
 
+def linear_delay(t, y, yd, p):
+    return (p[0] * y[0] + p[1] * yd[0],)
+
+
 def mackey_glass(t, y, yd, p):
     return (0.2 * yd[0] / (1 + yd[0] ** 10) - 0.1 * y[0],)
 
@@ -43,6 +48,7 @@ ROSSLER = ergode.VectorField(rossler, ["x", "y", "z"], ["c"])
 LORENZ = ergode.VectorField(lorenz, ["x", "y", "z"], ["sigma", "rho", "beta"])
 USUAL = {"sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
 START = {"x": 1.0, "y": 1.0, "z": 1.0}
+DELAYS = np.array([0.5, 1.0, 2.0])
 
 
 def test_period_doubling_of_rossler():
@@ -84,16 +90,52 @@ def test_lyapunov_spectrum_of_lorenz(function):
     np.testing.assert_allclose(found.mean(axis=0), [0.9056, 0.0, -14.5723], atol=0.02)
 
 
-def test_largest_exponent_of_mackey_glass():
+def spectrum_of_linear_delays(device):
+    """Five exponents of y' = a y + b y(t - tau), for three delays at once."""
+    field = ergode.VectorField(linear_delay, ["y"], ["a", "b", "tau"], [("y", "tau")])
+    return lyapunov_spectrum(
+        field, initial={"y": 0.0}, parameters={"a": -0.3, "b": -1.2, "tau": DELAYS}, count=5,
+        duration=4000, step=1 / 16, device=device,
+    )["exponent"].values  # fmt: skip
+
+
+def test_spectrum_of_a_linear_delay_equation():
+    # Its exponents are the real parts of a + W_k(b tau exp(-a tau)) / tau, of every branch k.
+    found = spectrum_of_linear_delays("cpu")
+    branches = np.arange(-4, 5)
+    for tau, exponents in zip(DELAYS, found, strict=True):
+        roots = -0.3 + lambertw(-1.2 * tau * np.exp(0.3 * tau), branches) / tau
+        expected = np.sort(roots.real)[::-1][:5]
+        np.testing.assert_allclose(exponents, expected, rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.cuda
+def test_cuda_finds_the_same_spectrum():
+    found, expected = spectrum_of_linear_delays("cuda"), spectrum_of_linear_delays("cpu")
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_spectrum_of_mackey_glass():
+    # Farmer (1982), table 1: one exponent above zero, one at zero (along the flow), dimension 2.1.
     field = ergode.VectorField(mackey_glass, ["y"], ["tau"], [("y", "tau")])
     found = lyapunov_spectrum(
-        field, initial={"y": np.linspace(0.5, 1.3, 64)}, parameters={"tau": 17.0},
+        field, initial={"y": np.linspace(0.5, 1.3, 64)}, parameters={"tau": 17.0}, count=4,
         transient=1000, duration=20_000, step=17 / 32, device="cpu",
     )["exponent"].values  # fmt: skip
-    assert found.shape == (64, 1)
-    assert 0.0050 < found.mean() < 0.0054
+    assert found.shape == (64, 4)
+    largest, zero, third, fourth = found.mean(axis=0)
+    assert 0.0050 < largest < 0.0054
+    assert abs(zero) < 5e-5
+    assert third > fourth
+    assert 2 + (largest + zero) / -third == pytest.approx(2.13, abs=0.03)  # Kaplan and Yorke
     with pytest.raises(ergode.PlanError, match="with delays a step is needed"):
         lyapunov_spectrum(field, initial={"y": 0.5}, parameters={"tau": 17.0}, duration=10)
+    with pytest.raises(
+        ergode.PlanError, match="count is 9, and a delay of 4 steps has not as many"
+    ):
+        lyapunov_spectrum(
+            field, initial={"y": 0.5}, parameters={"tau": 17.0}, duration=10, step=5.0, count=9
+        )
 
 
 def test_tangents_are_variables_of_their_own():

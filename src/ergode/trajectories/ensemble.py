@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def bindings_of(
     jumps: bool = False,
     scheme: int = 0,
     finer: int = 1,
+    tangents: int = 0,
 ) -> dict[str, Any]:
     """What a kernel is specialised to."""
     index = {name: i for i, name in enumerate(field.variables)}
@@ -54,6 +56,7 @@ def bindings_of(
         "HAS_HISTORY": history is not None,
         # Measured: more than this gains nothing, and a field of many variables compiles slowly.
         "AHEAD": 8 if len(field.variables) == 1 else 4,
+        "TANGENTS": tangents,
     }
     if history is not None:
         bindings["history"] = Formula(history)
@@ -83,6 +86,23 @@ def kernel_of(
     return _KERNELS[key]
 
 
+@dataclass(frozen=True)
+class Growth:
+    """How tangents grow (see `tangents`).
+
+    Attributes
+    ----------
+    renewal : tuple of int, int and float
+        The first step before which they are made orthonormal, after how many steps again, and the
+        time since the origin from which growth counts.
+    sums : ndarray, shape [tangent_count + 1, trajectory_count]
+        Filled with the sums of the logarithms of their lengths, and the time that these are of.
+    """
+
+    renewal: tuple[int, int, float]
+    sums: np.ndarray
+
+
 class Ensemble:
     """Trajectories of a vector field.
 
@@ -106,6 +126,8 @@ class Ensemble:
         Increments of noise in a step.
     seed : int
         Of the noise.
+    tangents : int
+        Tangent vectors among the variables of the field (see `tangents`).
     """
 
     def __init__(
@@ -121,11 +143,14 @@ class Ensemble:
         scheme: int = 0,
         finer: int = 1,
         seed: int = 0,
+        tangents: int = 0,
     ) -> None:
         self._source = np.uint64(seed), np.int64(finer)
         self.device = device
         self.precision = precision
-        self.bindings = bindings_of(field, tableau, history, precision, jumps, scheme, finer)
+        self.bindings = bindings_of(
+            field, tableau, history, precision, jumps, scheme, finer, tangents
+        )
         body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
         self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`
         self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
@@ -142,6 +167,7 @@ class Ensemble:
         out: np.ndarray,
         status: np.ndarray,
         report: Callable[[int], None],
+        growth: Growth | None = None,
     ) -> None:
         """Integrate every trajectory.
 
@@ -156,69 +182,77 @@ class Ensemble:
             Filled with how each trajectory ended.
         report : function
             Called with the number of trajectories done since the last call.
+        growth : Growth, optional
+            Of tangents.
         """
         count = out.shape[2]
         for start, stop in spans(count, self._chunk_size(count, int(steps.lags.max()))):
             chunk = slice(start, stop)
-            arguments = self.arguments(initial, parameters, steps, chunk)
+            arguments = self.arguments(initial, parameters, steps, chunk, growth)
             if self.device.is_cuda:
-                launch, states, outcomes = self.launcher(arguments)
+                launch, states, outcomes, sums = self.launcher(arguments)
                 launch()
                 out[..., chunk] = self.device.get(states)
                 status[chunk] = self.device.get(outcomes)
+                if growth is not None:
+                    growth.sums[:, chunk] = self.device.get(sums)
                 report(stop - start)
             else:
-                self._work(arguments, out, status, report)
+                sums = self._no_sums(1) if growth is None else growth.sums
+                self._work((*arguments, out, status, sums), report)
 
     def arguments(
-        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice
-    ) -> tuple[Any, ...]:
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice,
+        growth: Growth | None = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
         """What a kernel is told of a chunk of trajectories, on the device."""
         put = self.device.put
         rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
         counts = put(steps.count[chunk])
         lags, breaks = put(steps.lags), put(steps.breaks)
-        noise = self._source, np.int64(chunk.start)
+        begin, every, since = (0, 1, 0.0) if growth is None else growth.renewal
+        renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)
         return (
-            self._origin, self._times, lags, breaks, initial, parameters, sizes, counts, *noise
+            self._origin, self._times, lags, breaks, initial, parameters, sizes, counts,
+            self._source, np.int64(chunk.start), renewal,
         )  # fmt: skip
 
-    def _work(
-        self,
-        arguments: tuple[Any, ...],
-        out: np.ndarray,
-        status: np.ndarray,
-        report: Callable[[int], None],
-    ) -> None:
-        count, lanes = status.size, fixed_step.LANES
+    def _work(self, arguments: tuple[Any, ...], report: Callable[[int], None]) -> None:
+        count, lanes = arguments[7].size, fixed_step.LANES
 
         def finished(start: int, stop: int) -> None:
             report(min(stop * lanes, count) - start * lanes)
 
         with kernels.readable_errors():
             blocks = -(-count // lanes)
-            self.device.run(self.kernel, blocks, *arguments, out, status, finished=finished)
+            self.device.run(self.kernel, blocks, *arguments, finished=finished)
 
-    def launcher(self, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, Any]:
-        """A function that starts the CUDA kernel, and the arrays it fills: states and status."""
+    def launcher(self, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, Any, Any]:
+        """A function that starts the CUDA kernel, and what it fills: states, status and growth."""
         from ergode.core import cuda
 
-        lags, count = self.device.get(arguments[2]), arguments[-3].size
+        *model, counts, source, offset, renewal = arguments
+        lags, count = self.device.get(model[2]), counts.size
         slots = (self._slot_count(int(lags.max())), max(1, self._ring_width // 2), 2, count)
         ring = self.device.empty(slots, self.precision)
         shape = (self._times.size, self._variable_count, count)
         states = self.device.empty(shape, self.precision)
         outcomes = self.device.empty(count, np.uint8)
+        sums = self.device.put(self._no_sums(count))
 
         def launch() -> None:
             with kernels.readable_errors():
                 cuda.launch(
                     self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
-                    (*arguments[:-2], ring, *arguments[-2:], states, outcomes),
+                    (*model, counts, ring, source, offset, renewal, states, outcomes, sums),
                 )  # fmt: skip
 
-        return launch, states, outcomes
+        return launch, states, outcomes, sums
+
+    def _no_sums(self, count: int) -> np.ndarray:
+        tangents = self.bindings["TANGENTS"]
+        return np.zeros((tangents + 1, count if tangents else 1), self.precision)
 
     def _slot_count(self, longest: int) -> int:
         return longest + self.bindings["POINTS"] + 2 * len(self.bindings["PLACES"])

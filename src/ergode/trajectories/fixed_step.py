@@ -38,6 +38,7 @@ from ergode.trajectories.history import (
 )
 from ergode.trajectories.noise import SCHEME, with_noise
 from ergode.trajectories.steps import between
+from ergode.trajectories.tangents import TANGENTS, renew, renews
 
 # Bound for each kernel: a method.
 A, B, C = ((),), (1.0,), (0.0,)
@@ -115,15 +116,16 @@ LANES = 64
 def integrate_cpu(
     start, stop,
     origin, times, lags, breaks, initial, parameters, steps, step_counts,
-    source, offset, out, status,
+    source, offset, renewal, out, status, exponents,
 ):  # fmt: skip
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
     Model: `lags` [delay] (steps), `breaks` [step] (whether the solution breaks), `initial`
     [variable, trajectory], `parameters` [parameter, trajectory], `steps` and `step_counts`
     [trajectory]; `times` since `origin`; `source` of the noise and `offset` of its
-    trajectories.
-    Out: `out` [time, variable, trajectory], `status` [trajectory].
+    trajectories; `renewal` of `tangents`.
+    Out: `out` [time, variable, trajectory], `status` [trajectory], `exponents` of `tangents`
+    [row, trajectory].
     """
     period = period_of(lags)
     ring = np.empty((slot_count(period), max(1, len(DELAYED)), 2, LANES), real)
@@ -158,6 +160,8 @@ def integrate_cpu(
         last = counts.max()
         soonest = wanted.min()
         for step in range(last):
+            if TANGENTS > 0:
+                _renew(step, renewal, h, counts, period, state, ring, exponents, first, count)
             for d in unroll(range(len(PLACES) if POINTS == 3 else 0)):
                 if breaks_at(step - lags[d], breaks):
                     _predict(d, step, now, period, lags, ring)
@@ -257,6 +261,16 @@ def _note_before(d, step, now, period, origin, lags, state, p, h, ring):
             goal[v, 1, lane] = h[lane] * f[DELAYED[v]]
 
 
+def _renew(step, renewal, h, counts, period, state, ring, exponents, first, count):
+    """Make the tangents of every lane orthonormal where that is due."""
+    if renews(step, renewal):
+        for lane in range(LANES):
+            column = first + lane if first + lane < count else -1
+            renew(
+                step, renewal, h[lane], counts[lane], period, state, ring, lane, exponents, column
+            )
+
+
 def _advance(step, now, period, origin, lags, breaks, state, p, h, ring, source, first):
     """One step of every lane."""
     stencils = _stencils(step, now, period, lags, breaks, ring)
@@ -319,12 +333,13 @@ def _save(values, out, status):
 
 def integrate_cuda(
     origin, times, lags, breaks, initial, parameters, steps, step_counts, ring,
-    source, offset, out, status,
+    source, offset, renewal, out, status, exponents,
 ):  # fmt: skip
     """Integrate every trajectory, one a thread.
 
-    Model: as for `integrate_cpu`. Scratch: `ring` [slot, delayed variable, 2, trajectory].
-    Out: `out` [time, variable, trajectory], `status` [trajectory].
+    Model: as for `integrate_cpu`. Scratch: `ring` [slot, delayed variable, 2, trajectory], and
+    the last time of `out` where tangents are made orthonormal.
+    Out: as for `integrate_cpu`.
     """
     me = cuda.grid(1)
     if me >= out.shape[2]:
@@ -353,8 +368,24 @@ def integrate_cuda(
     now = np.int32(0)
     step = np.int32(0)
     last = np.int32(step_count)
+    renewing = np.int32(renewal[0]) if TANGENTS > 0 else last
     while step < last:
-        if step + AHEAD <= min(np.int32(wanted), last) and calm(step, AHEAD, lag, breaks):
+        if TANGENTS > 0:
+            due = step == renewing
+            if due:
+                # Where the last state will be, there is room until then.
+                state = out[out.shape[0] - 1]
+                for i in unroll(range(VARIABLES)):
+                    state[i, me] = y[i]
+                renew(step, renewal, h, step_count, period, state, ring, me, exponents, me)
+                y = tuple(state[i, me] for i in range(VARIABLES))
+                window = tuple(
+                    _window(step - lag[d], step, now, period, ring, PLACES[d], me)
+                    for d in range(len(PLACES))
+                )
+                renewing = np.int32(renewing + renewal[1])
+        calm_until = min(min(np.int32(wanted), renewing), last)
+        if step + AHEAD <= calm_until and calm(step, AHEAD, lag, breaks):
             ahead = window
             for u in unroll(range(AHEAD)):
                 ahead = tuple(
@@ -445,6 +476,14 @@ def _first_window(point):
     if POINTS == 2:
         return point
     return point + point
+
+
+def _window(point, step, now, period, ring, place, me):
+    """The window whose last point this is, where the ring has changed."""
+    here = _point(ring, slot_of(point, step, now, period), place, me)
+    if POINTS == 2:
+        return here
+    return _point(ring, slot_of(point - 1, step, now, period), place, me) + here
 
 
 def _next_near(point, step, now, period, lag, far, ring, place, me):

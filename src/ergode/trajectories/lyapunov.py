@@ -1,8 +1,9 @@
 """Lyapunov exponents: how fast neighbours part.
 
 Beside a trajectory its tangent vectors are followed, v' = J v (with delays, and what the delayed
-values do to it), as more variables of one larger field.  Without delays they are made orthonormal
-again at intervals, and what their lengths were is summed up.
+values do to it), as more variables of one larger field.  At intervals they are made orthonormal
+again, and what their lengths were is summed up: by an event, or with delays where their past is
+(see `tangents`).
 
 G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
 J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
@@ -10,6 +11,7 @@ J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +22,22 @@ from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.source import function_from_text
-from ergode.models.sweep import lay_out
+from ergode.models.sweep import Layout, lay_out
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.derivatives import Symbols, function_of
-from ergode.trajectories.integrate import integrate
+from ergode.trajectories.ensemble import Ensemble, Growth
+from ergode.trajectories.events import Event
 from ergode.trajectories.methods import METHODS
+from ergode.trajectories.past import past_of
+from ergode.trajectories.plan import plan_steps
 from ergode.trajectories.runner import Runner, control_of
+from ergode.trajectories.tableaus import RK4
 
 if TYPE_CHECKING:
     import xarray
 
-_WINDOW = 64  # times in the longest delay at which a tangent is measured
+_MOST = 64  # exponents of a delay equation, which has no end of them
+_SETTLING = 4  # longest delays after which tangents may count: they begin after two
 
 results.register(
     "trajectories",
@@ -47,7 +54,7 @@ def lyapunov_spectrum(
     parameters: Mapping[str, Any] | None = None,
     count: int | None = None,
     transient: float = 0.0,
-    interval: float = 1.0,
+    interval: float | None = None,
     step: float | None = None,
     rtol: float = 1e-8,
     atol: float = 1e-10,
@@ -66,13 +73,15 @@ def lyapunov_spectrum(
     duration : float
         Time over which exponents are averaged, after the transient [time].
     count : int, optional
-        How many exponents; all if not given. With delays only the largest is computed.
+        How many exponents, the largest; if not given all, or with delays one, for then there is no
+        end of them.
     transient : float
-        Time to forget the beginning [time].
-    interval : float
-        Time after which tangents are made orthonormal again [time].
+        Time to forget the beginning [time]; with delays at least four of the longest.
+    interval : float, optional
+        Time after which tangents are made orthonormal again [time]; 1, or with delays the longest,
+        if not given.
     step : float, optional
-        With delays: the step of `integrate`.
+        With delays: the step of `integrate`, for ``"rk4"``.
     rtol, atol : float
         Tolerances, without delays.
     device : str or Device
@@ -87,7 +96,12 @@ def lyapunov_spectrum(
     Raises
     ------
     PlanError
-        More exponents than there are, or more than one with delays, or no step with delays.
+        More exponents than there are, no step with delays, or a delay that depends on the state.
+
+    References
+    ----------
+    G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
+    J. D. Farmer, Physica D 4, 366 (1982), for delay equations.
 
     Examples
     --------
@@ -101,10 +115,11 @@ def lyapunov_spectrum(
     >>> found["exponent"].values.round(6).tolist()
     [0.5, -2.0]
     """
-    most = 1 if field.delays else len(field.variables)
-    wanted = most if count is None else integer("count", count, 1, most)
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
+    most = _MOST if field.delays else len(field.variables)
+    usual = 1 if field.delays else most
+    wanted = usual if count is None else integer("count", count, 1, most)
     extended = with_tangents(field, wanted)
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
@@ -115,28 +130,16 @@ def lyapunov_spectrum(
         if step is None:
             raise PlanError("with delays a step is needed")
         exponents = _of_delays(
-            field, extended, initial, parameters, transient, duration, step, place, history
+            field, extended, layout, wanted, (transient, duration, interval), step, place, history
         )
     else:
-        rows = np.array([layout.rows[name] for name in field.variables], float)
-        others = np.array([layout.rows[name] for name in field.parameters], float).reshape(
-            len(field.parameters), layout.count
-        )
-        control = control_of({"rtol": rtol, "atol": atol})
-        method = METHODS["tsit5"]
-        if transient > 0:
-            before = Runner(
-                field, method, control, times=np.array([0.0, transient]), device=place,
-                precision="float64",
-            )  # fmt: skip
-            rows = before.integrate(rows, others, lambda _: None).states[-1]
-        segments = max(1, round(duration / interval))
+        times = np.unique([0.0, transient, transient + duration])
+        control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
         runner = Runner(
-            extended, method, control, times=np.array([transient, transient + 1.0]), device=place,
+            _with_growth(extended, wanted), METHODS["tsit5"], control, times=times, device=place,
             precision="float64",
         )  # fmt: skip
-        times = transient + np.linspace(0.0, duration, segments + 1)
-        exponents = _of_segments(runner, rows, others, wanted, times)
+        exponents = _of_states(runner, field, layout, wanted, interval or 1.0) / duration
     attrs = results.provenance(
         engine="trajectories", method="tangents", device=place.name, transient=transient,
         duration=duration, model_digest=field.digest, trajectories=layout.count,
@@ -148,53 +151,115 @@ def lyapunov_spectrum(
     )
 
 
-def _of_segments(
-    runner: Runner, rows: np.ndarray, others: np.ndarray, wanted: int, times: np.ndarray
+def _of_states(
+    runner: Runner, field: VectorField, layout: Layout, wanted: int, interval: float
 ) -> np.ndarray:
-    """Exponents [trajectory, exponent] by orthonormalising after every segment."""
-    size, trajectories = rows.shape
-    tangents = np.broadcast_to(np.eye(size)[:, :wanted], (trajectories, size, wanted))
-    sums = np.zeros((trajectories, wanted))
-    for begin, end in zip(times[:-1], times[1:], strict=True):
-        flat = tangents.transpose(2, 1, 0).reshape(size * wanted, trajectories)
-        outcome = runner.at(np.array([begin, end])).integrate(
-            np.concatenate([rows, flat]), others, lambda _: None
-        )
-        state = outcome.states[-1]
-        rows = state[:size]
-        grown = state[size:].reshape(wanted, size, trajectories).transpose(2, 1, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            tangents, lengths = np.linalg.qr(grown)
-            sums += np.log(np.abs(np.diagonal(lengths, axis1=1, axis2=2)))
-    return sums / (times[-1] - times[0])
+    """Growth [trajectory, exponent] of tangents from the last time but one to the last."""
+    size, count = len(field.variables), layout.count
+    base = np.array([layout.rows[name] for name in field.variables], float)
+    tangents = np.repeat(np.eye(size)[:wanted].reshape(-1, 1), count, axis=1)
+    sums = np.zeros((wanted + 1, count))
+    sums[-1] = interval
+    parameters = np.full((len(field.parameters) + 1, count), interval)
+    parameters[:-1] = [layout.rows[name] for name in field.parameters]
+    states = runner.integrate(
+        np.concatenate([base, tangents, sums]), parameters, lambda _: None
+    ).states[-2:]
+    grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # What they have grown since they were made orthonormal last.
+        lengths = np.linalg.qr(grown.transpose(0, 3, 2, 1), mode="r")
+        rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
+    total = states[:, -wanted - 1 : -1].transpose(0, 2, 1) + rest
+    growth: np.ndarray = total[1] - total[0]
+    return growth
+
+
+def _with_growth(extended: VectorField, count: int) -> VectorField:
+    """The field with sums of how tangents grew, and when they are to be made orthonormal."""
+    own = "".join(f"f[{i}], " for i in range(len(extended.variables)))
+    still = "0.0, " * (count + 1)
+    text = f"def growing(t, y, p):\n    f = field(t, y, p)\n    return ({own}{still})\n"
+    return VectorField(
+        function_from_text(text, {"field": extended.function}),
+        [*extended.variables, *(f"growth {k}" for k in range(count)), "renewal"],
+        [*extended.parameters, "interval of renewal"],
+    )
+
+
+def _renewal(field: VectorField, count: int) -> Event:
+    """The event that makes tangents orthonormal, by Gram and Schmidt's method."""
+    size = len(field.variables)
+    vectors = [range(size * (k + 1), size * (k + 2)) for k in range(count)]
+    last = size * (count + 1) + count
+    lines = [f"    v{i} = y[{i}]\n" for i in range(last)]
+    for k, vector in enumerate(vectors):
+        for other in vectors[:k]:
+            pairs = " + ".join(f"v{i} * v{j}" for i, j in zip(vector, other, strict=True))
+            lines.append(f"    part = {pairs}\n")
+            lines += [f"    v{i} -= part * v{j}\n" for i, j in zip(vector, other, strict=True)]
+        square = " + ".join(f"v{i} * v{i}" for i in vector)
+        lines.append(f"    length = math.sqrt({square})\n")
+        lines += [f"    v{i} /= length\n" for i in vector]
+        lines.append(f"    v{last - count + k} += math.log(length)\n")
+    own = "".join(f"v{i}, " for i in range(last))
+    following = f"y[{last}] + p[{len(field.parameters)}]"
+    act = f"def orthonormal(t, y, p):\n{''.join(lines)}    return ({own}{following})\n"
+    due = f"def due(t, y, p):\n    return t - y[{last}]\n"
+    return Event(function_from_text(due, {}), 1, function_from_text(act, {"math": math}))
 
 
 def _of_delays(
-    field: VectorField, extended: VectorField, initial: Mapping[str, Any], parameters: Any,
-    transient: float, duration: float, step: float, place: devices.Device, history: Any,
+    field: VectorField, extended: VectorField, layout: Layout, wanted: int,
+    spans: tuple[float, float, float | None], step: float, place: devices.Device, history: Any,
 ) -> np.ndarray:  # fmt: skip
-    """The largest exponent [trajectory, 1], from the growth of a tangent over a whole delay."""
-    size = len(field.variables)
-    longest = max(float(np.max((parameters or {})[delay])) for _, delay in field.delays)
-    window = np.linspace(-longest, 0.0, _WINDOW)
-    first, last = transient + longest, transient + longest + duration
-    times = np.concatenate([[0.0], first + window, last + window])
-    start = type(initial)({**initial, **{name: 1.0 for name in extended.variables[size:]}})  # type: ignore[call-arg]
-    past = None
-    if history is not None:
-        inner = "".join(f"values[{i}], " for i in range(size)) + "1.0, " * size
-        past = function_from_text(
-            f"def past(t):\n    values = history(t)\n    return ({inner})\n", {"history": history}
+    """Exponents [trajectory, exponent] of tangents that the kernel makes orthonormal."""
+    transient, duration, interval = spans
+    count, zero = layout.count, np.zeros(layout.count)
+    rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
+    past = past_of(extended, _with_zeros(history, field, extended), 0.0, rows, count)
+    taus = [rows[delay] for _, delay in extended.delays if isinstance(delay, str)]
+    longest = float(np.max(taus))
+    interval = min(longest if interval is None else interval, duration)
+    since = max(transient, _SETTLING * longest)
+    span = since + duration + interval
+    names = [delay for _, delay in extended.delays if isinstance(delay, str)]
+    steps = plan_steps(span, step, count, names, taus)
+    points = int(steps.lags.max()) + 1
+    if wanted > points:
+        raise PlanError(
+            f"count is {wanted}, and a delay of {points - 1} steps has not as many exponents; use "
+            "a smaller step"
         )
-    states = integrate(
-        extended, times=np.unique(times), initial=start, parameters=parameters, step=step,
-        method="rk4", device=place, history=past,
-    )["state"].values  # fmt: skip
-    tangents = states.reshape(-1, *states.shape[-2:])[..., size:]
-    at = np.searchsorted(np.unique(times), times[1:])
-    norms = np.linalg.norm(tangents[:, at].reshape(len(tangents), 2, -1), axis=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(norms[:, 1:] / norms[:, :1]) / duration
+    ensemble = Ensemble(
+        extended, RK4, past.function, times=np.array([0.0, span]), device=place, jumps=past.jumps,
+        tangents=wanted,
+    )  # fmt: skip
+    every = max(1, round(interval / float(steps.size.max())))
+    growth = Growth((2 * points, every, since), np.zeros((wanted + 1, count)))
+    initial, parameters = (
+        np.array([rows[name] for name in some], float).reshape(len(some), count)
+        for some in (extended.variables, extended.parameters)
+    )
+    out = np.empty((2, len(extended.variables), count))
+    ensemble.integrate(
+        initial, parameters, steps, out, np.empty(count, np.uint8), lambda _: None, growth
+    )
+    return (growth.sums[:-1] / growth.sums[-1]).T
+
+
+def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
+    """The history of the field, with tangents that are zero."""
+    if history is None:
+        return None
+    if not callable(history):
+        raise PlanError("with tangents a history is a function of t")
+    own = "".join(f"values[{i}], " for i in range(len(field.variables)))
+    zeros = "0.0, " * (len(extended.variables) - len(field.variables))
+    return function_from_text(
+        f"def past(t):\n    values = history(t)\n    return ({own}{zeros})\n",
+        {"history": history},
+    )
 
 
 def with_tangents(field: VectorField, count: int) -> VectorField:
@@ -219,7 +284,8 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
             for i in range(size):
                 parts = [f"j[{i * size + q}] * y[{at + q}]" for q in range(size)]
                 parts += [
-                    f"c[{i * delay_count + d}] * yd[{delay_count + d}]" for d in range(delay_count)
+                    f"c[{i * delay_count + d}] * yd[{delay_count * (k + 1) + d}]"
+                    for d in range(delay_count)
                 ]
                 terms.append(" + ".join(parts))
     except Exception:  # no symbols: differences to both sides along each tangent
@@ -228,7 +294,8 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
             for side, sign in (("up", "+"), ("down", "-")):
                 moved = "".join(f"y[{q}] {sign} 1e-6 * y[{at + q}], " for q in range(size))
                 past = "".join(
-                    f"yd[{d}] {sign} 1e-6 * yd[{delay_count + d}], " for d in range(delay_count)
+                    f"yd[{d}] {sign} 1e-6 * yd[{delay_count * (k + 1) + d}], "
+                    for d in range(delay_count)
                 )
                 middle = f"({past}), " if field.delays else ""
                 lines.append(f"    {side}_{k} = field(t, ({moved}), {middle}p)\n")
@@ -236,7 +303,9 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
     own = "".join(f"f[{i}], " for i in range(size))
     text = f"def tangents({arguments}):\n{''.join(lines)}    return ({own}{', '.join(terms)},)\n"
     tangents = [f"tangent {k} of {name}" for k in range(count) for name in field.variables]
-    further = [(f"tangent 0 of {name}", delay) for name, delay in field.delays]
+    further = [
+        (f"tangent {k} of {name}", delay) for k in range(count) for name, delay in field.delays
+    ]
     return VectorField(
         function_from_text(text, names),
         [*field.variables, *tangents],
