@@ -17,13 +17,14 @@ from harness import Rows, arguments, medians
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.core import devices
+from ergode.core import devices, kernels
 from ergode.models.sweep import lay_out
+from ergode.trajectories import adaptive, fixed_step
 from ergode.trajectories.ensemble import Ensemble
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.past import past_of
 from ergode.trajectories.plan import plan_steps
-from ergode.trajectories.runner import Runner, control_of
+from ergode.trajectories.runner import Runner, bindings_of, control_of
 from ergode.trajectories.tableaus import RK4
 
 
@@ -156,6 +157,17 @@ class Case:
             self.initial, self.parameters, self.steps, self.out, self.status, lambda _: None
         )
 
+    def in_single_lane(self, device):
+        """The same on a CPU with lanes of one: without vector instructions."""
+        ensemble, count = self.ensemble, self.status.size
+        kernel = kernels.cpu_kernel(
+            fixed_step.integrate_cpu, precision=ensemble.precision,
+            bindings={**ensemble.bindings, "LANES": 1},
+        )  # fmt: skip
+        model = ensemble.arguments(self.initial, self.parameters, self.steps, slice(0, count))
+        results = self.out, self.status, np.zeros((1, 1), self.out.dtype)
+        return lambda: device.run(kernel, count, *model, *results)
+
     @property
     def bytes_per_step(self):
         """What a step must move to and from memory: nothing without delays."""
@@ -190,10 +202,12 @@ def on_cpu(options, rows):
             continue
         for precision in ("float64", "float32"):
             case = Case(name, device, 256, precision, shorter=10 if options.quick else 1)
-            (seconds,) = medians([case.run], cpu=True)
+            lanes, single = medians([case.run, case.in_single_lane(device)], cpu=True)
             label = name if precision == "float64" else f"{name} float32"
-            rate = case.step_count / seconds
-            rows.add(label, "steps per core second", rate, "1/s", smaller_is_better=False)
+            rows.add(
+                label, "steps per core second", case.step_count / lanes, "1/s",
+                peer="one lane", peer_value=case.step_count / single, smaller_is_better=False,
+            )  # fmt: skip
     if not options.no_peers and "lorenz" in options.case:
         against_heyoka(rows, device)
     if not options.no_peers and "mackey-glass" in options.case:
@@ -246,7 +260,22 @@ def adaptive_on_cpu(name, options, rows, device):
                 label, "trajectories per core second", count / seconds, "1/s",
                 peer="scipy DOP853", peer_value=1 / theirs, smaller_is_better=False,
             )  # fmt: skip
-        rows.add(label, "steps per core second", steps / seconds, "1/s", smaller_is_better=False)
+        single, *_ = adaptive_runner(name, device, precision, count, tolerance)
+        single.kernel = kernels.cpu_kernel(
+            adaptive.integrate_cpu, precision=precision,
+            bindings={
+                **bindings_of(field, single.method, single.control, precision), "LANES": 1,
+            },
+        )  # fmt: skip
+
+        def scalar(run=single.integrate, initial=initial, parameters=parameters):
+            return run(initial, parameters, lambda _: None)
+
+        lanes, one = medians([ours, scalar], cpu=True)
+        rows.add(
+            label, "steps per core second", steps / lanes, "1/s", peer="one lane",
+            peer_value=steps / one, smaller_is_better=False,
+        )  # fmt: skip
 
 
 def adaptive_mackey_glass(device, precision, count, tolerance):
@@ -430,7 +459,7 @@ def on_cuda(options, rows):
     for name in options.case:
         for precision in ("float64", "float32") if name in CASES else ():
             case = Case(name, device, 262_144, precision, shorter=10 if options.quick else 1)
-            launch, _, _ = case.ensemble.launcher(
+            launch, *_ = case.ensemble.launcher(
                 case.ensemble.arguments(
                     case.initial, case.parameters, case.steps, slice(0, case.status.size)
                 )
@@ -475,8 +504,6 @@ def copy_each(index, source, target):
 
 def copy_bandwidth(device, cuda):
     """Bytes read and written a second by a copy of 2 GB."""
-    from ergode.core import kernels
-
     count = 2**27
     source, target = device.empty(count, np.float64), device.empty(count, np.float64)
     kernel = kernels.for_each(copy_each)
