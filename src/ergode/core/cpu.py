@@ -15,10 +15,12 @@ from threading import Event, Thread
 from typing import Any
 
 from numba import njit, types
+from numba.core import event
 from numba.extending import intrinsic
 
 from ergode.core import intrinsics
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
+from ergode.core.collection import pause_while_compiling
 
 __all__ = [
     "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",
@@ -41,6 +43,7 @@ borrowing_function = _inner(forceinline=True, _nrt=False)
 # The same for one that is called, not written out wherever it is used.
 outlined_function = _inner(_nrt=False)
 kernel = njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
+pause_while_compiling(event, "numba:compiler_lock")
 
 
 def run(

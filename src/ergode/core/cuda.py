@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cuda, types
-from numba.cuda.core import config
+from numba.cuda.core import config, event
 from numba.cuda.cudadrv import driver
 from numba.cuda.extending import intrinsic
 
 from ergode.core import intrinsics
+from ergode.core.collection import pause_while_compiling
 from ergode.core.errors import PlanError
 
 # A small problem is no reason to warn: not every grid can fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+pause_while_compiling(event, "numba-cuda:compiler_lock")
 
 _USUAL_SHARED_BYTES = 48 * 1024
 
