@@ -203,13 +203,24 @@ def test_meetings_that_last_and_meetings_of_a_moment():
     moments = ergode.TemporalContacts.from_meetings(
         source.repeat(2), source.repeat(2) + 1, np.tile([3.0, 8.0], count), contact_time=2.5
     )
+    lessons = ergode.TemporalContacts.from_meetings(source, source + 1, source * 0, source * 0 + 6)
+    breaks = {"breaks": lasting, "lessons": lessons}
+    layered = ergode.TemporalContacts.from_layers(breaks)
+    assert layered.meeting_count == 4 * count
+    closed = ergode.LayerClosure("breaks", start=4.25, duration=2.5)
     clip = lambda a, b: np.clip(GRID, a, b) - a  # noqa: E731
-    for contacts, exposed in (
-        (lasting, clip(1, 2) + clip(4, 7) + clip(12, 13)),
-        (moments, 2.5 * (GRID >= 3) + 2.5 * (GRID >= 8)),
+    for contacts, exposed, measures in (
+        (lasting, clip(1, 2) + clip(4, 7) + clip(12, 13), []),
+        (moments, 2.5 * (GRID >= 3) + 2.5 * (GRID >= 8), []),
+        (
+            layered,
+            clip(0, 6) + clip(1, 2) + clip(4, 4.25) + clip(6.75, 7) + clip(12, 13),
+            [closed],
+        ),
     ):
         counts = simulate(
             model(0.3), contacts, initial={"I": source}, times=GRID, seed=3, device="cpu",
+            interventions=[*measures, *IDLE],
         )  # fmt: skip
         found = counts["cases"].values[0] / count - 1
         check(found, 0.3 * exposed, count)
@@ -225,7 +236,7 @@ def test_the_conference_as_it_is(shared_data):
     )  # fmt: skip
     counts = simulate(
         seir, contacts, initial={"I": 1}, times=np.linspace(0, 33, 34), replicates=50, seed=1,
-        device="cpu",
+        device="cpu", interventions=IDLE,
     )  # fmt: skip
     assert (counts["count"].sum("compartment") == contacts.node_count).all()
     assert 20 < float(summary(counts)["cases"].mean()) < 138
@@ -295,6 +306,10 @@ def test_line_list_of_a_recurrent_model():
             "end\\[0\\] is 1.0; a meeting must end after it begins",
         ),
         (lambda: ergode.TemporalContacts.from_meetings([0], [1], [2.0]), "give either `end`"),
+        (
+            lambda: ergode.TemporalContacts.from_layers({"home": CONTACTS}),
+            "layer 'home' is Contact",
+        ),
     ],
 )
 def test_bad_input_is_an_error_that_names_it(make, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from ergode.models.contacts import ContactNetwork
 class TemporalContacts:
     """Who met whom, and when.
 
-    Build one with `from_meetings` or `ergode.read_meetings`.
+    Build one with `from_meetings`, `from_layers` or `ergode.read_meetings`.
 
     Parameters
     ----------
@@ -128,6 +129,51 @@ class TemporalContacts:
             stop = start
         first = np.append(np.flatnonzero(~same), start.size).astype(np.int64)
         return cls(network, *map(_read_only, (first, start, stop, amount)))
+
+    @classmethod
+    def from_layers(cls, contacts: Mapping[str, TemporalContacts]) -> TemporalContacts:
+        """Meetings in named layers - lessons, breaks - as one.
+
+        What happens to a layer, a `LayerClosure` or a `Calendar`, happens to its meetings. Two
+        nodes may meet in several layers, at one time too; each such meeting transmits by itself.
+
+        Parameters
+        ----------
+        contacts : mapping of str to TemporalContacts
+            The layers, in order: the same nodes, all directed or all undirected.
+
+        Raises
+        ------
+        ModelError
+            A layer is something else, or layers differ in what they must share (see
+            `ContactNetwork.from_layers`).
+
+        Examples
+        --------
+        >>> import ergode
+        >>> lessons = ergode.TemporalContacts.from_meetings([0], [1], [8], [12], node_count=3)
+        >>> breaks = ergode.TemporalContacts.from_meetings([0, 1], [1, 2], [9, 10], [9.5, 10.5])
+        >>> school = ergode.TemporalContacts.from_layers({"lessons": lessons, "breaks": breaks})
+        >>> school.network.layers, school.meeting_count
+        (('lessons', 'breaks'), 3)
+        """
+        for name, part in contacts.items():
+            if not isinstance(part, TemporalContacts):
+                raise ModelError(
+                    f"layer '{name}' is {type(part).__name__}; expected TemporalContacts"
+                )
+        network = ContactNetwork.from_layers({name: p.network for name, p in contacts.items()})
+        of_arc = np.asarray(network.layer)
+        counts = np.zeros(network.arc_count, np.int64)
+        for k, part in enumerate(contacts.values()):
+            counts[of_arc == k] = np.diff(part.first)
+        first = np.append(0, np.cumsum(counts))
+        times = np.empty((3, first[-1]))
+        layer = np.repeat(of_arc, counts)
+        for k, part in enumerate(contacts.values()):
+            # The arcs of a layer are in the same order among those of all.
+            times[:, layer == k] = part.begin, part.end, part.amount
+        return cls(network, *map(_read_only, (first, *times)))
 
     @property
     def meeting_count(self) -> int:
