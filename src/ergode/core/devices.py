@@ -66,6 +66,16 @@ class Device(ABC):
         """An uninitialised array on this device."""
 
     @abstractmethod
+    def fill_zero(self, array: Any) -> None:
+        """Set every byte of an array on this device to zero."""
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """An array of zeros on this device."""
+        array = self.empty(shape, dtype)
+        self.fill_zero(array)
+        return array
+
+    @abstractmethod
     def get(self, array: Any) -> np.ndarray:
         """The array in host memory."""
 
@@ -115,6 +125,9 @@ class CPU(Device):
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 
+    def fill_zero(self, array: Any) -> None:
+        array.fill(0)
+
     def get(self, array: Any) -> np.ndarray:
         return np.asarray(array)
 
@@ -160,6 +173,12 @@ class CUDA(Device):
 
         cuda.select(self.index)
         return cuda.empty(shape, dtype)
+
+    def fill_zero(self, array: Any) -> None:
+        from ergode.core import cuda
+
+        if array.size:
+            cuda.fill_zero(array)
 
     def get(self, array: Any) -> np.ndarray:
         from ergode.core import cuda

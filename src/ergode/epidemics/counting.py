@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
 from ergode.core.source import Precision
-from ergode.epidemics.ensemble import check_range
+from ergode.epidemics.ensemble import check_range, replicates_that_fit
 from ergode.epidemics.scenario import Scenario
 from ergode.models.compartments import CompartmentModel
 
@@ -63,12 +62,7 @@ class CountingEnsemble:
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: enough to share out, few enough for a Ctrl-C."""
-        room = self.device.available_bytes()
-        if self.bytes_per_replicate > room:
-            raise PlanError(
-                f"one replicate needs {self.bytes_per_replicate / 1e9:.2f} GB beside the network, "
-                f"but {room / 1e9:.2f} GB are free; use fewer nodes or times"
-            )
+        replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         work = self.bytes_per_replicate + 16 * self.node_count
         return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
 

@@ -13,6 +13,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.scratch import Scratch
 from ergode.core.source import Precision
 from ergode.epidemics import first_passage, progression, tally
 from ergode.epidemics.progression import Stages
@@ -121,7 +122,8 @@ class Ensemble:
         degrees = contacts.degrees()
         hubs = degrees[degrees > first_passage.SEGMENT]
         self._segments = int((-(-hubs // first_passage.SEGMENT)).sum())
-        self._buffers: dict[str, Any] = {}
+        self._scratch = Scratch(device)
+        self._blocks: int | None = None
 
     @property
     def bytes_per_replicate(self) -> int:
@@ -132,15 +134,7 @@ class Ensemble:
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
-        room = self.device.available_bytes()
-        fits = room // self.bytes_per_replicate
-        if fits < 1:
-            raise PlanError(
-                f"one replicate of {self.node_count:,} nodes needs "
-                f"{self.bytes_per_replicate / 1e9:.2f} GB beside the network, but "
-                f"{self.device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, or "
-                "a device with more memory"
-            )
+        fits = replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         if self.device.is_cuda:
             if self.node_count >= _INDEXABLE_WORDS:
                 raise PlanError(f"{self.node_count:,} nodes exceed the 2^31 a CUDA grid indexes")
@@ -173,7 +167,7 @@ class Ensemble:
         work : ndarray, shape [2]
             Node expansions and passes, summed over the replicates.
         """
-        words = self._buffer("words", (count, self.node_count), self.word_type)
+        words = self._scratch.array("words", (count, self.node_count), self.word_type)
         self._seeding = self.seeds.of(first_replicate, count)
         arguments = (
             *self._network, self._stages, self._seeding, self.seed, first_replicate,
@@ -181,28 +175,29 @@ class Ensemble:
         )  # fmt: skip
         if self.device.is_cuda:
             return words, self._spread_cuda(arguments, words)
-        work = self._buffer("work", (count, 2), np.int64)
+        work = self._scratch.array("work", (count, 2), np.int64)
         self.device.run(self._spread, count, *arguments, words, work)
         return words, work.sum(axis=0)
 
     def _spread_cuda(self, arguments: tuple[Any, ...], words: Any) -> np.ndarray:
         from ergode.core import cuda
 
-        earliest = self._buffer("earliest", 3, self.word_type)
-        segment_count = self._buffer("segment_count", 3, np.int32)
+        array = self._scratch.array
+        earliest = array("earliest", 3, self.word_type)
+        segment_count = array("segment_count", 3, np.int32)
         capacity = max(1, words.shape[0] * self._segments)
-        segments = self._buffer("segments", (capacity, 2), np.uint32)
-        work = self._buffer("work", 2, np.int64)
+        segments = array("segments", (capacity, 2), np.uint32)
+        work = array("work", 2, np.int64)
         scratch = (words.reshape(words.size), segments, earliest, segment_count, work)
         kernel = self._spread.compiled("cuda")
         threads = first_passage.THREADS
-        if "blocks" not in self._buffers:
-            self._buffers["blocks"] = cuda.cooperative_block_count(
+        if self._blocks is None:
+            self._blocks = cuda.cooperative_block_count(
                 kernel, threads, (*arguments, _TILE_LEAST, *scratch)
             )
-        warps = self._buffers["blocks"] * threads // 32
+        warps = self._blocks * threads // 32
         tile = _TILE_LEAST if words.size <= warps * _TILE_LEAST else _TILE_MOST
-        blocks = min(self._buffers["blocks"], -(-words.size * 32 // (tile * threads)))
+        blocks = min(self._blocks, -(-words.size * 32 // (tile * threads)))
         cuda.launch(kernel, blocks, threads, (*arguments, tile, *scratch))
         return work
 
@@ -227,8 +222,7 @@ class Ensemble:
         else:
             from ergode.core import cuda
 
-            moves = self._buffer("moves", shape, np.int32)
-            cuda.fill_zero(moves)
+            moves = self._scratch.array("moves", shape, np.int32, zero=True)
             across = max(1, min(-(-self.node_count // 1024), 8 * self.device.core_count // count))
             cuda.launch(
                 self._tally.compiled("cuda"), (across, min(count, 65535)), 256, (*arguments, moves)
@@ -262,12 +256,23 @@ class Ensemble:
             self._per_step, self.susceptible, self._at_first, self._stratum,
         )  # fmt: skip
 
-    def _buffer(self, name: str, shape: Any, dtype: Any) -> Any:
-        """An array kept from call to call, as large as the last call's."""
-        held = self._buffers.get(name)
-        if held is None or held.shape != (shape if isinstance(shape, tuple) else (shape,)):
-            self._buffers[name] = held = self.device.empty(shape, dtype)
-        return held
+
+def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
+    """How many replicates have room on a device at once.
+
+    Raises
+    ------
+    PlanError
+        Not even one.
+    """
+    room = device.available_bytes()
+    if bytes_each > room:
+        raise PlanError(
+            f"one replicate of {node_count:,} nodes needs {bytes_each / 1e9:.2f} GB beside the "
+            f"network, but {device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, "
+            "or a device with more memory"
+        )
+    return room // bytes_each
 
 
 def check_range(what: str, value: Any, precision: Precision) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.scratch import Scratch
 from ergode.core.source import Precision
 from ergode.epidemics import (
     leap,
@@ -20,7 +21,7 @@ from ergode.epidemics import (
     transmission,
 )
 from ergode.epidemics.counting import CountingEnsemble
-from ergode.epidemics.ensemble import arc_weights, check_stages
+from ergode.epidemics.ensemble import arc_weights, check_stages, replicates_that_fit
 from ergode.epidemics.leap import Arcs, Chances, Rules, Schedule
 from ergode.epidemics.leap_cpu import People
 from ergode.epidemics.leap_cuda import Signals, Store
@@ -203,7 +204,7 @@ class LeapEnsemble(CountingEnsemble):
             else np.bincount(scenario.stratum, minlength=self.stratum_count)
         )
         self._at_first = device.put(at_first.ravel())
-        self._buffers: dict[str, Any] = {}
+        self._scratch = Scratch(device)
         self._blocks: int | None = None
         if device.is_cuda:
             self._prepare_cuda()
@@ -245,15 +246,7 @@ class LeapEnsemble(CountingEnsemble):
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
-        room = self.device.available_bytes()
-        fits = room // self.bytes_per_replicate
-        if fits < 1:
-            raise PlanError(
-                f"one replicate of {self.node_count:,} nodes needs "
-                f"{self.bytes_per_replicate / 1e9:.2f} GB beside the network, but "
-                f"{self.device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, or "
-                "a device with more memory"
-            )
+        fits = replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         if self.device.is_cuda:
             wanted = _CUDA_NODES_MOST // self.node_count
             if wanted < 1:
@@ -366,29 +359,30 @@ class LeapEnsemble(CountingEnsemble):
     def _spread_cuda(self, first_replicate: int, count: int) -> tuple[Any, Any]:
         from ergode.core import cuda
 
-        moves = self._buffer("moves", (count, self.times.size, self.column_count), np.int32, True)
-        work = self._buffer("work", leap.WORK_SIZE, np.int64, True)
+        array = self._scratch.array
+        moves = array("moves", (count, self.times.size, self.column_count), np.int32, True)
+        work = array("work", leap.WORK_SIZE, np.int64, True)
         pushed = self.channel_count * count * self._padded if self._pushes else 1
         held = count * self._padded if self.bindings["THRESHOLDS"] else 1
         skipped = count * self._padded if self.bindings["SKIPS"] else leap_cuda.TILE
         store = Store(
-            self._buffer("state", count * self._padded // 4, np.uint32),
-            self._buffer("since", count * self._padded if self.bindings["AGED"] else 1, np.int32),
-            self._buffer("bits", 2 * count * self._planes if self._gathers else 1, np.uint32),
-            self._buffer("pressure", pushed, np.int32),
-            self._buffer("left", held, np.int32),
-            self._buffer("due", skipped // leap_cuda.TILE, np.int32),
-            self._buffer("touched", 2 * skipped // leap_cuda.TILE, np.int32),
-            self._buffer("delta", 2 * pushed, np.int32),
+            array("state", count * self._padded // 4, np.uint32),
+            array("since", count * self._padded if self.bindings["AGED"] else 1, np.int32),
+            array("bits", 2 * count * self._planes if self._gathers else 1, np.uint32),
+            array("pressure", pushed, np.int32),
+            array("left", held, np.int32),
+            array("due", skipped // leap_cuda.TILE, np.int32),
+            array("touched", 2 * skipped // leap_cuda.TILE, np.int32),
+            array("delta", 2 * pushed, np.int32),
         )
         word = np.dtype(f"uint{self.precision[-2:]}")
         signals = Signals(
-            self._buffer("gate", count * leap_cuda.GATE_STRIDE, np.int32, True),
-            self._buffer("largest", 3 * count, word, True),
-            self._buffer("changes", 3 * count, np.int32, True),
+            array("gate", count * leap_cuda.GATE_STRIDE, np.int32, True),
+            array("largest", 3 * count, word, True),
+            array("changes", 3 * count, np.int32, True),
         )
         hub_count = max(1, count * self._hubs.node.size)
-        hubs = self._hubs._replace(pressure=self._buffer("hubs", hub_count, np.int32, True))
+        hubs = self._hubs._replace(pressure=array("hubs", hub_count, np.int32, True))
         kernel, threads, shared = self._leap.compiled("cuda"), self._threads, self._shared_bytes
 
         def arguments(team: int) -> tuple[Any, ...]:
@@ -415,17 +409,6 @@ class LeapEnsemble(CountingEnsemble):
         from ergode.core import cuda
 
         return cuda.resources(self._leap.compiled("cuda"))
-
-    def _buffer(self, name: str, shape: Any, dtype: Any, zero: bool = False) -> Any:
-        """An array kept from call to call, as large as the last call's; zero if asked."""
-        from ergode.core import cuda
-
-        held = self._buffers.get(name)
-        if held is None or held.shape != (shape if isinstance(shape, tuple) else (shape,)):
-            self._buffers[name] = held = self.device.empty(shape, dtype)
-        if zero:
-            cuda.fill_zero(held)
-        return held
 
     def _run_shared(self, replicate: int, counts: np.ndarray, work: np.ndarray) -> None:
         """One replicate on all threads, step by step."""

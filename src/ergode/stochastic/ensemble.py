@@ -249,7 +249,7 @@ class Ensemble:
         def rows(length: int, kind: type) -> Any:
             if self.device.is_cuda and not apart:
                 # How many are pending is a length that kernels read.
-                empty = self.device.empty if length else self._zeros
+                empty = self.device.empty if length else self.device.zeros
                 return empty((length, workers), kind).T
             return self.device.empty((workers, length), kind)
 
@@ -274,7 +274,7 @@ class Ensemble:
         log_starts = np.zeros(1, np.int64)
         if wanted.log_counts is not None:
             log_starts = np.concatenate([[0], np.cumsum(wanted.log_counts)]).astype(np.int64)
-        zeros = self._zeros
+        zeros = self.device.zeros
         return Out(
             grid=self.device.put(self.grid),
             amounts=zeros((count if wanted.amounts else 0, times, species), self._kind),
@@ -292,22 +292,12 @@ class Ensemble:
 
     def _unset(self, count: int) -> Any:
         if self.device.is_cuda:
-            return self._zeros((count,), np.uint8)
+            return self.device.zeros((count,), np.uint8)
         return np.full(count, Status.NOT_RUN, np.uint8)
 
     def row_bytes(self, wanted: Wanted) -> int:
         """Memory of the results of one realization."""
         return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
-
-    def _zeros(self, shape: tuple[int, ...], kind: type) -> Any:
-        if not self.device.is_cuda:
-            return np.zeros(shape, kind)
-        array = self.device.empty(shape, kind)
-        if array.size:
-            from ergode.core import cuda
-
-            cuda.fill_zero(array)
-        return array
 
     def _fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
         names = ["status", "firings", "ended"]
