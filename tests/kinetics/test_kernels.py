@@ -8,7 +8,7 @@ from type_ia import TYPE_IA
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.kinetics import asymptotic, blocks, rosenbrock, runs
+from ergode.kinetics import asymptotic, blocks, rosenbrock, rosenbrock_small, runs
 from ergode.kinetics.block_tables import program_of, rounds_of, segments_of
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.elimination import eliminate
@@ -91,6 +91,50 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
 
+def small_launch(network, initial):
+    """A kernel in which the network is written out, and what it takes."""
+    mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
+    system = system_of(mechanism, runs.absolute_tolerances(mechanism, zones, None), heating=0)
+    assert rosenbrock_small.can_be_written_out(system)
+    launch = blocks.ThreadLaunch(
+        resolve("cpu:1"), runs.bindings_of(mechanism, zones), system,
+        rosenbrock.method_of(rosenbrock.RODAS4), rtol=1e-2, step_limit=60, small=True,
+    )  # fmt: skip
+    return mechanism, zones, launch
+
+
+def test_a_network_written_out_is_the_same():
+    mechanism, zones, launch = small_launch(ROBERTSON, {"A": [1.0, 0.5]})
+    grid = np.array([0.0, 1e-3, 1e-2])
+    found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 1, 0)
+    block.run(*small_arguments(launch, zones, grid, found))
+    options = runs.Options("rodas4", 1e-2, None, True, 60)
+    runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    for name in ("status", "taken", "repeated"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-11)
+
+
+def small_arguments(launch, zones, grid, outcome):
+    course = zones.course
+    return (
+        *launch._parts, course.times, course.temperature, course.density, grid, *launch._options,
+        np.zeros(1, np.int32), outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
+        outcome.defect, outcome.peak,
+    )  # fmt: skip
+
+
+def test_a_network_written_out_compiles():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    _, zones, launch = small_launch(ROBERTSON, {"A": [1.0, 0.5]})
+    grid = np.array([0.0, 1.0])
+    arguments = small_arguments(launch, zones, grid, runs.Outcome.empty(zones, grid))
+    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("method", ["rodas4", "asymptotic", *list(runs.EXPLICIT)[3:]])
 def test_block_kernels_compile(method, dynamic):
@@ -158,22 +202,48 @@ def test_elimination_fills_in_what_it_must():
         assert filled <= set(places)
 
 
-def test_segments_cover_every_term_once():
+@pytest.mark.parametrize("long", [0, 300])
+def test_segments_cover_every_term_once(long):
     rng = np.random.default_rng(2)
-    rows = rng.integers(0, 7, 60).tolist()
-    sums, order = segments_of(rows, range(8), 4)
-    np.testing.assert_array_equal(np.sort(order), np.arange(60))
+    rows = [*rng.integers(0, 7, 160).tolist(), *[3] * long]
+    banks = rng.integers(0, 50, len(rows)).tolist()
+    sums, order = segments_of(rows, range(9), 4, banks)
+    count = len(rows)
+    np.testing.assert_array_equal(np.sort(order), np.arange(count))
     weight = np.append(order + 1, 0)  # the term that is none weighs nothing
-    totals, partial = np.zeros(8), np.zeros(sums.place_count)
-    for segment, target in enumerate(sums.target):
-        total = weight[sums.item[:, segment]].sum()
+    totals, partial = np.zeros(9), np.zeros(sums.place_count)
+    owned = np.zeros(sums.target.size, int)
+    for segment, (target, rest) in enumerate(zip(sums.target, sums.rest, strict=True)):
+        assert segment // 32 == (segment + rest) // 32
+        assert rest == 0 or segment < sums.joined
+        total = weight[sums.item[:, segment : segment + rest + 1]].sum()
+        if target != -1:
+            owned[segment : segment + rest + 1] += 1
         if target >= 0:
             totals[target] = total
-        else:
-            partial[-1 - target] = total
+        elif target < -1:
+            partial[-2 - target] = total
+    assert owned.max() == 1 and (sums.item[:, owned == 0] == count).all()
     for row, start, stop in zip(sums.row, sums.start, sums.stop, strict=True):
         totals[row] = partial[start:stop].sum()
-    np.testing.assert_array_equal(totals, np.bincount(rows, np.arange(60) + 1, minlength=8))
+    assert sums.row.tolist() == ([3] if long else [])
+    np.testing.assert_array_equal(totals, np.bincount(rows, np.arange(count) + 1, minlength=9))
+
+
+def test_neighbours_read_different_banks():
+    """Half a warp reads sixteen numbers at once if they lie in different banks."""
+    rng = np.random.default_rng(5)
+    rows = np.repeat(np.arange(64), 12).tolist()
+    banks = rng.integers(0, 500, len(rows)).tolist()
+
+    def turns(given):
+        sums, order = segments_of(rows, range(64), 13, given)
+        read = np.append(np.array(banks)[order], -1)[sums.item].reshape(13, -1, 16)
+        halves = [set(half) - {-1} for row in read for half in row]
+        return np.mean([max(np.bincount([a % 16 for a in half], minlength=1)) for half in halves])
+
+    assert turns(banks) < 1.35
+    assert turns(None) > 2.5
 
 
 def test_rounds_of_substitution_wait_for_what_they_use():
@@ -226,6 +296,20 @@ def test_cuda_agrees_with_cpu(fern, method):
     np.testing.assert_array_equal(one["status"], other["status"])
     np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-9)
     np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=1e-3)
+
+
+@pytest.mark.cuda
+def test_cuda_many_zones_of_a_small_network():
+    """Enough of them that the network is written out."""
+    amounts = np.linspace(0.5, 1.0, 20_000)
+    one, other = (
+        ergode.kinetics.integrate(
+            ROBERTSON, times=[0, 1e-3, 40.0], initial={"A": amounts}, device=device
+        )
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.cuda

@@ -194,9 +194,18 @@ def test_equilibrium_is_where_a_long_burn_ends(fern):
         network = ergode.balanced(fern)
     assert len(network.reactions) > 1_300
     result = ergode.kinetics.integrate(
-        network, times=[0, 1e-3], temperature=7e9, density=1e8, rtol=1e-4, device="cpu",
+        network, times=[0, 1e-10, 1e-3], temperature=7e9, density=1e8, rtol=1e-4, device="cpu",
         initial={"12C": 0.5, "16O": 0.5},
     )  # fmt: skip
+    assert result["near_equilibrium"].item()
+    apart = ergode.kinetics.equilibrium_distance(
+        network, temperature=[7e9] * 3, density=[1e8] * 3, mass_fraction=result["mass_fraction"][0]
+    )
+    assert apart[0] > 0.5 and apart[1] > 0.01 and apart[2] < 1e-6
+    with pytest.raises(ergode.ModelError, match=r"expected \(2,\) and \(2, 150\)"):
+        ergode.kinetics.equilibrium_distance(
+            network, temperature=[7e9] * 2, density=1e8, mass_fraction=result["mass_fraction"][0]
+        )
     x = result["mass_fraction"].values[0, -1]
     fraction = (x / result["mass_number"].values * result["charge_number"].values).sum()
     exact = ergode.kinetics.nuclear_equilibrium(

@@ -3,12 +3,12 @@
 from ergode.kinetics.burn import Burned, burn
 from ergode.kinetics.conditions import Trajectory
 from ergode.kinetics.equation_of_state import EquationOfState
-from ergode.kinetics.equilibrium import nuclear_equilibrium
+from ergode.kinetics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.reaction_rates import reaction_rates
 
 __all__ = [
-    "Burned", "EquationOfState", "Trajectory", "burn", "ignition_delay", "integrate",
-    "nuclear_equilibrium", "reaction_rates",
+    "Burned", "EquationOfState", "Trajectory", "burn", "equilibrium_distance", "ignition_delay",
+    "integrate", "nuclear_equilibrium", "reaction_rates",
 ]  # fmt: skip

@@ -29,10 +29,9 @@ def block_sum(value, room, slot):
     if cuda.threadIdx.x & 31 == 0:
         room[8 * slot + (cuda.threadIdx.x >> 5)] = value
     cuda.syncthreads()
-    total = 0.0
-    for warp in unroll(range(8)):
-        total += room[8 * slot + warp]
-    return total
+    o = 8 * slot
+    left = (room[o] + room[o + 1]) + (room[o + 2] + room[o + 3])
+    return left + ((room[o + 4] + room[o + 5]) + (room[o + 6] + room[o + 7]))
 
 
 def block_max(value, room, slot):
@@ -88,49 +87,56 @@ def block_products(triple, y, found):
 
 
 def put_segment(sums, segment, total, partial, result, sign):
-    """Add what a segment sums up to to its row, `sign` 0: set it, or keep it for later."""
+    """Add what a row's segments sum up to to the row; `sign` 0: set it.
+
+    All threads of a warp call it together.
+    """
+    if segment < sums.joined:
+        rest = sums.rest[segment]
+        for shift in unroll(range(5)):
+            other = cuda.shfl_down_sync(ALL, total, 1 << shift)
+            total += other if rest >= 1 << shift else 0.0
     target = sums.target[segment]
     if target >= 0:
         result[target] = total if sign == 0 else result[target] - total
-    else:
-        partial[-1 - target] = total
+    elif target < -1:
+        partial[-2 - target] = total
 
 
 def block_rows(sums, partial, result, sign):
-    """Rows of several segments, four threads each; begins and ends in a barrier."""
+    """Rows in several parts, four threads each; begins and ends in a barrier."""
     thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
     cuda.syncthreads()
-    quarter, rows = thread & 3, threads >> 2
-    for first in rolled(range(0, sums.row.size, rows)):
-        row = first + (thread >> 2)
-        total = 0.0
-        if row < sums.row.size:
-            for place in range(sums.start[row] + quarter, sums.stop[row], 4):
-                total += partial[place & NATURAL]
-        total += cuda.shfl_xor_sync(ALL, total, 1)
-        total += cuda.shfl_xor_sync(ALL, total, 2)
-        if row < sums.row.size and quarter == 0:
-            target = sums.row[row]
-            result[target] = total if sign == 0 else result[target] - total
-    cuda.syncthreads()
+    if sums.row.size > 0:
+        quarter, rows = thread & 3, threads >> 2
+        for first in rolled(range(0, sums.row.size, rows)):
+            row = first + (thread >> 2)
+            total = 0.0
+            if row < sums.row.size:
+                for place in range(sums.start[row] + quarter, sums.stop[row], 4):
+                    total += partial[place & NATURAL]
+            total += cuda.shfl_xor_sync(ALL, total, 1)
+            total += cuda.shfl_xor_sync(ALL, total, 2)
+            if row < sums.row.size and quarter == 0:
+                target = sums.row[row]
+                result[target] = total if sign == 0 else result[target] - total
+        cuda.syncthreads()
 
 
 def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
     thread, threads, count = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, sums.target.size
-    for base in rolled(range(thread, count, 2 * threads)):
+    for base in rolled(range(thread, count, threads)):
         segment = base & NATURAL
-        other = segment + threads
-        second = other if other < count else segment
-        total, more = 0.0, 0.0
+        even, odd = 0.0, 0.0
         # Without a branch or a store, so that all terms are on their way at once.
-        for k in unroll(range(SUM_WIDTH)):
-            a, b = sums.item[k, segment], sums.item[k, second]
-            total += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
-            more += values[b & 0xFFFF] * found[(b >> 16) & 0xFFFF]
-        put_segment(sums, segment, total, partial, result, 0)
-        if other < count:
-            put_segment(sums, other, more, partial, result, 0)
+        for k in unroll(range(0, SUM_WIDTH - 1, 2)):
+            a, b = sums.item[k, segment], sums.item[k + 1, segment]
+            even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
+            odd += values[b & 0xFFFF] * found[(b >> 16) & 0xFFFF]
+        a = sums.item[SUM_WIDTH - 1, segment]
+        even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
+        put_segment(sums, segment, even + odd, partial, result, 0)
     block_rows(sums, partial, result, 0)
 
 

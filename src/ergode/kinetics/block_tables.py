@@ -5,8 +5,10 @@ another. So every table is laid out for its reader - neighbouring threads read n
 an item holds all the indices that a multiplication needs, and none has to be looked up to find the
 next, so that items are read ahead.
 
-Sums over rows are cut into segments of a few terms, one for a thread, the longest first; what is
-missing to a full segment is a term that is zero.
+Sums over rows are cut into segments of a few terms, one for a thread; what is missing to a full
+segment is a term that is zero. The segments of a row are neighbours in one warp, which adds them up
+without waiting for others. Which term of its segment a thread reads first is free: it is chosen so
+that neighbours read different banks of shared memory, where else they would wait for one another.
 
 The last variables to be eliminated, the *tail*, wait for one another one by one: what is left of
 the matrix there is dense, and is inverted in registers. The elimination of the others, and
@@ -17,7 +19,8 @@ substitution, which one warp does, a round begins when the one before has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -28,11 +31,14 @@ from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import SLOTS, Complexes, Flows
 from ergode.kinetics.system import pattern_of
 
-FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH = 12, 8, 4
-"""Terms of a segment: of gains and losses, of net changes, and of entries of the Jacobian."""
+FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
+"""Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
+between the tail and the others."""
 AHEAD = 4
 """Rounds that are read before they are needed."""
 WARP = 32
+_BANKS = 16
+"""Numbers of eight bytes that half a warp reads from shared memory at once."""
 SMALL, _LARGE = 16, 48
 _FIELD = 16
 INDEXABLE = 1 << _FIELD
@@ -50,24 +56,32 @@ class Segments(NamedTuple):
     Attributes
     ----------
     item : ndarray of int64, shape [width, segment_count]
-        The k-th term of every segment: indices of 16 bits each, the first in the lowest.
+        The k-th term of every segment: indices of 16 bits each, the first in the lowest. There are
+        as many segments as make whole warps.
     target : ndarray of int32, shape [segment_count]
-        Row whose only segment this is; or -1 - place for one of several, summed up there.
+        Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
+        is too long for one warp, summed up there.
+    rest : ndarray of int32, shape [segment_count]
+        How many of the segments that follow belong to the same row.
+    joined : int
+        Where segments begin that are a row each.
     row : ndarray of int32, shape [long_row_count]
-        Rows of several segments, the longest first.
+        Rows in several parts, the longest first.
     start, stop : ndarray of int32, shape [long_row_count]
         Where the places of each begin and end.
     """
 
     item: np.ndarray
     target: np.ndarray
+    rest: np.ndarray
+    joined: int
     row: np.ndarray
     start: np.ndarray
     stop: np.ndarray
 
     @property
     def place_count(self) -> int:
-        """Segments of rows that have several."""
+        """Parts of rows that have several."""
         return int(self.stop.max(initial=0))
 
 
@@ -156,7 +170,7 @@ class BlockFlows(NamedTuple):
 
 
 def segments_of(
-    rows: Sequence[int], wanted: Iterable[int], width: int
+    rows: Sequence[int], wanted: Iterable[int], width: int, banks: Sequence[int] | None = None
 ) -> tuple[Segments, np.ndarray]:
     """Segments of rows that terms belong to, and the order in which the terms are laid out.
 
@@ -168,6 +182,8 @@ def segments_of(
         Rows to sum; those without terms get an empty segment.
     width : int
         Terms of a segment at most.
+    banks : sequence of int, shape [term_count], optional
+        What each term reads from shared memory.
 
     Returns
     -------
@@ -179,35 +195,102 @@ def segments_of(
     terms: dict[int, list[int]] = {row: [] for row in wanted}
     for term, row in enumerate(rows):
         terms[row].append(term)
-    pieces: list[tuple[int, list[int]]] = []
+    parts: list[tuple[int, list[list[int]]]] = []
     long_rows: list[tuple[int, int, int]] = []
     places = 0
     for row, members in terms.items():
         cut = [members[k : k + width] for k in range(0, len(members), width)] or [[]]
-        if len(cut) == 1:
-            pieces.append((row, cut[0]))
+        if len(cut) <= WARP:
+            parts.append((row, cut))
         else:
-            pieces += [(-1 - places - k, piece) for k, piece in enumerate(cut)]
-            long_rows.append((row, places, places + len(cut)))
-            places += len(cut)
-    pieces.sort(key=lambda piece: -len(piece[1]))
+            pieces = [cut[k : k + WARP] for k in range(0, len(cut), WARP)]
+            parts += [(-2 - places - k, piece) for k, piece in enumerate(pieces)]
+            long_rows.append((row, places, places + len(pieces)))
+            places += len(pieces)
     long_rows.sort(key=lambda one: one[1] - one[2])
-    item = np.full((width, len(pieces)), len(rows), np.int64)
+    warps = _in_warps(parts)
+    target, rest = list[int](), list[int]()
+    slots: list[list[int | None]] = []
+    for warp in warps:
+        segments = [segment for _, cut in warp for segment in cut]
+        segments += [[] for _ in range(WARP - len(segments))]
+        slots += _apart(segments, width, banks or [0] * len(rows))
+        for row, cut in warp:
+            target += [row] + [-1] * (len(cut) - 1)
+            rest += range(len(cut) - 1, -1, -1)
+        missing = len(slots) - len(target)
+        target += [-1] * missing
+        rest += [0] * missing
+    joined = max((WARP * (k // WARP + 1) for k, more in enumerate(rest) if more), default=0)
+    item = np.full((width, len(slots)), len(rows), np.int64)
     order: list[int] = []
     for k in range(width):
-        for s, (_, piece) in enumerate(pieces):
-            if len(piece) > k:
+        for s, segment in enumerate(slots):
+            read = segment[k]
+            if read is not None:
                 item[k, s] = len(order)
-                order.append(piece[k])
+                order.append(read)
     long = np.array(long_rows, np.int32).reshape(-1, 3)
     return (
         Segments(
             item,
-            np.array([target for target, _ in pieces], np.int32),
+            np.array(target, np.int32),
+            np.array(rest, np.int32),
+            joined,
             *(long[:, column].copy() for column in range(3)),
         ),
         np.array(order, np.int64),
     )
+
+
+Part = tuple[int, list[list[int]]]
+
+
+def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
+    """Rows together, none of which a warp has to share with another; those of several first."""
+    warps: list[list[Part]] = []
+    free: list[list[int]] = [[] for _ in range(WARP + 1)]
+    for part in sorted(parts, key=lambda part: -len(part[1])):
+        size = len(part[1])
+        room = next((room for room in range(size, WARP + 1) if free[room]), None)
+        if room is None:
+            room = WARP
+            free[room].append(len(warps))
+            warps.append([])
+        warp = free[room].pop()
+        warps[warp].append(part)
+        free[room - size].append(warp)
+    return warps
+
+
+def _apart(
+    segments: Sequence[Sequence[int]], width: int, banks: Sequence[int]
+) -> list[list[int | None]]:
+    """Terms of a warp's segments, or none, in an order in which neighbours read different banks."""
+    done: list[list[int | None]] = []
+    for half in (segments[: WARP // 2], segments[WARP // 2 :]):
+        left = [list(segment) for segment in half]
+        laid: list[list[int | None]] = [[] for _ in half]
+        for turn in range(width):
+            taken: dict[int, int] = {}  # who reads what from a bank
+            often = Counter(banks[term] % _BANKS for terms in left for term in terms)
+            for lane in sorted(range(len(half)), key=lambda lane: -len(left[lane])):
+                terms = left[lane]
+                fits = [
+                    term
+                    for term in terms
+                    if taken.get(banks[term] % _BANKS, banks[term]) == banks[term]
+                ]
+                must = len(terms) == width - turn
+                if not fits and not must:
+                    laid[lane].append(None)
+                    continue
+                term = max(fits or terms, key=lambda term: often[banks[term] % _BANKS])
+                terms.remove(term)
+                taken.setdefault(banks[term] % _BANKS, banks[term])
+                laid[lane].append(term)
+        done += laid
+    return done
 
 
 def packed(*fields: Any) -> np.ndarray:
@@ -236,10 +319,40 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
             load, lane = heappop(loads)
             lanes[lane] += group
             heappush(loads, (load + len(group), lane))
-        for k in range(max(map(len, lanes))):
-            rounds.append([lane[k] if len(lane) > k else nothing for lane in lanes])
+        rounds += _turns(lanes, nothing)
         begin.append(len(rounds))
     return Program(_laid_out(rounds, nothing, threads), np.array([*begin, begin[-1]], np.int32))
+
+
+def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
+    """What every lane does in each round, so that neighbours seldom meet in a bank."""
+    count = max(map(len, lanes))
+    turns = [[nothing] * len(lanes) for _ in range(count)]
+    for start in range(0, len(lanes), WARP // 2):
+        half = range(start, min(start + WARP // 2, len(lanes)))
+        left = {lane: list(lanes[lane]) for lane in half}
+        for turn in range(count):
+            taken: tuple[dict[int, int], ...] = ({}, {}, {}, {})
+            for lane in sorted(half, key=lambda lane: -len(left[lane])):
+                if not left[lane]:
+                    continue
+                meetings = [_meetings(item, taken) for item in left[lane]]
+                fewest = min(meetings)
+                if fewest > 2 and len(left[lane]) < count - turn:
+                    continue
+                item = left[lane].pop(meetings.index(fewest))
+                turns[turn][lane] = item
+                for seen, place in zip(taken, item, strict=True):
+                    seen.setdefault(place % _BANKS, place)
+    return turns
+
+
+def _meetings(item: Item, taken: Sequence[Mapping[int, int]]) -> int:
+    """How often an item wants another number of a bank that is taken."""
+    met = [
+        seen.get(place % _BANKS, place) != place for seen, place in zip(taken, item, strict=True)
+    ]
+    return 2 * met[0] + sum(met[1:])  # what is added to is read and written
 
 
 def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarray:
@@ -309,8 +422,8 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
             others = [int(complexes[other][s]) for other in range(SLOTS) if other != slot]
             slope_rows.append(places[pair])
             slope_items.append((int(value_place[entry]), *others))
-    # Entries that no term belongs to, filled in, are set to zero by their empty segments.
-    slopes, order = segments_of(slope_rows, range(blocked.entry_count), SLOPE_WIDTH)
+    reads = [y for _, _, y in slope_items]
+    slopes, order = segments_of(slope_rows, dict.fromkeys(slope_rows), SLOPE_WIDTH, reads)
     slope = np.array([*(slope_items[k] for k in order), (value_place.size, 0, 0)])
     forward, backward = blocked.substitution()
     tail = np.full(tail_of(count), count)
@@ -349,7 +462,7 @@ def _sums_of(
     """Segments of flows, where the value of each entry is, and what values are made of."""
     start = flows.start.tolist()
     rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
-    sums, order = segments_of(rows, range(count), width)
+    sums, order = segments_of(rows, range(count), width, flows.complex.tolist())
     place = np.empty(order.size, np.int64)
     place[order] = np.arange(order.size)
     complex_of = np.append(flows.complex[order], 0)
@@ -451,7 +564,8 @@ class _Blocked:
                 if (k < first) == tail_is_target:
                     rows.append(int(order[i]))
                     terms.append((self.places[order[i], order[k]], int(order[k])))
-        sums, laid = segments_of(rows, dict.fromkeys(rows), SUM_WIDTH)
+        reads = [place for place, _ in terms]
+        sums, laid = segments_of(rows, dict.fromkeys(rows), BETWEEN_WIDTH, reads)
         fields = np.array([*(terms[k] for k in laid), (0, 0)])
         return sums._replace(item=packed(*fields.T)[sums.item])
 

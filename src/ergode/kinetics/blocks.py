@@ -12,7 +12,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.kinetics import explicit as explicit_method
-from ergode.kinetics import rosenbrock, rosenbrock_block
+from ergode.kinetics import rosenbrock, rosenbrock_block, rosenbrock_small
 from ergode.kinetics.block_tables import INDEXABLE, SMALL, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit_flows import explicit_system_of
@@ -177,6 +177,8 @@ class ThreadLaunch:
     method : Method
     rtol : float
     step_limit : int
+    small : bool
+        Write the network out, whose coefficients do not depend on amounts (`rosenbrock_small`).
     """
 
     def __init__(
@@ -188,13 +190,16 @@ class ThreadLaunch:
         *,
         rtol: float,
         step_limit: int,
+        small: bool = False,
         registers: int | None = None,
     ) -> None:
         self.device = device
-        self.kernel = kernels.cuda_kernel(
-            rosenbrock.integrate_threads, bindings=bindings, registers=registers
-        )
+        body: Callable[..., Any] = rosenbrock.integrate_threads
         self._numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
+        if small:
+            body, self._numbers = rosenbrock_small.integrate_small, 0
+            bindings = bindings | rosenbrock_small.written_out(system, method)
+        self.kernel = kernels.cuda_kernel(body, bindings=bindings, registers=registers)
         self._parts = put_all(device, system), put_all(device, method)
         self._options = rtol, step_limit
 
@@ -204,12 +209,14 @@ class ThreadLaunch:
 
         device, count = self.device, out.shape[0]
         blocks = min(-(-count // _ALONE_THREADS), _ALONE_BLOCKS_PER_CORE * device.core_count)
-        room = device.available_bytes() // 2
-        blocks = max(1, min(blocks, room // (8 * self._numbers * _ALONE_THREADS)))
-        scratch = device.empty((self._numbers, blocks * _ALONE_THREADS), np.float64)
+        scratch: tuple[Any, ...] = ()
+        if self._numbers:
+            room = device.available_bytes() // 2
+            blocks = max(1, min(blocks, room // (8 * self._numbers * _ALONE_THREADS)))
+            scratch = (device.empty((self._numbers, blocks * _ALONE_THREADS), np.float64),)
         counter, *outcome = _results(device, count)
         arguments = (
-            *self._parts, times, temperature, density, grid, *self._options, scratch, counter,
+            *self._parts, times, temperature, density, grid, *self._options, *scratch, counter,
             out, *outcome,
         )  # fmt: skip
         cuda.launch(self.kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)

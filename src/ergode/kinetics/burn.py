@@ -7,7 +7,6 @@ results left beside them.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from ergode.core import devices, kernels
 from ergode.core.arguments import integer
 from ergode.core.errors import ModelError, PlanError
-from ergode.kinetics.blocks import Launch, ThreadLaunch, zones_at_once
+from ergode.kinetics.blocks import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
 from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
 from ergode.kinetics.lower import Mechanism, lower
@@ -272,9 +271,12 @@ def _on_device(
     hot, dense = (arrays[name].reshape(total) for name in ("temperature", "density"))
     fractions = arrays["mass_fraction"].reshape(total, count)
     # A cell on the host says which kernel it takes, and what a trace is.
-    one = (cuda.get(array[:1]) for array in (hot, dense, fractions))
-    absolute = _traces(mechanism, heating, options.atol, weight, *one)
-    launch = _launch(mechanism, heating, absolute, options, place)
+    here, there, first = (cuda.get(array[:1]) for array in (hot, dense, fractions))
+    cell = _zones(mechanism, here, there, first / weight, heating)
+    launch = launch_of(
+        mechanism, heating, bindings_of(mechanism, cell, options.state),
+        absolute_tolerances(mechanism, cell, options.atol), options, place, total,
+    )  # fmt: skip
     load, store = (kernels.for_each(body) for body in (_load, _store))
     tables = place.put(weight), place.put(energy)
     times, grid_there = place.put(np.zeros(1)), place.put(grid)
@@ -299,36 +301,6 @@ def _on_device(
         )  # fmt: skip
     shaped = burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells)
     return Burned(*(cuda.like(given["temperature"], array) for array in shaped))
-
-
-def _traces(
-    mechanism: Mechanism,
-    heating: int,
-    atol: float | None,
-    weight: np.ndarray,
-    hot: np.ndarray,
-    dense: np.ndarray,
-    fractions: np.ndarray,
-) -> tuple[float, ...]:
-    """Absolute tolerances, from one cell."""
-    zones = _zones(mechanism, hot, dense, fractions / weight, heating)
-    return tuple(absolute_tolerances(mechanism, zones, atol).tolist())
-
-
-@lru_cache(maxsize=8)
-def _launch(
-    mechanism: Mechanism,
-    heating: int,
-    absolute: tuple[float, ...],
-    options: Options,
-    place: devices.Device,
-) -> Launch | ThreadLaunch:
-    """A kernel that is ready, kept for the next step of the other code."""
-    sample = _zones(
-        mechanism, np.ones(1), np.ones(1), np.zeros((1, mechanism.mass.size)), heating
-    )  # fmt: skip
-    bindings = bindings_of(mechanism, sample, options.state)
-    return launch_of(mechanism, heating, bindings, np.array(absolute), options, place)
 
 
 # --- device functions -----------------------------------------------------------------------------

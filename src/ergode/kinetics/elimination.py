@@ -113,11 +113,15 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 # no saying.
 
 
-def factorize(plan, matrix, row):
-    """Replace a matrix by its factors, in place; pivots by their inverses.
+def factorize_shifted(plan, slopes, diagonal, matrix, row):
+    """Factors of diagonal I - slopes in `matrix`; pivots as their inverses.
 
     `row` is room for one row. Returns whether every pivot was a number other than zero.
     """
+    for index in range(plan.column.size):
+        matrix[index] = -slopes[index]
+    for k in range(plan.order.size):
+        matrix[plan.pivot[k]] += diagonal
     sound = True
     for k in range(plan.order.size):
         begin, middle, end = plan.start[k], plan.pivot[k], plan.start[k + 1]
@@ -147,12 +151,12 @@ def solve(plan, factors, right, x, room):
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
-        total = right[plan.order[k]] - _dot(plan, factors, room, begin, middle)
+        total = right[plan.order[k]] - _dot(plan, factors, room, int(begin), int(middle))
         room[k] = total
     for back in range(size):
         k = (size - 1 - back) & NATURAL
         middle, end = plan.pivot[k], plan.start[k + 1]
-        total = room[k] - _dot(plan, factors, room, middle + 1, end)
+        total = room[k] - _dot(plan, factors, room, int(middle) + 1, int(end))
         room[k] = total * factors[middle]
         x[plan.order[k]] = room[k]
 

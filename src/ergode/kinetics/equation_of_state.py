@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from ergode.core.machine import Formula
 
 IDEAL, DEGENERATE, OTHER = 0, 1, 2
 _KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE}
+_GRAIN = 4096  # pressures that are worth a thread
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class EquationOfState:
     energy : function
         ``energy(temperature, density, nuclei, electrons)``: internal energy without rest masses
         [erg/g], of numbers - temperature [K], density [g/cm3], specific amounts of nuclei and of
-        electrons [mol/g]. Plain arithmetic and `math`; it is compiled.
+        electrons [mol/g]. Plain arithmetic and `math`; it is compiled, with what it uses beside
+        its arguments as that was at first.
     pressure : function
         The same of the pressure [dyn/cm2].
 
@@ -88,12 +91,16 @@ def pressures(
 ) -> np.ndarray:
     """Pressure [dyn/cm2] of nuclei with these amounts [..., species]."""
     found = np.empty(temperature.size)
-    kernel = kernels.for_each(_pressure, bindings=bindings_of_state(state))
     devices.resolve("cpu").run(
-        kernel, found.size, temperature.reshape(-1), density.reshape(-1),
-        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), found,
+        _pressure_kernel(state), found.size, temperature.reshape(-1), density.reshape(-1),
+        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), found, grain=_GRAIN,
     )  # fmt: skip
     return found.reshape(temperature.shape)
+
+
+@lru_cache(maxsize=8)
+def _pressure_kernel(state: str | EquationOfState) -> kernels.Kernel:
+    return kernels.for_each(_pressure, bindings=bindings_of_state(state))
 
 
 # --- device functions -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import cuda, real, rolled
+from ergode.core.machine import borrowing, cuda, real, rolled
 from ergode.core.status import Status
 from ergode.kinetics.asymptotic import asymptotic_step
 from ergode.kinetics.block import next_zone
@@ -44,6 +44,7 @@ DONE, NOT_FINITE, TOO_MANY_STEPS = (
 )  # fmt: skip
 
 
+@borrowing
 def explicit_zone(system, control, room, times, temperatures, densities, grid, most_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 

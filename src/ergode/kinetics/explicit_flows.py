@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import ByTarget, cuda, rolled, unroll
+from ergode.core.machine import ByTarget, cuda, real, rolled, unroll
 from ergode.kinetics.block import block_products, block_rows, put_segment
 from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
 from ergode.kinetics.bodies import third_bodies
@@ -218,14 +218,17 @@ def _segment_by_segment(system, room, y, flow):
     sums, found = system.flows.sums, room.found
     cuda.syncthreads()
     block_products(system.flows.triple, y, found)
+    totals = cuda.local.array(HELD_ROUNDS, real)
     for r in unroll(range(HELD_ROUNDS)):
-        segment = r * threads + thread
         total = 0.0
         for k in unroll(range(FLOW_WIDTH)):
             index = r * FLOW_WIDTH + k
             total += room.held_value[index] * found[room.held_complex[index] & NATURAL]
-        if segment < sums.target.size:
-            put_segment(sums, segment, total, room.partial, flow, 0)
+        totals[r] = total
+    for r in unroll(range(HELD_ROUNDS)):
+        segment = r * threads + thread
+        if segment < sums.target.size:  # of whole warps
+            put_segment(sums, segment, totals[r], room.partial, flow, 0)
     for base in rolled(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
         segment = base & NATURAL
         total = 0.0

@@ -18,6 +18,7 @@ from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
 from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, pressures
+from ergode.kinetics.equilibrium import near_equilibrium
 from ergode.kinetics.lower import Mechanism, lower
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
@@ -69,6 +70,11 @@ results.register(
         Variable(
             "energy_released", ("zone", "time"), "float64", "erg/g",
             "energy set free since the first time, neutrinos included",
+        ),
+        Variable(
+            "near_equilibrium", ("zone",), "bool_", "1",
+            "whether the last composition is that of nuclear statistical equilibrium, within 0.01 "
+            "of mass, at 3e9 K or more: a table may take over",
         ),
         *_COMMON,
     ],
@@ -350,7 +356,11 @@ def _dataset(
             state, temperature, density, amounts, mechanism.thermo.charge
         )
         values["energy_released"] = change @ mechanism.thermo.mass_excess
-        values["mass_fraction"] = amounts * mechanism.mass
+        fractions = amounts * mechanism.mass
+        values["mass_fraction"] = fractions
+        values["near_equilibrium"] = near_equilibrium(
+            mechanism, temperature[:, -1], density[:, -1], fractions[:, -1]
+        )
         return results.dataset("kinetics", "nuclei", values, coords=coords, attrs=attrs)
     if zones.heating == PRESSURE:
         pressure = zones.course.density[:, :1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,37 @@ class Mechanism:
         """Whether coefficients depend on electrons and on the charges of nuclei."""
         plasma = self.rates.plasma
         return plasma.group_start.size > 1 or plasma.weak_reaction.size > 0
+
+    def used(self, heating: bool) -> tuple[Rates, Thermodynamics]:
+        """Tables of which what kernels of this network never read is ``()``.
+
+        Every array that a function is handed costs it time to compile.
+        """
+        rates, thermo = self.rates, self.thermo
+        reversible, nuclear = rates.reverse.size > 0, not self.molecular
+        idle = {
+            "body_": not self.has_bodies,
+            "efficiency": not self.has_bodies,
+            "reverse": not reversible,
+            "forward": not reversible,
+            "plasma": not self.has_plasma,
+            "polynomials": nuclear,
+            "mass_excess": not (nuclear and (reversible or heating)),
+            "translation": not (nuclear and reversible),
+            "grid": not (nuclear and reversible),
+            "partition": not (nuclear and reversible),
+            "charge": not (heating or self.has_plasma),
+        }
+
+        def without(table: Any) -> Any:
+            left_out = [
+                name
+                for name in table._fields
+                if any(without and name.startswith(part) for part, without in idle.items())
+            ]
+            return table._replace(**dict.fromkeys(left_out, ()))
+
+        return without(rates), without(thermo)
 
 
 _LOWERED: dict[tuple[str, str | None], Mechanism] = {}

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda
+from ergode.core.machine import borrowing, cuda
 from ergode.core.status import Status
-from ergode.kinetics.elimination import factorize, solve
+from ergode.kinetics.elimination import factorize_shifted, solve
 from ergode.kinetics.mechanism import NATURAL
 from ergode.kinetics.system import (
     FIXED,
@@ -151,6 +151,8 @@ TABLEAUS = {"rodas4": RODAS4, "rosenbrock23": ROSENBROCK23}
 
 DYNAMIC = False
 HEATING = FIXED
+BODIES = False
+REVERSIBLE = False
 DONE, NOT_FINITE, TOO_MANY_STEPS, INACCURATE = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS), int(Status.INACCURATE)
 )  # fmt: skip
@@ -175,21 +177,21 @@ class Work(NamedTuple):
     gram: np.ndarray
 
 
-def weighted_norm(system, rtol, error, y, new):
+def weighted_norm(absolute, rtol, error, y, new):
     """Root mean square of errors over what is allowed."""
     total = 0.0
     for i in range(error.size):
-        allowed = system.absolute[i] + rtol * max(abs(y[i]), abs(new[i]))
+        allowed = absolute[i] + rtol * max(abs(y[i]), abs(new[i]))
         ratio = error[i] / allowed
         total += ratio * ratio
     return (total / error.size) ** 0.5
 
 
-def first_step(system, rtol, y, change, span):
+def first_step(absolute, rtol, y, change, span):
     """A step in which little happens."""
     size, speed = 0.0, 0.0
     for i in range(y.size - 1):
-        allowed = system.absolute[i] + rtol * abs(y[i])
+        allowed = absolute[i] + rtol * abs(y[i])
         size += (y[i] / allowed) ** 2
         speed += (change[i] / allowed) ** 2
     if speed == 0.0:
@@ -243,6 +245,7 @@ def project(invariants, species_count, totals, y, gram):
     return worst
 
 
+@borrowing
 def integrate_zone(
     system, method, room, work, times, temperatures, densities, grid, rtol, most_steps, out
 ):
@@ -290,7 +293,7 @@ def integrate_zone(
                         steepest = slope
                         peak = begun + theta * (t - begun)
             if taken == 0:
-                h = first_step(system, rtol, y, change, end - t)
+                h = first_step(system.absolute, rtol, y, change, end - t)
         if not (h > SHORTEST * max(abs(t), 1e-12 * (end - t))) or not (h < np.inf):
             return NOT_FINITE, taken, repeated, defect, peak
         last = t + h * 1.0000001 >= end
@@ -310,11 +313,8 @@ def integrate_zone(
                     for i in range(size):
                         work.in_time[i] = (work.in_time[i] - change[i]) / shift
             fresh = False
-        for index in range(plan.column.size):
-            matrix[index] = -work.slopes[index]
-        for k in range(size):
-            matrix[plan.pivot[k]] += 1.0 / (h * method.gamma)
-        sound = factorize(plan, matrix, work.row)
+        diagonal = 1.0 / (h * method.gamma)
+        sound = factorize_shifted(plan, work.slopes, diagonal, matrix, work.row)
         for stage in range(stage_count):
             if stage > 0:
                 for i in range(size):
@@ -344,7 +344,7 @@ def integrate_zone(
                 error += method.e[j] * U[j * size + i]
             new[i] = total
             trial[i] = error
-        error = weighted_norm(system, rtol, trial, y, new)
+        error = weighted_norm(system.absolute, rtol, trial, y, new)
         if not (sound and error < np.inf):
             repeated += 1
             h *= 0.1
@@ -390,12 +390,14 @@ def integrate_cpu(
     """Zones `start` to `stop`, one after another."""
     size, width = out.shape[2], system.invariants.shape[0] + 1
     rates = system.rates
+    species = system.flows.start.size - 1
+    nothing = np.empty(0)
     room = Room(
         np.empty(rates.slot_start.size - 1),
-        np.zeros(rates.order.size),
-        np.zeros(rates.order.size),
-        np.empty(system.thermo.charge.size),
-        np.empty(system.thermo.charge.size),
+        np.zeros(rates.order.size) if BODIES else nothing,
+        np.zeros(rates.order.size) if BODIES else nothing,
+        np.empty(species) if REVERSIBLE else nothing,
+        np.empty(species) if HEATING != FIXED else nothing,
         np.empty(system.flows.complex.size),
         np.empty(system.complexes.first.size),
         np.empty(3 * system.complexes.first.size),
@@ -431,7 +433,7 @@ def thread_count_of_numbers(system: System, stage_count: int) -> int:
     """Numbers that a thread keeps in device memory."""
     size, width = system.absolute.size, system.invariants.shape[0] + 1
     rates, complexes = system.rates, system.complexes.first.size
-    room = rates.slot_count + 2 * rates.order.size + 2 * system.thermo.charge.size
+    room = rates.slot_count + 2 * rates.order.size + 2 * (system.flows.start.size - 1)
     room += system.flows.complex.size + 4 * complexes
     work = 2 * (size + 1) + (4 + stage_count) * size + 2 * (system.plan.column.size + 1)
     return room + work + width * width
@@ -444,7 +446,7 @@ def integrate_threads(
     """Zones from a queue, each by one thread, whose numbers lie beside those of the others."""
     memory = scratch[:, cuda.grid(1)]
     size, width = out.shape[2], system.invariants.shape[0] + 1
-    rates, species = system.rates, system.thermo.charge.size
+    rates, species = system.rates, system.flows.start.size - 1
     slots, reactions = rates.slot_start.size - 1, rates.order.size
     entries, complexes = system.flows.complex.size, system.complexes.first.size
     factors, stages = system.plan.column.size + 1, method.m.size * size
@@ -473,6 +475,17 @@ def integrate_threads(
         memory[h:a], memory[a:b], memory[b:c], memory[c:d], memory[d:e], memory[e:f], memory[f:g],
         memory[g:i], memory[i:j], memory[j : j + width * width],
     )  # fmt: skip
+    integrate_queue(
+        system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
+        out, status, taken, repeated, defect, peak,
+    )  # fmt: skip
+
+
+def integrate_queue(
+    system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter, out,
+    status, taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, one after another, until it is empty."""
     zone = cuda.atomic.add(counter, 0, 1)
     while zone < out.shape[0]:
         outcome, steps, again, worst, when = integrate_zone(

@@ -20,7 +20,7 @@ from ergode.kinetics.block import (
     next_zone,
     put_segment,
 )
-from ergode.kinetics.block_tables import AHEAD, SLOPE_WIDTH, SUM_WIDTH, BlockSystem
+from ergode.kinetics.block_tables import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH, BlockSystem
 from ergode.kinetics.mechanism import NATURAL
 from ergode.kinetics.rosenbrock import LEAST, MOST, SAFETY, SHORTEST
 
@@ -59,7 +59,7 @@ def matrix_count(system: BlockSystem, stage_count: int) -> int:
 
 
 def partial_count(system: BlockSystem) -> int:
-    """Segments of rows that have several."""
+    """Room for parts of rows that have several."""
     parts = (system.sums, system.slopes, system.gather, system.spread)
     return max(system.tail.size, *(part.place_count for part in parts))
 
@@ -85,6 +85,10 @@ def block_jacobian(system, values, y, diagonal, matrix, partial):
     """Fill `matrix` with diagonal - dy'/dy; ends in a barrier."""
     thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
     sums, count = system.slopes, system.slopes.target.size
+    # What is filled in begins with zero.
+    for k in rolled(range(thread, system.entry_count, threads)):
+        matrix[k & NATURAL] = 0.0
+    cuda.syncthreads()
     for base in rolled(range(thread, count, 2 * threads)):
         segment = base & NATURAL
         other = segment + threads
@@ -212,7 +216,7 @@ def block_subtract(sums, matrix, inverse, x, partial):
     for count in rolled(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
         segment = count & NATURAL
         total = 0.0
-        for k in unroll(range(SUM_WIDTH)):
+        for k in unroll(range(BETWEEN_WIDTH)):
             item = sums.item[k, segment]
             source = (item >> 16) & 0xFFFF
             total += matrix[item & 0xFFFF] * inverse[source] * x[source]

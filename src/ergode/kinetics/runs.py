@@ -19,6 +19,7 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
 from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import Mechanism
+from ergode.kinetics.rosenbrock_small import can_be_written_out
 from ergode.kinetics.system import FIXED, system_of
 
 IMPLICIT = tuple(rosenbrock.TABLEAUS)
@@ -30,6 +31,9 @@ EXPLICIT = {
 }
 """Explicit methods, and what kernels are specialised to for each."""
 METHODS = (*IMPLICIT, *EXPLICIT)
+
+_MANY_ZONES_PER_CORE = 64
+"""From so many zones on a small network is written out for threads of a CUDA device."""
 
 _ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_MOLECULAR, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
 
@@ -129,13 +133,17 @@ def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) 
 @lru_cache(maxsize=32)
 def _tables(mechanism: Mechanism, heating: int, depth_weight: float) -> Any:
     absolute = np.zeros(mechanism.structure.species_count + (heating != FIXED))
-    return system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
+    system = system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
+    rates, thermo = mechanism.used(heating != FIXED)
+    return system._replace(rates=rates, thermo=thermo)
 
 
 @lru_cache(maxsize=32)
 def _explicit_tables(mechanism: Mechanism, partial: bool) -> Any:
     nothing = np.zeros(mechanism.structure.species_count)
-    return explicit_system_of(mechanism, nothing, partial=partial)
+    rates, thermo = mechanism.used(False)
+    system = explicit_system_of(mechanism, nothing, partial=partial)
+    return system._replace(rates=rates, thermo=thermo)
 
 
 def launch_of(
@@ -149,6 +157,25 @@ def launch_of(
 ) -> Launch | ThreadLaunch:
     """A kernel on a CUDA device with everything of a network, ready for zones; many, or so many."""
     few = zone_count is not None and zone_count <= device.core_count
+    many = zone_count is None or zone_count >= _MANY_ZONES_PER_CORE * device.core_count
+    return _launch(
+        mechanism, heating, tuple(bindings.items()), tuple(absolute.tolist()), options, device, few,
+        many,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _launch(
+    mechanism: Mechanism,
+    heating: int,
+    bound: tuple[tuple[str, Any], ...],
+    tolerances: tuple[float, ...],
+    options: Options,
+    device: Device,
+    few: bool,
+    many: bool,
+) -> Launch | ThreadLaunch:
+    bindings, absolute = dict(bound), np.array(tolerances)
     if options.method in EXPLICIT:
         return Launch(
             mechanism, device, bindings | EXPLICIT[options.method], explicit=True,
@@ -156,15 +183,24 @@ def launch_of(
             few=few,
         )  # fmt: skip
     method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
-    if heating != FIXED or mechanism.has_bodies or mechanism.has_plasma:
-        system = _tables(mechanism, heating, 0.0)._replace(absolute=absolute)
+    system = _tables(mechanism, heating, 0.0)._replace(absolute=absolute)
+    by_amounts = heating != FIXED or mechanism.has_bodies or mechanism.has_plasma
+    small = many and not bindings["DYNAMIC"] and can_be_written_out(system)
+    if by_amounts or small:
         return ThreadLaunch(
-            device, bindings, system, method, rtol=options.rtol, step_limit=options.step_limit
-        )
+            device, bindings, system, method, rtol=options.rtol, step_limit=options.step_limit,
+            small=small,
+        )  # fmt: skip
     return Launch(
         mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
         absolute=absolute, step_limit=options.step_limit, few=few,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[str, Any], ...]) -> kernels.Kernel:
+    """Kept, for what a user's own functions are made of is gathered only once."""
+    return kernels.cpu_kernel(body, bindings=dict(bound))
 
 
 def _control(mechanism: Mechanism, options: Options) -> Control:
@@ -197,7 +233,7 @@ def run_zones(
     elif options.method in IMPLICIT:
         method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
         system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
-        kernel = kernels.cpu_kernel(rosenbrock.integrate_cpu, bindings=bindings)
+        kernel = _cpu_kernel(rosenbrock.integrate_cpu, tuple(bindings.items()))
         device.run(
             kernel, zones.count, system, method, zones.course, grid, options.rtol,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
@@ -206,7 +242,7 @@ def run_zones(
     else:
         bindings |= EXPLICIT[options.method]
         system = _explicit_tables(mechanism, bindings["PARTIAL"])._replace(absolute=absolute)
-        kernel = kernels.cpu_kernel(explicit.explicit_cpu, bindings=bindings)
+        kernel = _cpu_kernel(explicit.explicit_cpu, tuple(bindings.items()))
         device.run(
             kernel, zones.count, system, _control(mechanism, options), zones.course, grid,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
