@@ -1,5 +1,6 @@
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,11 @@ def linear():
 
 
 class _Grid:
+    """What a kernel asks of CUDA, for threads that are each a block of one."""
+
+    shared = SimpleNamespace(array=lambda shape, kind: np.full(shape, np.nan, kind))
+    threadIdx = SimpleNamespace(x=0)
+
     def grid(self, _):
         return self.thread
 

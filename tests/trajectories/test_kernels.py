@@ -46,20 +46,21 @@ MACKEY_GLASS = ergode.VectorField(mackey_glass, ["y"], ["beta", "gamma", "tau"],
 TWO_DELAYS = ergode.VectorField(
     two_delays, ["x", "v"], ["tau", "half"], [("x", "tau"), ("v", "half")]
 )
-# Field, method, history, tangents among the variables.
+# Field, method, history, what else is bound.
 CASES = {
-    "lorenz": (LORENZ, "rk4", None, 0),
-    "lorenz tsit5": (LORENZ, "tsit5", None, 0),
-    "mackey-glass": (MACKEY_GLASS, "rk4", None, 0),
-    "two delays": (TWO_DELAYS, "tsit5", past, 0),
-    "tangents": (with_tangents(MACKEY_GLASS, 2), "rk4", None, 2),
+    "lorenz": (LORENZ, "rk4", None, {}),
+    "lorenz tsit5": (LORENZ, "tsit5", None, {}),
+    "mackey-glass": (MACKEY_GLASS, "rk4", None, {}),
+    "two delays": (TWO_DELAYS, "tsit5", past, {}),
+    "short ring": (TWO_DELAYS, "rk4", past, {"SHORT": (32, 2, 64)}),
+    "tangents": (with_tangents(MACKEY_GLASS, 2), "rk4", None, {"TANGENTS": 2}),
 }
 BY_NAME = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def cuda_kernel(case, precision):
-    field, method, past_of, tangents = case
-    bindings = bindings_of(field, TABLEAUS[method], past_of, precision, tangents=tangents)
+    field, method, past_of, more = case
+    bindings = {**bindings_of(field, TABLEAUS[method], past_of, precision), **more}
     return kernels.cuda_kernel(fixed_step.integrate_cuda, precision=precision, bindings=bindings)
 
 
@@ -90,7 +91,8 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
 @BY_NAME
 def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     """The text of the CUDA kernel, a thread after the other, against lanes."""
-    field, method, past_of, tangents = case
+    field, method, past_of, more = case
+    tangents = more.get("TANGENTS", 0)
     count, times = 3, np.array([0.0, 0.13, 2.0, 3.1])
     rng = np.random.default_rng(1)
     initial = rng.uniform(0.5, 1.5, (len(field.variables), count))
@@ -178,7 +180,7 @@ def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("case", list(CASES.values())[:-1], ids=list(CASES)[:-1])
+@pytest.mark.parametrize("case", list(CASES.values())[:4], ids=list(CASES)[:4])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_cuda_agrees_with_cpu(case, precision):
     field, method, past_of, _ = case
@@ -201,6 +203,25 @@ def test_cuda_agrees_with_cpu(case, precision):
     ]  # fmt: skip
     tolerance = 1e-10 if precision == "float64" else 2e-3
     np.testing.assert_allclose(results[1], results[0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("field", "method"), [(MACKEY_GLASS, "rk4"), (TWO_DELAYS, "tsit5")])
+def test_cuda_ring_in_shared_memory_is_the_one_outside(field, method, monkeypatch):
+    usual = {"beta": 0.2, "gamma": 0.1, "half": 0.5, "tau": np.linspace(0.5, 2.0, 1000)}
+    usual["half"] = 0.5 * usual["tau"]
+
+    def run():
+        return ergode.trajectories.integrate(
+            field, times=[0.0, 3.0, 9.0], device="cuda", step=0.2, method=method,
+            initial={"y": 1.2} if field is MACKEY_GLASS else {"x": 1.0, "v": 0.0},
+            parameters={name: usual[name] for name in field.parameters},
+            history=None if field is MACKEY_GLASS else past,
+        )["state"].values  # fmt: skip
+
+    inside = run()
+    monkeypatch.setattr(Ensemble, "_short_ring", lambda *_: ())
+    np.testing.assert_array_equal(run(), inside)
 
 
 @pytest.mark.cuda

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from ergode.trajectories.plan import Steps
 from ergode.trajectories.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
+# Where a past is short enough, it is in shared memory: so many bytes of a trajectory leave a
+# multiprocessor as many threads as its registers do.
+_SHORT_THREADS, _SHORT_BYTES = 64, 448
 
 
 def bindings_of(
@@ -233,9 +237,9 @@ class Ensemble:
         from ergode.core import cuda
 
         *model, counts, source, offset, renewal = arguments
-        lags, count = self.device.get(model[2]), counts.size
-        slots = (self._slot_count(int(lags.max())), max(1, self._ring_width // 2), 2, count)
-        ring = self.device.empty(slots, self.precision)
+        longest, count = int(self.device.get(model[2]).max()), counts.size
+        kernel, threads = self.kernel_with(longest)
+        ring = self.device.empty(self._ring_shape(longest, count), self.precision)
         shape = (self._times.size, self._variable_count, count)
         states = self.device.empty(shape, self.precision)
         outcomes = self.device.empty(count, np.uint8)
@@ -244,7 +248,7 @@ class Ensemble:
         def launch() -> None:
             with kernels.readable_errors():
                 cuda.launch(
-                    self.kernel.compiled("cuda"), -(-count // _THREADS), _THREADS,
+                    kernel.compiled("cuda"), -(-count // threads), threads,
                     (*model, counts, ring, source, offset, renewal, states, outcomes, sums),
                 )  # fmt: skip
 
@@ -254,6 +258,28 @@ class Ensemble:
         tangents = self.bindings["TANGENTS"]
         return np.zeros((tangents + 1, count if tangents else 1), self.precision)
 
+    def kernel_with(self, longest: int) -> tuple[kernels.Kernel, int]:
+        """The CUDA kernel for a longest delay of so many steps, and how many threads a block."""
+        short = self._short_ring(longest)
+        if not short:
+            return self.kernel, _THREADS
+        bindings = {**self.bindings, "SHORT": short}
+        body = fixed_step.integrate_cuda
+        return kernel_of(body, True, self.precision, bindings), _SHORT_THREADS
+
+    def _short_ring(self, longest: int) -> tuple[int, ...]:
+        """Slots, delayed variables and threads of a ring in shared memory, if so many fit."""
+        delayed = self._ring_width // 2
+        if delayed == 0 or self.bindings["TANGENTS"]:  # these are not made orthonormal there
+            return ()
+        most = _SHORT_BYTES // (2 * delayed * np.dtype(self.precision).itemsize)
+        return (most, delayed, _SHORT_THREADS) if self._slot_count(longest) <= most else ()
+
+    def _ring_shape(self, longest: int, count: int) -> tuple[int, ...]:
+        if self._short_ring(longest):
+            return 1, 1, 2, 1
+        return self._slot_count(longest), max(1, self._ring_width // 2), 2, count
+
     def _slot_count(self, longest: int) -> int:
         return longest + self.bindings["POINTS"] + 2 * len(self.bindings["PLACES"])
 
@@ -262,7 +288,7 @@ class Ensemble:
         if not self.device.is_cuda:
             return count
         word = np.dtype(self.precision).itemsize
-        slots = self._slot_count(longest) * max(2, self._ring_width)
+        slots = math.prod(self._ring_shape(longest, 1))
         rows = self._times.size * self._variable_count + self._variable_count
         each = word * (slots + rows + self.bindings["PARAMETERS"] + 1) + 9
         room = self.device.available_bytes()

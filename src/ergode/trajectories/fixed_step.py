@@ -44,6 +44,7 @@ from ergode.trajectories.tangents import TANGENTS, renew, renews
 A, B, C = ((),), (1.0,), (0.0,)
 EPSILON = 2.0**-52
 AHEAD = 1  # calm steps that a thread of a GPU takes together
+SHORT = ()  # slots, delayed variables and threads of a ring in shared memory, if it is there
 
 _FINITE = np.uint8(Status.DONE)
 _NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -337,13 +338,17 @@ def integrate_cuda(
 ):  # fmt: skip
     """Integrate every trajectory, one a thread.
 
-    Model: as for `integrate_cpu`. Scratch: `ring` [slot, delayed variable, 2, trajectory], and
-    the last time of `out` where tangents are made orthonormal.
+    Model: as for `integrate_cpu`. Scratch: `ring` [slot, delayed variable, 2, trajectory], unless
+    it is in shared memory, and the last time of `out` where tangents are made orthonormal.
     Out: as for `integrate_cpu`.
     """
     me = cuda.grid(1)
     if me >= out.shape[2]:
         return
+    mine = me
+    if len(SHORT) > 0:
+        ring = cuda.shared.array((SHORT[0], SHORT[1], 2, SHORT[2]), real)
+        mine = cuda.threadIdx.x
     y = tuple(initial[i, me] for i in range(VARIABLES))
     p = tuple(parameters[i, me] for i in range(PARAMETERS))
     h = steps[me]
@@ -355,12 +360,12 @@ def integrate_cuda(
             values = past_values(t, y)
             slopes = past_slopes(t, -h if slot == period else h, y)
             for v in unroll(range(len(DELAYED))):
-                ring[slot, v, 0, me] = values[DELAYED[v]]
-                ring[slot, v, 1, me] = slopes[DELAYED[v]]
+                ring[slot, v, 0, mine] = values[DELAYED[v]]
+                ring[slot, v, 1, mine] = slopes[DELAYED[v]]
     lag = tuple(np.int32(lags[d]) for d in range(len(PLACES)))
     # What the last step has read of the past, but for its oldest point: the next reads it again.
     window = tuple(
-        _first_window(_point(ring, period - lag[d], PLACES[d], me)) for d in range(len(PLACES))
+        _first_window(_point(ring, period - lag[d], PLACES[d], mine)) for d in range(len(PLACES))
     )
     outcome = _FINITE
     cursor = 0
@@ -380,7 +385,7 @@ def integrate_cuda(
                 renew(step, renewal, h, step_count, period, state, ring, me, exponents, me)
                 y = tuple(state[i, me] for i in range(VARIABLES))
                 window = tuple(
-                    _window(step - lag[d], step, now, period, ring, PLACES[d], me)
+                    _window(step - lag[d], step, now, period, ring, PLACES[d], mine)
                     for d in range(len(PLACES))
                 )
                 renewing = np.int32(renewing + renewal[1])
@@ -391,7 +396,7 @@ def integrate_cuda(
                 ahead = tuple(
                     ahead[d]
                     + _point(
-                        ring, slot_of(step + (u + 1) - lag[d], step, now, period), PLACES[d], me
+                        ring, slot_of(step + (u + 1) - lag[d], step, now, period), PLACES[d], mine
                     )
                     for d in range(len(PLACES))
                 )
@@ -404,8 +409,8 @@ def integrate_cuda(
                 past = delayed_at_stages(points)
                 k = slopes_of_stages(t, h, y, past, p)
                 for v in unroll(range(len(DELAYED))):
-                    ring[now, v, 0, me] = y[DELAYED[v]]
-                    ring[now, v, 1, me] = h * k[0][DELAYED[v]]
+                    ring[now, v, 0, mine] = y[DELAYED[v]]
+                    ring[now, v, 1, mine] = h * k[0][DELAYED[v]]
                 y = ended(t, h, y, k, past[0], p, source, offset + me, step)
                 step = np.int32(step + 1)
                 now = np.int32(now + 1) if now + 1 < period else np.int32(0)
@@ -418,14 +423,14 @@ def integrate_cuda(
             (window[d][2 * POINTS - 4], window[d][2 * POINTS - 3]) for d in range(len(PLACES))
         )
         far = tuple(
-            _point(ring, slot_before(step + 1 - lag[d], step, now, period, lag), PLACES[d], me)
+            _point(ring, slot_before(step + 1 - lag[d], step, now, period, lag), PLACES[d], mine)
             for d in range(len(PLACES))
         )
         if POINTS == 2:
             points = tuple(near[d] + far[d] for d in range(len(PLACES)))
         else:
             points = tuple(
-                _back(d, step, now, period, lag, breaks, near[d], far[d], ring, me)
+                _back(d, step, now, period, lag, breaks, near[d], far[d], ring, mine)
                 + near[d]
                 + far[d]
                 for d in range(len(PLACES))
@@ -447,8 +452,8 @@ def integrate_cuda(
             if cursor < times.size:
                 wanted, fraction = locate(times[cursor], h, step_count)
         for v in unroll(range(len(DELAYED))):
-            ring[now, v, 0, me] = y[DELAYED[v]]
-            ring[now, v, 1, me] = h * k[0][DELAYED[v]]
+            ring[now, v, 0, mine] = y[DELAYED[v]]
+            ring[now, v, 1, mine] = h * k[0][DELAYED[v]]
         if JUMPS:
             for d in unroll(range(len(PLACES))):
                 if step + 1 == lag[d]:
@@ -457,12 +462,12 @@ def integrate_cuda(
                         tuple(far[m][0] for m in range(len(PLACES))), p,
                     )  # fmt: skip
                     for v in unroll(range(len(DELAYED))):
-                        ring[period + 1 + d, v, 0, me] = end[DELAYED[v]]
-                        ring[period + 1 + d, v, 1, me] = h * f[DELAYED[v]]
+                        ring[period + 1 + d, v, 0, mine] = end[DELAYED[v]]
+                        ring[period + 1 + d, v, 1, mine] = h * f[DELAYED[v]]
         y = end
         # The far end of this cell is the near end of the next, but where the solution breaks.
         nearer = tuple(
-            _next_near(step + 1 - lag[d], step, now, period, lag, far[d], ring, PLACES[d], me)
+            _next_near(step + 1 - lag[d], step, now, period, lag, far[d], ring, PLACES[d], mine)
             for d in range(len(PLACES))
         )
         window = nearer if POINTS == 2 else tuple(near[d] + nearer[d] for d in range(len(PLACES)))
