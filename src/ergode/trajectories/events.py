@@ -48,12 +48,12 @@ class Event:
     ...     return 0.0, -p[0] * y[1]
     >>> ball = ergode.VectorField(fall, ["height", "speed"], ["restitution"])
     >>> result = ergode.trajectories.integrate(
-    ...     ball, times=[0, 2], initial={"height": 1, "speed": 0}, device="cpu",
+    ...     ball, times=[0, 1], initial={"height": 1, "speed": 0}, device="cpu",
     ...     parameters={"restitution": [0.5, 0.9]},
     ...     events=[ergode.trajectories.Event(height, direction=-1, effect=bounce, name="impact")],
     ... )
     >>> result["event_count"].sel(event="impact").values.tolist()
-    [..., 3]
+    [2, 1]
     """
 
     function: Callable[..., Any]
@@ -110,11 +110,11 @@ def bindings_of_events(
         if event.effect
     )
     same = "".join(f"y[{i}], " for i in range(len(field.variables)))
-    ends = " or ".join(f"event == {e}" for e, event in enumerate(events) if event.terminal)
     return {
         "EVENTS": len(events),
         "DIRECTIONS": tuple(int(event.direction) for event in events),
         "ACTS": tuple(event.effect is not None or bool(event.terminal) for event in events),
+        "ENDS": tuple(bool(event.terminal) for event in events),
         "ACTING": any(event.effect is not None or event.terminal for event in events),
         "RECORDED": recorded if events else 0,
         "gaps": Formula(
@@ -123,5 +123,4 @@ def bindings_of_events(
         "act": Formula(
             function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
         ),
-        "ends_run": function_from_text(f"def ends_run(event):\n    return {ends or False}\n", {}),
     }

@@ -33,6 +33,7 @@ EPSILON = 2.0**-52
 STAGES = 1  # that are kept of a step to know the state in between
 SEEN = 0  # numbers that observables keep
 OBSERVED = 0  # numbers that they come to
+ENDS = ()  # whether an event ends the run
 TRAILS = False  # whether the end of every step is kept
 
 INFINITY = float("inf")
@@ -59,11 +60,6 @@ def completed(t, h, y, k, past, p):
 def act(event, t, y, yd, p):
     """The state after an event: bound for each set of events."""
     return y
-
-
-def ends_run(event):
-    """Whether an event ends the run: bound for each set of events."""
-    return False
 
 
 def begin_observing(t, y, p):
@@ -143,7 +139,9 @@ def settle(
     ended = False
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
         _record(which, t2, y2, me, since, hit_counts, hits)
-        ended = ends_run(which)
+        for e in unroll(range(EVENTS - EDGES)):
+            if ENDS[e]:
+                ended = ended or which == e
         changed = act(real(which), t2, y2, delayed(t2, y2, past, p), p)
         y3 = tuple(real(changed[i]) for i in range(VARIABLES))
         f3 = slope(t2, y3, delayed(t2, y3, past, p), p)
