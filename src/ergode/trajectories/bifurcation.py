@@ -80,6 +80,14 @@ def poincare_section(
     ModelError
         The section is neither, or names an unknown variable.
     """
+    return _crossings(field, section, initial, duration, parameters, transient, record, options)[0]
+
+
+def _crossings(
+    field: VectorField, section: Event | str, initial: Mapping[str, Any], duration: float,
+    parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
+) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
+    """A Poincare section, and the states where its trajectories have ended."""
     event = _section(field, section)
     found = integrate(
         field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
@@ -94,9 +102,10 @@ def poincare_section(
     coords = {str(k): v for k, v in found.coords.items() if k not in ("time", "event")}
     attrs = {**found.attrs, "section": event.name, "transient": transient, "duration": duration}
     swept = tuple(str(dim) for dim in found["status"].dims)
-    return results.dataset(
+    crossings = results.dataset(
         "trajectories", "sections", values, coords=coords, attrs=attrs, swept=swept
     )
+    return crossings, found["state"].isel(time=-1).values
 
 
 def bifurcation_diagram(
@@ -158,13 +167,12 @@ def bifurcation_diagram(
     if parameter not in field.parameters or parameter in others:
         what = "given twice" if parameter in others else "not of the field"
         raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
-    common: dict[str, Any] = {
-        "section": section, "duration": duration, "transient": transient, "record": record,
-        **options,
-    }  # fmt: skip
     if continuation is None:
         crossed = Grid({parameter: values, **others})
-        return poincare_section(field, initial=initial, parameters=crossed, **common)
+        return poincare_section(
+            field, section=section, initial=initial, duration=duration, parameters=crossed,
+            transient=transient, record=record, **options,
+        )  # fmt: skip
     if continuation not in ("up", "down"):
         raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
     if field.delays:
@@ -178,10 +186,9 @@ def bifurcation_diagram(
     state, pieces = dict(initial), {}
     for i in order:
         here = {parameter: float(row[i]), **others}
-        pieces[i] = poincare_section(field, initial=state, parameters=here, **common)
-        end = integrate(
-            field, times=[0.0, transient + duration], initial=state, parameters=here, **options
-        )["state"].values[-1]
+        pieces[i], end = _crossings(
+            field, section, state, duration, here, transient, record, options
+        )
         if np.isfinite(end).all():
             state = dict(zip(field.variables, map(float, end), strict=True))
     index = xarray.Variable(parameter, row)

@@ -161,7 +161,8 @@ def _of_states(
     sums = np.zeros((wanted + 1, count))
     sums[-1] = interval
     parameters = np.full((len(field.parameters) + 1, count), interval)
-    parameters[:-1] = [layout.rows[name] for name in field.parameters]
+    for row, name in zip(parameters, field.parameters, strict=False):
+        row[:] = layout.rows[name]
     states = runner.integrate(
         np.concatenate([base, tangents, sums]), parameters, lambda _: None
     ).states[-2:]
