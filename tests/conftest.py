@@ -35,6 +35,20 @@ def shared_data():
 
 
 @pytest.fixture(scope="session")
+def refusal():
+    """Calls a reader, which must refuse what it is given in one line, and returns the line."""
+    import ergode
+
+    def said(read, *arguments, **options):
+        with pytest.raises(ergode.ReadError) as caught:
+            read(*arguments, **options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    return said
+
+
+@pytest.fixture(scope="session")
 def model():
     """SEIR as most tests use it, so that its kernels are compiled once."""
     import ergode

@@ -94,16 +94,13 @@ def test_equilibrium_follows_from_detailed_balance(hydrogen):
     )
 
 
-def test_malformed_mechanisms(tmp_path, hydrogen):
+def test_malformed_mechanisms(tmp_path, refusal):
     good = (DATA / "h2o2.yaml").read_text()
     path = tmp_path / "mechanism.yaml"
 
     def error(text, **options):
         path.write_text(text)
-        with pytest.raises(ergode.ReadError) as caught:
-            ergode.read_cantera(path, **options)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+        return refusal(ergode.read_cantera, path, **options)
 
     assert "not YAML" in error("a: [")
     assert "not a mechanism" in error("- 1")

@@ -107,7 +107,7 @@ def test_a_limit_on_steps_is_a_status(carbon):
     assert result["status"].item() == ergode.core.status.Status.TOO_MANY_STEPS
 
 
-def test_malformed_files(tmp_path):
+def test_malformed_files(tmp_path, refusal):
     good_species = "1H 1 1 0 1.0 7.289\n" + "1.0 " * 8 + "\n" + "1.0 " * 8 + "\n" + "1.0 " * 8
     rate = "p-->p 1 0 1 1 1 0 0 1.0 0.0\n1 0 0 0 0 0 0\n1\n0\n1\n0\n0\n0\n"
     species, rates = tmp_path / "species.inp", tmp_path / "rates.data"
@@ -115,10 +115,7 @@ def test_malformed_files(tmp_path):
     def error(species_text, rates_text):
         species.write_text(species_text)
         rates.write_text(rates_text)
-        with pytest.raises(ergode.ReadError) as caught:
-            ergode.read_fern(species, rates)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+        return refusal(ergode.read_fern, species, rates)
 
     assert "lines 1 to 4" in error(good_species.replace("1 1 0 1.0", "2 1 0 1.0"), rate)
     assert "3 lines" in error("\n".join(good_species.splitlines()[:3]), rate)

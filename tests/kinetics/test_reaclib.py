@@ -56,14 +56,12 @@ def test_the_equilibrium_of_many_nuclei(fern):
         assert found["mass_fraction"].sel(species=name).item() == pytest.approx(fraction, rel=0.01)
 
 
-def test_malformed_library(tmp_path):
+def test_malformed_library(tmp_path, refusal):
     path = tmp_path / "library"
 
     def error(text):
         path.write_text(text)
-        with pytest.raises(ergode.ReadError) as caught:
-            ergode.read_reaclib(["n", "p"], library=path)
-        return str(caught.value)
+        return refusal(ergode.read_reaclib, ["n", "p"], library=path)
 
     header = "         n    p                            wc12w     7.82300e-01          \n"
     assert "line 1: 'x'; expected the number of a chapter" in error("x\n")

@@ -99,15 +99,12 @@ def test_falloff_and_sums_need_a_temperature(tmp_path):
     assert found == pytest.approx(exact, rel=1e-12)
 
 
-def test_malformed_mechanisms(tmp_path):
+def test_malformed_mechanisms(tmp_path, refusal):
     path = tmp_path / "one.eqn"
 
     def error(text, **options):
         path.write_text(text)
-        with pytest.raises(ergode.ReadError) as caught:
-            ergode.read_kpp(path, **options)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+        return refusal(ergode.read_kpp, path, **options)
 
     assert "no #EQUATIONS" in error("#DEFVAR\nA = IGNORE;\n")
     assert "line 2: 'A -> B'" in error("#EQUATIONS\nA -> B;\n")

@@ -125,6 +125,11 @@ def copy_to(target: Any, array: np.ndarray) -> None:
     target.copy_to_device(array)
 
 
+def copy_from(array: Any, target: np.ndarray) -> None:
+    """Copy a device array into a contiguous host array of its shape and type."""
+    array.copy_to_host(target)
+
+
 def sort_together(by: Any, *others: Any) -> None:
     """Sort device arrays of one length by the first of them, in place."""
     import cupy

@@ -250,19 +250,38 @@ def run_on_device(
     finished: Callable[[int, int], None],
 ) -> None:
     """Integrate all zones in chunks that fit the device, and fill `outcome`."""
+    from ergode.core import cuda
+
     device = launch.device
     put = device.put
     each = grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 5
     times, grid_there = put(zones.course.times), put(grid)
+    begin = kernels.for_each(_begin)
     for first, last in spans(zones.count, zones_at_once(device, each)):
         part = slice(first, last)
-        out = put(outcome.amounts[part])
+        shape = (last - first, *outcome.amounts.shape[1:])
+        out = device.empty(shape, np.float64)
+        device.run(begin, last - first, put(zones.amounts[part]), out)
         found = launch.start(
             times, put(zones.course.temperature[part]), put(zones.course.density[part]),
             grid_there, out,
         )  # fmt: skip
-        outcome.amounts[part] = device.get(out)
+        cuda.copy_from(out, outcome.amounts[part])
         names = ("status", "taken", "repeated", "defect", "peak")
         for name, array in zip(names, found, strict=True):
             getattr(outcome, name)[part] = device.get(array)
         finished(first, last)
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def _begin(zone, amounts, out):  # type: ignore[no-untyped-def]
+    """A zone before it is integrated: its amounts, then nothing known."""
+    for i in range(out.shape[2]):
+        out[zone, 0, i] = amounts[zone, i]
+        for point in range(1, out.shape[1]):
+            out[zone, point, i] = NOT_A_NUMBER
+
+
+NOT_A_NUMBER = float("nan")

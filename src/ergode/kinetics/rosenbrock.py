@@ -153,6 +153,8 @@ DYNAMIC = False
 HEATING = FIXED
 BODIES = False
 REVERSIBLE = False
+SLOPES_KEPT = True
+"""Whether the Jacobian outlives its factors, for a step that is repeated."""
 DONE, NOT_FINITE, TOO_MANY_STEPS, INACCURATE = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS), int(Status.INACCURATE)
 )  # fmt: skip
@@ -312,7 +314,9 @@ def integrate_zone(
                     )
                     for i in range(size):
                         work.in_time[i] = (work.in_time[i] - change[i]) / shift
-            fresh = False
+        elif not SLOPES_KEPT:
+            jacobian(system, room, times, temperatures, densities, t, y, change, trial, work.slopes)
+        fresh = False
         diagonal = 1.0 / (h * method.gamma)
         sound = factorize_shifted(plan, work.slopes, diagonal, matrix, work.row)
         for stage in range(stage_count):

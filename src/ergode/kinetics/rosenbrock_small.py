@@ -45,7 +45,7 @@ def written_out(system: System, method: Method) -> dict[str, Any]:
         "VALUES": system.flows.complex.size, "REACTIONS": system.rates.order.size,
         "COEFFICIENTS": system.rates.slot_count, "VECTOR": plan.size + 1,
         "STAGES": method.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
-        "GRAM": (len(system.invariants) + 1) ** 2,
+        "GRAM": (len(system.invariants) + 1) ** 2, "SLOPES_KEPT": False,
         "rate_of_change": change_written_out, "jacobian": jacobian_written_out,
         "factorize_shifted": factorize_written_out, "solve": solve_written_out,
     }  # fmt: skip
@@ -87,7 +87,7 @@ def jacobian_written_out(
 
 
 def factorize_written_out(plan, slopes, diagonal, matrix, row):
-    """Factors of diagonal - slopes, as `elimination.factorize_shifted`."""
+    """Factors of diagonal - slopes, as `elimination.factorize_shifted`, in the place of slopes."""
     for index in unroll(range(ENTRIES)):
         matrix[index] = -slopes[index]
     sound = True
@@ -123,6 +123,7 @@ def integrate_small(
     taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one thread."""
+    matrix = cuda.local.array(ENTRIES, real)
     room = Room(
         cuda.local.array(COEFFICIENTS, real),
         cuda.local.array(REACTIONS, real),
@@ -140,8 +141,8 @@ def integrate_small(
         cuda.local.array(SIZE, real),
         cuda.local.array(1, real),
         cuda.local.array(STAGES, real),
-        cuda.local.array(ENTRIES, real),
-        cuda.local.array(ENTRIES, real),
+        matrix,
+        matrix,
         cuda.local.array(SIZE, real),
         cuda.local.array(GRAM, real),
     )
