@@ -26,6 +26,9 @@ def test_time_series(result):
     one = trajectories(result, variables=["y"])
     assert one.get_ylabel() == "y"
     np.testing.assert_array_equal(one.lines[1].get_ydata(), result["state"][1, :, 1])
+    told = [text.get_text() for text in one.get_legend().get_texts()]
+    assert told == ["frequency 1", "frequency 2"]
+    assert one.lines[0].get_color() != one.lines[1].get_color()
 
 
 def test_phase_portrait(result):

@@ -31,7 +31,8 @@ def trajectories(
     ----------
     dataset : xarray.Dataset
         From `ergode.trajectories.integrate`. Of a sweep at most 200 trajectories are drawn, evenly
-        spaced; those that did not end well are left out.
+        spaced; those that did not end well are left out. A few of one variable are told apart by
+        their colours.
     variables : sequence of str, optional
         Which to draw over time; all if not given.
     phase : (str, str), optional
@@ -73,6 +74,8 @@ def trajectories(
     states = dataset["state"].values.reshape(-1, dataset.sizes["time"], len(known))[well]
     if not len(states):
         raise PlanError("no trajectory of the dataset ended well")
+    few = len(chosen) == 1 < len(states) <= len(COLOURS)
+    labels = np.array(_labels(dataset))[well] if few else None
     states = states[np.unique(np.linspace(0, len(states) - 1, _MOST_CURVES).astype(int))]
     time = np.asarray(dataset["time"], float)
 
@@ -85,15 +88,35 @@ def trajectories(
         ax.set_xlabel(phase[0])
         ax.set_ylabel(phase[1])
         return ax
-    for number, name in enumerate(chosen):
-        for index, state in enumerate(states):
-            ax.plot(
-                time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
-                color=COLOURS[number % len(COLOURS)], label=name if index == 0 else None,
-            )  # fmt: skip
-    ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
-    if len(chosen) > 1:
-        ax.legend(frameon=False)
+    if labels is not None:
+        for state, label, color in zip(states, labels, COLOURS, strict=False):
+            ax.plot(time, state[:, known.index(chosen[0])], linewidth=1.2, color=color, label=label)
     else:
+        for number, name in enumerate(chosen):
+            for index, state in enumerate(states):
+                ax.plot(
+                    time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
+                    color=COLOURS[number % len(COLOURS)], label=name if index == 0 else None,
+                )  # fmt: skip
+    ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
+    if len(chosen) > 1 or labels is not None:
+        ax.legend(frameon=False)
+    if len(chosen) == 1:
         ax.set_ylabel(chosen[0])
     return ax
+
+
+def _labels(dataset: xarray.Dataset) -> list[str]:
+    """What tells trajectories apart: the values that differ between them."""
+    status = dataset["status"]
+    swept = {str(name): value for name, value in status.coords.items() if value.ndim}
+    told = {name: value for name, value in swept.items() if name != "trajectory"} or swept
+    values = {
+        name: value.broadcast_like(status).values.ravel()
+        for name, value in told.items()
+        if np.ptp(value.values) > 0
+    }
+    return [
+        ", ".join(f"{name} {value[i]:.3g}" for name, value in values.items())
+        for i in range(status.size)
+    ]
