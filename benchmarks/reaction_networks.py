@@ -50,12 +50,13 @@ def cyclic_chain(size):
 
 
 def random_network(size, seed=1):
-    """A -> B at random, as many as species, and as many again A + B -> C + D: 8 to 16 affected."""
+    """A -> B for every species A, and as many A + B -> C + D at random: 8 to 16 affected."""
     rng = np.random.default_rng(seed)
     species = [f"S{i}" for i in range(size)]
     half = np.arange(size)
     pairs = np.concatenate([half, half]) + size
-    a, b = rng.integers(size, size=(2, size))
+    a = np.arange(size)  # none is without a way on, so that there is always something to fire
+    b = (a + rng.integers(1, size, size=size)) % size
     pair, made = (
         np.array([rng.choice(size, 2, replace=False) for _ in range(size)]) for _ in range(2)
     )

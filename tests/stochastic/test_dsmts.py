@@ -16,7 +16,7 @@ HEAVY = {"00003"}
 NOT_MASS_ACTION = {"00035"}
 
 
-def compare(folder, method, seed):
+def compare(folder, method, seed, device):
     """Excursions: of means in units of their standard error, of variances likewise."""
     network = ergode.read_sbml(folder / "model.xml")
     with open(folder / "results.csv") as file:
@@ -24,8 +24,8 @@ def compare(folder, method, seed):
     columns = {name: k for k, name in enumerate(rows[0])}
     table = np.array(rows[1:], float)
     result = ergode.stochastic.simulate(
-        network, times=table[:, 0], replicates=N, seed=seed, method=method, device="cpu",
-        output="statistics",
+        network, times=table[:, 0], replicates=N, seed=seed, method=method,
+        device=device, output="statistics",
     )  # fmt: skip
     assert not (result["status"] >= 2).any()
     excursions = []
@@ -61,6 +61,13 @@ def test_case_by_every_method(shared_data, case, method):
     check(shared_data / "dsmts" / case, method)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", methods.EXACT)
+@pytest.mark.parametrize("case", CASES)
+def test_case_on_a_device(shared_data, case, method):
+    check(shared_data / "dsmts" / case, method, device="cuda")
+
+
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", [m for m in methods.EXACT if m != "direct"])
@@ -69,13 +76,13 @@ def test_every_case_by_every_method(shared_data, case, method):
     check(shared_data / "dsmts" / case, method)
 
 
-def check(folder, method):
+def check(folder, method, device="cpu"):
     """At most one excursion passes; two or three ask for another seed, as the suite says."""
     if method == "partial-propensity" and folder.name in NOT_MASS_ACTION:
         with pytest.raises(ergode.PlanError, match="mass action"):
-            compare(folder, method, seed=1)
+            compare(folder, method, 1, device)
         return
-    excursions = compare(folder, method, seed=1)
+    excursions = compare(folder, method, 1, device)
     if 2 <= len(excursions) <= 3:
-        excursions = compare(folder, method, seed=2)
+        excursions = compare(folder, method, 2, device)
     assert len(excursions) <= 1, excursions

@@ -1,11 +1,14 @@
 """What holds whatever the method: reproducibility, status, events, breaks, delays, outputs."""
 
+import importlib
+
 import numpy as np
 import pytest
 from small_networks import BURSTS, DIMERISATION, IMMIGRATION_DEATH
 
 import ergode
 from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork
+from ergode.core.devices import spans
 from ergode.core.status import Status
 from ergode.stochastic import methods
 
@@ -39,6 +42,22 @@ def test_a_realization_does_not_depend_on_the_others(method):
     np.testing.assert_array_equal(many["amount"][:37], few["amount"])
     other = run(DIMERISATION, method=method, replicates=37, seed=4)
     assert (other["amount"] != few["amount"]).any()
+
+
+@pytest.mark.parametrize("output", ["trajectories", "statistics"])
+@pytest.mark.parametrize("method", ["direct", "composition-rejection"])
+def test_chunks_do_not_change_anything(monkeypatch, method, output):
+    """Seventeen realizations at a time: chunks begin and end within points of the sweep."""
+    options = {
+        "method": method, "output": output, "replicates": 60,
+        "parameters": ergode.grid(alpha=[5.0, 10.0]), "device": "cpu:2",
+    }  # fmt: skip
+    whole = run(IMMIGRATION_DEATH, **options)
+    module = importlib.import_module("ergode.stochastic.simulate")
+    monkeypatch.setattr(module, "chunks", lambda total, *_: list(spans(total, 17)))
+    parts = run(IMMIGRATION_DEATH, **options)
+    for name in whole.data_vars:
+        np.testing.assert_array_equal(whole[name], parts[name])
 
 
 def test_straight_line_code_is_the_direct_method_on_tables():
@@ -87,43 +106,90 @@ def test_sweep_is_what_each_point_is_alone():
 @pytest.mark.parametrize(
     ("rate", "status"),
     [
-        ("0 if X < 12 else 1 / (X - 12)", Status.NOT_FINITE),
-        ("0.5 * (11 - X)", Status.NEGATIVE_RATE),
+        ("0 if X < 12 else 1 / (X - 12 * bad)", Status.NOT_FINITE),
+        ("0.5 * max(11 - X, -9 * bad)", Status.NEGATIVE_RATE),
     ],
 )
-def test_a_bad_rate_is_a_status(rate, status, method):
-    """The chain goes up and down; where the rate is bad depends on how far it got."""
-    bad = ReactionNetwork(
+def test_a_bad_rate_is_a_status_of_one_realization(rate, status, method):
+    """The chain goes up and down; where the rate is bad depends on how far it got.
+
+    Where it never got so far, all is as if there were nothing bad, to the last bit.
+    """
+    network = ReactionNetwork(
         {"X": 10, "Y": 0},
         [
             Reaction("0 -> X", rate_constant=1.0),
             Reaction("X -> 0", rate_constant=0.1),
             Reaction("0 -> Y", rate=rate),
         ],
+        parameters={"bad": 1.0},
     )
+    options = {"method": method, "replicates": 400, "parameters": ergode.grid(bad=[1.0, 0.0])}
     if method == "partial-propensity":
         with pytest.raises(PlanError, match="mass action"):
-            run(bad, method=method)
+            run(network, **options)
         return
-    result = run(bad, method=method, replicates=400)
-    codes = set(np.unique(result["status"]).tolist())
-    assert codes == {Status.DONE, status}
-    good = result["status"].values == Status.DONE
-    limit = 11 if status == Status.NEGATIVE_RATE else 10**9
-    assert (result["amount"].values[good][:, :, 0] <= limit).all()
+    with pytest.warns(RuntimeWarning, match="of 800 runs"):
+        result = run(network, **options)
+    assert set(np.unique(result["status"].sel(bad=1)).tolist()) == {Status.DONE, status}
+    assert (result["status"].sel(bad=0) == Status.DONE).all()
+    good = result["status"].values[0] == Status.DONE
+    assert 100 < good.sum() < 350
+    if method != "rejection-bounds":  # whose bounds are of states beyond, too
+        for name in ("amount", "firing_count"):
+            bad, harmless = result[name].values
+            np.testing.assert_array_equal(bad[good], harmless[good])
     with pytest.raises(ergode.ErgodeError):
         result.ergode.raise_for_status()
 
 
-def test_runaway_and_overflow_are_statuses():
+@pytest.mark.parametrize(
+    "method", ["direct", "warp-direct", "composition-rejection", "next-reaction"]
+)
+def test_a_propensity_below_zero_by_a_count_below_zero(method):
+    """X is taken at a rate that does not ask how much there is.
+
+    (Rejection bounds notice it when such a reaction is about to fire.)
+    """
+    network = ReactionNetwork(
+        {"X": 2, "Y": 1, "Z": 1},
+        [Reaction("X -> 0", rate="Y"), Reaction("X + Z -> Z", rate_constant=1e-9)],
+    )
+    with pytest.raises(PlanError, match="takes 'X'"):
+        run(network, method="partial-propensity", replicates=50)
+    with pytest.warns(RuntimeWarning, match="negative"):
+        result = run(network, times=[0, 1, 3], method=method, replicates=50)
+    below = result["status"] == Status.NEGATIVE_RATE
+    assert 0 < below.sum() < 50
+    assert (result["amount"].sel(species="X")[~below] >= 0).all()
+
+
+@pytest.mark.parametrize("method", ["direct", "warp-direct"])
+def test_runaway_and_overflow_are_statuses_of_one_realization(method):
+    """Of those that stay within bounds all is as if there were none, to the last bit."""
+
+    def harmed(bounded, free, status):
+        codes = set(np.unique(bounded["status"]).tolist())
+        assert codes == {Status.DONE, status}
+        good = bounded["status"].values == Status.DONE
+        np.testing.assert_array_equal(bounded["firing_count"][good], free["firing_count"][good])
+        return good
+
     doubling = ReactionNetwork({"X": 1}, [Reaction("X -> 2 X", rate_constant=1.0)])
-    result = run(doubling, times=[0, 8], replicates=200, firing_limit=2000)
-    assert set(np.unique(result["status"]).tolist()) == {Status.DONE, Status.TOO_MANY_STEPS}
-    assert result["firing_count"].max() <= 2001
-    large = ReactionNetwork({"X": 2**31 - 2}, [Reaction("0 -> X", rate_constant=1.0)])
-    result = run(large, times=[0, 2], replicates=200, output="statistics")
-    assert set(np.unique(result["status"]).tolist()) == {Status.DONE, Status.OVERFLOW}
-    assert result["count"].values[1] == (result["status"] == Status.DONE).sum()
+    options = {"times": [0, 8], "replicates": 200, "method": method}
+    free = run(doubling, **options)
+    bounded = run(doubling, **options, firing_limit=2000)
+    good = harmed(bounded, free, Status.TOO_MANY_STEPS)
+    np.testing.assert_array_equal(bounded["amount"][good], free["amount"][good])
+    assert bounded["firing_count"].max() <= 2001
+    growing = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=1.0)])
+    options = {"times": [0, 2], "replicates": 200, "method": method}
+    free = run(growing, **options)
+    bounded = run(growing, **options, initial={"X": 2**31 - 2})
+    good = harmed(bounded, free, Status.OVERFLOW)
+    np.testing.assert_array_equal(bounded["amount"][good] - (2**31 - 2), free["amount"][good])
+    summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
+    assert summary["count"].values[1] == good.sum()
 
 
 def test_extinction_is_a_status():

@@ -69,12 +69,21 @@ class Formula:
 
 
 def outlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a long device function as one to call, not to write out wherever it is used.
+    """Mark a long device function as one that the CPU calls, not writes out wherever it is used.
 
     It too makes no array and returns none (see `borrowing`).
     """
     function.outlined = True  # type: ignore[attr-defined]
     return function
+
+
+def called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function of numbers alone as one that CUDA, too, calls.
+
+    Arrays are no arguments for it: each would be passed in a dozen parts, through memory.
+    """
+    function.called = True  # type: ignore[attr-defined]
+    return outlined(function)
 
 
 def borrowing(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,8 +42,9 @@ _PLAIN_MODULES = (math, np)
 # Names with a meaning of their own in a generated module.
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
-    "kernel", "device_function", "uncounted", "borrowing_function", "outlined_function", "start",
-    "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if", "atomic_load", "give_way",
+    "kernel", "device_function", "uncounted", "be_called", "borrowing_function",
+    "outlined_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
+    "atomic_load", "give_way",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
@@ -236,6 +237,9 @@ class _Collector:
         ]
         self._open.pop()
         tree.name = self._name(function, wanted or function.__name__)
+        if self.target == "cuda" and getattr(function, "called", False):
+            self.words.add("be_called")
+            tree.body.insert(0, ast.Expr(ast.Call(ast.Name("be_called", ast.Load()), [], [])))
         text = ast.unparse(ast.fix_missing_locations(tree))
         kind = "outlined_function" if getattr(function, "outlined", False) else "device_function"
         self.words.add(kind)

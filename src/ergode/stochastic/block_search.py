@@ -1,9 +1,7 @@
 """The direct method on tables: propensities in blocks, a search over blocks and then in one.
 
-D. T. Gillespie, "A general method for numerically simulating the stochastic time evolution of
-coupled chemical reactions", J. Comput. Phys. 22 (1976); the search in levels is that of M.
-Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  A block that changed is added up anew: sums that
-are only corrected drift.
+The search in levels is that of M. Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  A block that
+changed is added up anew: sums that are only corrected drift.
 """
 
 from __future__ import annotations
@@ -13,14 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.machine import outlined, real
-from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.stochastic.realization import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-    propensity,
-)
+from ergode.stochastic.direct_step import find
+from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import Tables
 
 BLOCK_LEAST = 8
@@ -84,47 +76,23 @@ def update(j, w, t, point, plan, replicate, net, work, own):
     return True
 
 
-def choose(target, w, own):
+def choose(target, w, point, own):
     """Reaction in whose share of the sum of all propensities `target` falls."""
-    block = 0
-    last = own.sums.shape[1] - 1
-    while block < last and target >= own.sums[w, block]:
-        target -= own.sums[w, block]
-        block += 1
+    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    if block < 0:
+        return -1
     width = own.width[0]
     first = block * width
-    most = min(first + width, own.a.shape[1])
-    chosen = -1
-    for j in range(first, most):
-        a = own.a[w, j]
-        if a > 0.0:
-            chosen = j  # rounding may lead past the last one that can fire
-            if target < a:
-                break
-        target -= a
+    chosen, target = find(target, own.a, w, first, min(first + width, own.a.shape[1]))
     return chosen
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
-    """The next firing: when, by the sum of all propensities; which, in proportion to them."""
-    if own.negative[w, 0] > 0:
-        return t, FAILED_NEGATIVE, draw
+def total_of(w, own):
+    """Sum of all propensities; below zero where one of them is."""
     total = real(0.0)
     for block in range(own.sums.shape[1]):
         total += own.sums[w, block]
-    if total == 0.0:
-        return real(INFINITY), NO_REACTION, draw
-    if not (total > 0.0 and total < INFINITY):
-        return t, FAILED_NOT_FINITE, draw
-    while True:
-        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
-        draw += 1
-        fires_at = t + exponential(w0, w1) / total
-        if fires_at >= limit:
-            return fires_at, NO_REACTION, draw
-        j = choose(uniform(w2, w3) * total, w, own)
-        if j >= 0:
-            return fires_at, j, draw
+    return real(-1.0) if own.negative[w, 0] > 0 else total
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:

@@ -15,13 +15,15 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
-from ergode.stochastic import realization
+from ergode.stochastic import direct_step, realization
 from ergode.stochastic.realization import Out, Plan, Waiting, Work
 from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
 _PENDING = 32
 _LATE = 4096
+# What a method is: the next firing by itself, or what `direct_step` needs to find it.
+_WORDS = ("prepare", "update", "advance", "total_of", "choose")
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to so many realizations each has a warp to itself.
@@ -58,8 +60,8 @@ class Wanted:
 @lru_cache(maxsize=64)
 def kernel_of(method: ModuleType, on_cuda: bool, general: bool, prepared: bool) -> kernels.Kernel:
     """The kernel of a method (see `realization.GENERAL` and `realization.PREPARED`)."""
-    names = ("prepare", "update", "advance")
-    bindings: dict[str, Any] = {name: getattr(method, name) for name in names}
+    bindings: dict[str, Any] = {"advance": direct_step.advance}
+    bindings |= {name: getattr(method, name) for name in _WORDS if hasattr(method, name)}
     bindings |= {
         "LEAPS": getattr(method, "LEAPS", False), "GENERAL": general, "PREPARED": prepared,
     }  # fmt: skip
@@ -81,7 +83,8 @@ class Ensemble:
     ----------
     tables : Tables
     method : module
-        With ``Own``, ``prepare``, ``update``, ``advance``, ``arrays`` and ``constants``.
+        With ``Own``, ``prepare``, ``update``, ``arrays`` and ``constants``; with ``advance``, or
+        ``total_of`` and ``choose`` for that of `direct_step`.
     grid : ndarray, shape [time_count]
         Times to report.
     begin : float
@@ -215,10 +218,13 @@ class Ensemble:
         return -(-count // grain), grain
 
     def _rows(self) -> dict[str, tuple[int, type]]:
+        ahead = 0 if self.device.is_cuda else direct_step.AHEAD
         return {
             "x": (self.tables.variable_count + 1, np.float64),
             "stack": (self.tables.depth, np.float64),
             "begun": (1, np.int8),
+            "waits": (ahead, np.float64),
+            "choices": (ahead, np.float64),
         }
 
     def _waiting_rows(self) -> dict[str, tuple[int, type]]:

@@ -86,7 +86,9 @@ def plan(
     if method != "auto" and method not in EXACT and method not in APPROXIMATE:
         known = ", ".join(repr(name) for name in ("auto", *EXACT, *APPROXIMATE))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
-    name, reason = choose(tables) if method == "auto" else (method, "asked for")
+    name, reason = method, "asked for"
+    if method == "auto":
+        name, reason = choose(tables, logged, realizations, device)
     why_not = unfit(name, tables, logged)
     if why_not:
         raise PlanError(f"method '{name}' {why_not}")
@@ -111,7 +113,7 @@ def plan(
 
 def team_size(module: ModuleType, tables: Tables, realizations: int, multiprocessors: int) -> int:
     """How many threads of a GPU share a realization."""
-    if not hasattr(module, "team_share"):
+    if not hasattr(module, "team_follow"):
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
     sizes = [teams.WARP, teams.BLOCK]
@@ -120,7 +122,7 @@ def team_size(module: ModuleType, tables: Tables, realizations: int, multiproces
     return next((size for size in sizes if not teams.unfit(module, tables, size)), 1)
 
 
-def choose(tables: Tables) -> tuple[str, str]:
+def choose(tables: Tables, logged: bool, realizations: int, device: Device) -> tuple[str, str]:
     """The method for a network, and why."""
     count = tables.reaction_count
     if tables.time_dependent:
@@ -134,7 +136,13 @@ def choose(tables: Tables) -> tuple[str, str]:
             f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
         )
     reason = f"{count:,} reactions, {followed:,.0f} of which a firing changes"
-    return ("warp-direct" if followed > _COUPLED_FROM else "composition-rejection"), reason
+    if followed > _COUPLED_FROM:
+        return "warp-direct", reason
+    # On a GPU a lone thread waits for every number it reads; a team reads many at once.
+    shared = device.is_cuda and not logged
+    if shared and team_size(three_level, tables, realizations, device.core_count) > 1:
+        return "warp-direct", f"{reason}: a search shared out among threads"
+    return "composition-rejection", reason
 
 
 def coupling(tables: Tables) -> float:
@@ -153,6 +161,15 @@ def unfit(name: str, tables: Tables, logged: bool) -> str:
         )
     if name == "partial-propensity" and (not tables.mass_action or tables.order_most > 2):
         return "is for mass action of at most two molecules; use 'direct' or another"
+    if name == "partial-propensity":
+        found = tables.unlimited
+        if found is not None:
+            reaction, variable = found
+            return (
+                f"needs counts that stay above zero, but reaction {reaction + 1} takes "
+                f"'{tables.naming.variables[variable]}' at a rate that does not ask how much there "
+                "is; use 'direct' or another"
+            )
     if name in APPROXIMATE:
         if logged:
             return "has no single firings to list; use an exact method"

@@ -18,20 +18,27 @@ groups, and of the members of the group that is searched, for every thread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda, outlined, real
-from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.stochastic.realization import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-)
+from ergode.core.machine import outlined, real, rolled
+from ergode.stochastic.direct_step import find
+from ergode.stochastic.indexing import at
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
-from ergode.stochastic.teams import ALL, TEAM, at, search, sync
+from ergode.stochastic.teams import (
+    STRIDE,
+    TEAM,
+    anyone,
+    change_rows,
+    from_lane,
+    row_of_change,
+    search,
+    spot_of,
+    spots_of,
+    sync,
+)
 
 BLOCK = 16
 # Of what a sum was, so little may be left before it is added up anew.
@@ -44,6 +51,7 @@ class Own(NamedTuple):
     counts: Any  # [worker, variable + 1 ...] the state, and a one; zeros up to the end of a block
     partial: Any  # [worker, group ...] sum of partial propensities; the same
     sums: Any  # [worker, block] sum of propensities
+    parts: Any  # [worker, 4] of the sum of a block
     member_starts: Any  # [group + 1]
     members: Any  # [entry] reaction
     partners: Any  # [entry] variable it depends on besides: the last, which is one, for none
@@ -55,17 +63,24 @@ class Own(NamedTuple):
 
 def _partial_of(entry, w, point, own):
     """Partial propensity of a member of a group."""
-    partner = own.partners[entry]
-    n = own.counts[w, partner & (ONE_LESS - 1)] - real(partner >> 30)
-    return own.coefficients[point, entry] * n
+    partner = own.partners[at(entry)]
+    n = own.counts[w, at(partner & (ONE_LESS - 1))] - real(partner >> 30)
+    return own.coefficients[point, at(entry)] * n
+
+
+def _four_of(entry, w, point, own):
+    """Sum of the partial propensities of four members."""
+    return (_partial_of(entry, w, point, own) + _partial_of(entry + 1, w, point, own)) + (
+        _partial_of(entry + 2, w, point, own) + _partial_of(entry + 3, w, point, own)
+    )
 
 
 @outlined
 def _add_up(g, w, point, own):
     total = real(0.0)
-    for entry in range(own.member_starts[g], own.member_starts[g + 1]):
-        total += _partial_of(entry, w, point, own)
-    own.partial[w, g] = total
+    for entry in range(own.member_starts[at(g)], own.member_starts[at(g + 1)], 4):
+        total += _four_of(entry, w, point, own)
+    own.partial[w, at(g)] = total
 
 
 @outlined
@@ -81,16 +96,17 @@ def prepare(w, t, point, plan, replicate, net, work, own):
 
 def update(j, w, t, point, plan, replicate, net, work, own):
     """Correct the sums of the groups that depend on what changed."""
-    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
-        variable = net.changed[entry]
-        delta = net.changes[entry]
+    for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
+        variable = net.changed[at(entry)]
+        delta = net.changes[at(entry)]
         # One by one: a sum that is added up anew knows the counts that were looked at, not others.
-        own.counts[w, variable] += delta
-        for k in range(own.touch_starts[variable], own.touch_starts[variable + 1]):
-            g = own.touched[k]
-            before = own.partial[w, g]
-            after = before + delta * own.touch_coefficients[point, k]
-            own.partial[w, g] = after
+        own.counts[w, at(variable)] += delta
+        first, last = own.touch_starts[at(variable)], own.touch_starts[at(variable + 1)]
+        for k in range(np.int64(first), np.int64(last)):
+            g = own.touched[at(k)]
+            before = own.partial[w, at(g)]
+            after = before + delta * own.touch_coefficients[point, at(k)]
+            own.partial[w, at(g)] = after
             if abs(after) <= VANISHED * abs(before):
                 _add_up(g, w, point, own)
     return True
@@ -98,16 +114,14 @@ def update(j, w, t, point, plan, replicate, net, work, own):
 
 def choose(target, w, point, own):
     """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
-    block = 0
-    last = own.sums.shape[1] - 1
-    while block < last and target >= own.sums[w, block]:
-        target -= own.sums[w, block]
-        block += 1
+    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    if block < 0:
+        return -1
     chosen = -1
     inside = real(0.0)
     for g in range(block * BLOCK, (block + 1) * BLOCK):
-        n = own.counts[w, g]
-        a = n * own.partial[w, g]
+        n = own.counts[w, at(g)]
+        a = n * own.partial[w, at(g)]
         if a > 0.0:
             chosen = g
             inside = target / n
@@ -116,48 +130,47 @@ def choose(target, w, point, own):
         target -= a
     if chosen < 0:
         return -1
-    found = -1
-    total = real(0.0)
-    for entry in range(own.member_starts[chosen], own.member_starts[chosen + 1]):
-        value = _partial_of(entry, w, point, own)
+    four = -1
+    total, rest = real(0.0), real(0.0)
+    first, last = own.member_starts[at(chosen)], own.member_starts[at(chosen + 1)]
+    for entry in range(np.int64(first), np.int64(last), 4):
+        value = _four_of(entry, w, point, own)
         if value > 0.0 and inside >= total:
-            found = entry
+            four, rest = entry, inside - total
         total += value
-    own.partial[w, chosen] = total
-    return own.members[found] if found >= 0 else -1
+    own.partial[w, at(chosen)] = total
+    found = -1
+    if four >= 0:
+        for entry in range(four, four + 4):
+            value = _partial_of(entry, w, point, own)
+            if value > 0.0 and rest >= 0.0:
+                found = entry
+            rest -= value
+    return own.members[at(found)] if found >= 0 else -1
 
 
 def _sum_of_block(block, w, own):
     """Sum of the propensities of a block, in four parts that do not wait for each other."""
     s0, s1, s2, s3 = real(0.0), real(0.0), real(0.0), real(0.0)
     for g in range(block * BLOCK, (block + 1) * BLOCK, 4):
-        s0 += own.counts[w, g] * own.partial[w, g]
-        s1 += own.counts[w, g + 1] * own.partial[w, g + 1]
-        s2 += own.counts[w, g + 2] * own.partial[w, g + 2]
-        s3 += own.counts[w, g + 3] * own.partial[w, g + 3]
+        s0 += own.counts[w, at(g)] * own.partial[w, at(g)]
+        s1 += own.counts[w, at(g + 1)] * own.partial[w, at(g + 1)]
+        s2 += own.counts[w, at(g + 2)] * own.partial[w, at(g + 2)]
+        s3 += own.counts[w, at(g + 3)] * own.partial[w, at(g + 3)]
+    # Written next to each other they are calculated together.
+    own.parts[w, at(0)], own.parts[w, at(1)] = s0, s1
+    own.parts[w, at(2)], own.parts[w, at(3)] = s2, s3
     return (s0 + s1) + (s2 + s3)
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
-    """The next firing."""
-    while True:
-        total = real(0.0)
-        for block in range(own.sums.shape[1]):
-            part = _sum_of_block(block, w, own)
-            own.sums[w, block] = part
-            total += part
-        if total == 0.0:
-            return real(INFINITY), NO_REACTION, draw
-        if not (total > 0.0 and total < INFINITY):
-            return t, FAILED_NEGATIVE if total < 0.0 else FAILED_NOT_FINITE, draw
-        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
-        draw += 1
-        fires_at = t + exponential(w0, w1) / total
-        if fires_at >= limit:
-            return fires_at, NO_REACTION, draw
-        j = choose(uniform(w2, w3) * total, w, point, own)
-        if j >= 0:
-            return fires_at, j, draw
+def total_of(w, own):
+    """Sum of all propensities."""
+    total = real(0.0)
+    for block in range(own.sums.shape[1]):
+        part = _sum_of_block(block, w, own)
+        own.sums[w, at(block)] = part
+        total += part
+    return total
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
@@ -167,11 +180,33 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "counts": (blocks * BLOCK, np.float64),
         "partial": (blocks * BLOCK, np.float64),
         "sums": (blocks, np.float64),
+        "parts": (4, np.float64),
     }
 
 
 def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """Groups: what all workers share. The last group has no factor."""
+    """Groups, with room for a number of members that four divides: what all workers share."""
+    found = groups_of(tables)
+    starts = found["member_starts"]
+    lengths = np.diff(starts)
+    padded = np.concatenate([[0], np.cumsum(-(-lengths // 4) * 4)]).astype(np.int32)
+    group = np.repeat(np.arange(lengths.size), lengths)
+    place = padded[group] + np.arange(group.size) - starts[group]
+    return {**found, "member_starts": padded, **_spread(found, place, padded[-1])}
+
+
+def _spread(found: dict[str, np.ndarray], place: np.ndarray, count: int) -> dict[str, np.ndarray]:
+    """Members at their places; between them are some that nothing makes react."""
+    members = np.zeros(count, np.int32)
+    partners = np.zeros(count, np.int32)
+    coefficients = np.zeros((len(found["coefficients"]), count))
+    members[place], partners[place] = found["members"], found["partners"]
+    coefficients[:, place] = found["coefficients"]
+    return {"members": members, "partners": partners, "coefficients": coefficients}
+
+
+def groups_of(tables: Tables) -> dict[str, np.ndarray]:
+    """Groups, their members one after another. The last group has no factor."""
     net, groups = tables.net, tables.variable_count + 1
     count = tables.reaction_count
     one = groups - 1
@@ -210,172 +245,159 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 # ---- a team of threads
 
+# An entry is three numbers in one: where the count is, whether one molecule less of it counts, and
+# the number of the coefficient, of which most networks have few. What is read most is short so.
+_SPOTS, _ONE_LESS, _NUMBER = np.uint32(2**14 - 1), np.uint32(2**14), np.uint32(15)
+_NOT_A_NUMBER = float("nan")
+
 
 class TeamOwn(NamedTuple):
     """As `Own`; counts and sums are in shared memory, members in the order threads read them.
 
-    The k-th member of the share of thread `m` stands at ``k * TEAM + m`` of its group.
+    The k-th member of the share of thread `m` stands at ``k * TEAM + m`` of its group.  Tables of
+    several dimensions are flat: what is read at every firing is found by few steps.
     """
 
-    member_starts: Any
-    members: Any
-    partners: Any
-    coefficients: Any
-    touch_starts: Any
-    touched: Any
-    touch_coefficients: Any
+    width: Any  # rows of shared memory that groups take
+    changes_most: Any  # changes of a reaction
+    number_count: Any  # coefficients of a point
+    member_starts: Any  # [group + 1]
+    members: Any  # [place] reaction
+    entries: Any  # [place] partner, packed
+    numbers: Any  # [point * number] coefficients
+    rows: Any  # [reaction * change * 4] (`teams.change_rows`)
+    touches: Any  # [place] sum of a group, packed
 
 
-def team_count(i, base, team, memory, work):
+def team_value(place, me, own):
+    """Sum of the propensities of a group."""
+    return me.memory[place] * me.memory[at(place + own.width * STRIDE)]
+
+
+def team_count(i, me, work, own):
     """Count of a species."""
-    return memory[at(base + i)]
+    return me.memory[at(me.base + spot_of(np.int32(i), own.width))]
 
 
-def _team_partial_of(entry, base, point, memory, own):
-    partner = own.partners[entry]
-    n = memory[at(base + (partner & (ONE_LESS - 1)))] - real(partner >> 30)
-    return own.coefficients[point, entry] * n
+def _team_partial_of(place, first, me, own):
+    """Partial propensity of the member at `place`; coefficients of its point begin at `first`."""
+    entry = own.entries[at(place)]
+    n = me.memory[at(me.base + (entry & _SPOTS))]
+    if entry & _ONE_LESS != np.uint32(0):
+        n -= 1.0
+    return own.numbers[at(first + (entry >> _NUMBER))] * n
 
 
-def _team_add_up(g, base, point, memory, own):
+def _team_add_up(g, first, me, own):
     """Sum of a group, by one thread."""
     total = real(0.0)
-    entry, end = at(own.member_starts[g]), at(own.member_starts[at(g + 1)])
-    while entry < end:
-        total += _team_partial_of(entry, base, point, memory, own)
-        entry = at(entry + 1)
+    for place in rolled(range(own.member_starts[at(g)], own.member_starts[at(g + 1)])):
+        total += _team_partial_of(place, first, me, own)
     return total
 
 
-def team_prepare(t, point, member, base, team, memory, net, work, own):
+def team_prepare(t, point, me, net, work, own):
     """All sums from the counts."""
-    groups = at(own.member_starts.size - 1)
-    i = member
-    while i < groups:
-        memory[at(base + i)] = net.initial[point, i]
-        i = at(i + TEAM)
+    groups = own.member_starts.size - 1
+    for k in rolled(range(own.width)):
+        g = me.number * own.width + k
+        n = real(0.0)
+        if g < groups:
+            n = net.initial[point, at(g)]
+        me.memory[at(me.base + k * STRIDE + me.number)] = n
     sync()
-    g = member
-    while g < groups:
-        memory[at(base + groups + g)] = _team_add_up(g, base, point, memory, own)
-        g = at(g + TEAM)
+    for k in rolled(range(own.width)):
+        g = me.number * own.width + k
+        total = real(0.0)
+        if g < groups:
+            total = _team_add_up(g, point * own.number_count, me, own)
+        me.memory[at(me.base + (own.width + k) * STRIDE + me.number)] = total
 
 
-def _width(groups):
-    """Groups in the share of a thread: odd, so that no two are in one bank of the memory."""
-    return at(((groups + TEAM - 1) // TEAM) | 1)
-
-
-def _propensity_of(k, groups, memory):
-    """Sum of the propensities of a group, whose count is at `k`."""
-    return memory[k] * memory[at(k + groups)]
-
-
-def team_share(member, base, team, memory, work, own):
-    """What this thread has of the sum of all propensities."""
-    groups = at(own.member_starts.size - 1)
-    width = _width(groups)
-    k = at(base + min(member * width, groups))
-    end = at(base + min((member + 1) * width, groups))
-    mine = real(0.0)
-    while k < end:
-        mine += _propensity_of(k, groups, memory)
-        k = at(k + 1)
-    return mine
-
-
-def team_choose(who, target, point, lane, member, base, scratch, team, memory, work, own):
-    """Reaction in whose share of the sum `target` of thread `who` falls; -1 for none."""
-    groups = at(own.member_starts.size - 1)
-    width = _width(groups)
-    begin, end = at(who * width), at(min((who + 1) * width, groups))
-    g = groups
-    while begin < end:
-        value = real(0.0)
-        if begin + member < end:
-            value = _propensity_of(at(base + begin + member), groups, memory)
-        found, target, total = search(value, target, lane, member, scratch, memory)
-        if found >= 0:
-            g = at(begin + found)
-            value = _propensity_of(at(base + g), groups, memory)
-            if target < value:
-                break
-            target -= value
-        begin = at(begin + TEAM)
-    if g == groups:
-        return np.int32(-1)
-    target /= memory[at(base + g)]
-    begin, end = at(own.member_starts[g]), at(own.member_starts[at(g + 1)])
+def team_choose(g, place, target, point, me, work, own):
+    """Reaction of group `g` in whose share `target` falls; -1 for none."""
+    memory = me.memory
+    first, last = own.member_starts[at(g)], own.member_starts[at(g + 1)]
+    numbers = np.uint32(point * own.number_count)
+    target /= memory[place]
     value = real(0.0)
-    entry = at(begin + member)
-    while entry < end:
-        value += _team_partial_of(entry, base, point, memory, own)
-        entry = at(entry + TEAM)
-    column, target, total = search(value, target, lane, member, scratch, memory)
-    if member == 0:
-        memory[at(base + groups + g)] = total
+    entry = np.int32(first + me.number)
+    while entry < last:
+        value += _team_partial_of(entry, numbers, me, own)
+        entry = np.int32(entry + TEAM)
+    column, target, total = search(value, target, me)
+    if me.number == 0:
+        memory[at(place + own.width * STRIDE)] = total
     j = np.int32(-1)
     if column >= 0:
-        begin = at(begin + column)
-        while begin < end:
+        begin = np.int32(first + column)
+        while begin < last:
             value = real(0.0)
-            entry = at(begin + member * TEAM)
-            if entry < end:
-                value = _team_partial_of(entry, base, point, memory, own)
-            row, target, total = search(value, target, lane, member, scratch, memory)
+            entry = np.int32(begin + me.number * TEAM)
+            if entry < last:
+                value = _team_partial_of(entry, numbers, me, own)
+            row, rest, total = search(value, target, me)
             if row >= 0:
-                entry = at(begin + row * TEAM)
-                j = own.members[entry]
-                value = _team_partial_of(entry, base, point, memory, own)
-                if target < value:
+                j = own.members[at(begin + row * TEAM)]
+                if target < total:
                     break
-                target -= value
-            begin = at(begin + TEAM * TEAM)
+            target -= total
+            begin = np.int32(begin + TEAM * TEAM)
     sync()
     return j
 
 
-def team_follow(j, t, point, lane, member, base, team, memory, net, work, own):
+def team_follow(j, t, point, me, net, work, own):
     """Change the counts by what reaction `j` does, and correct the sums that depend on them."""
-    sums = at(base + own.member_starts.size - 1)
-    variable, delta = np.int32(-1), real(0.0)
-    if lane < net.changed.shape[1]:
-        variable = net.changed[at(j), at(lane)]
-        delta = net.changes[at(j), at(lane)]
-    for k in range(net.changed.shape[1]):
-        which = cuda.shfl_sync(ALL, variable, k)
-        if which < 0:
+    memory = me.memory
+    numbers = np.uint32(point * own.number_count)
+    sums = np.uint32(me.base + own.width * STRIDE)
+    spot, delta, begin, end = row_of_change(j, me, own)
+    if spot >= 0 and me.number == me.lane:
+        memory[at(me.base + spot)] += real(delta)
+    sync()
+    vanished = False
+    k = np.int32(0)
+    while k < own.changes_most:
+        if from_lane(spot, k) < 0:
             break
-        change = cuda.shfl_sync(ALL, delta, k)
-        # One by one, as `update` does.
-        if member == 0:
-            memory[at(base + which)] += change
-        sync()
-        entry, end = at(own.touch_starts[at(which)] + member), at(own.touch_starts[at(which + 1)])
-        while entry < end:
-            place = at(sums + own.touched[entry])
-            before = memory[place]
-            after = before + change * own.touch_coefficients[point, entry]
+        change = real(from_lane(delta, k))
+        place, last = np.int32(from_lane(begin, k) + me.number), from_lane(end, k)
+        while place < last:
+            entry = own.touches[at(place)]
+            where = at(sums + (entry & _SPOTS))
+            before = memory[where]
+            after = before + change * own.numbers[at(numbers + (entry >> _NUMBER))]
             if abs(after) <= VANISHED * abs(before):
-                after = _team_add_up(at(own.touched[entry]), base, point, memory, own)
-            memory[place] = after
-            entry = at(entry + TEAM)
+                after = real(_NOT_A_NUMBER)  # whatever is added to it
+                vanished = True
+            memory[where] = after
+            place = np.int32(place + TEAM)
         sync()
+        k = np.int32(k + 1)
+    if anyone(vanished, me):
+        for k in rolled(range(own.width)):
+            where = at(sums + k * STRIDE + me.number)
+            if memory[where] != memory[where]:
+                memory[where] = _team_add_up(me.number * own.width + k, numbers, me, own)
 
 
-def team_doubles(tables: Tables) -> int:
-    """Numbers that a team keeps in shared memory."""
-    return 2 * (tables.variable_count + 1)
+def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a team keeps in shared memory, and what is bound: nothing."""
+    width = -(-(tables.variable_count + 1) // size)
+    return 2 * width * (size + 1), ()
 
 
-def team_rows(tables: Tables) -> dict[str, tuple[int, type]]:
+def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
     """Length and type of what a team keeps elsewhere: nothing."""
     return {}
 
 
-def team_constants(tables: Tables, size: int) -> dict[str, np.ndarray]:
+def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """What all teams of so many threads share."""
-    found = constants(tables)
+    found = groups_of(tables)
+    groups = tables.variable_count + 1
+    spots = spots_of(groups, size)
     lengths = np.diff(found["member_starts"])
     rows = -(-lengths // size)
     starts = np.concatenate([[0], np.cumsum(rows * size)]).astype(np.int32)
@@ -383,11 +405,26 @@ def team_constants(tables: Tables, size: int) -> dict[str, np.ndarray]:
     number = np.arange(group.size) - found["member_starts"][:-1][group]
     place = starts[group] + number % rows[group] * size + number // rows[group]
     members = np.zeros(int(starts[-1]), np.int32)
-    partners = np.full(members.size, tables.variable_count, np.int32)
-    coefficients = np.zeros((len(found["coefficients"]), members.size))
-    members[place], partners[place] = found["members"], found["partners"]
-    coefficients[:, place] = found["coefficients"]
+    members[place] = found["members"]
+    # A place without a member has the coefficient 0, which is number 0.
+    both = np.hstack([found["coefficients"], found["touch_coefficients"]])
+    numbers, which = np.unique(both, axis=1, return_inverse=True)
+    which = which.reshape(-1) + 1
+    partners = spots[found["partners"] & (ONE_LESS - 1)]
+    less = found["partners"] >> 30
+    packed = partners | less * int(_ONE_LESS) | which[: place.size] << int(_NUMBER)
+    entries = np.zeros(members.size, np.uint32)
+    entries[place] = packed
+    touches = spots[found["touched"]] | which[place.size :] << int(_NUMBER)
+    changes = change_rows(tables, spots, found["touch_starts"], False)
     return {
-        **found, "member_starts": starts, "members": members, "partners": partners,
-        "coefficients": coefficients,
-    }  # fmt: skip
+        "width": np.int32(-(-groups // size)),
+        "changes_most": np.int32(changes.shape[1]),
+        "number_count": np.int32(numbers.shape[1] + 1),
+        "member_starts": starts,
+        "members": members,
+        "entries": entries,
+        "numbers": np.hstack([np.zeros((len(numbers), 1)), numbers]).reshape(-1),
+        "rows": changes.reshape(-1),
+        "touches": touches.astype(np.uint32),
+    }

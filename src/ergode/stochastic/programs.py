@@ -15,7 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ergode.core.machine import outlined, real
+from ergode.core.machine import called, outlined, real
 
 INFINITY = float("inf")
 
@@ -155,6 +155,7 @@ CONSTANT, VARIABLE, PARAMETER, TIME = 0, 1, 2, 3
 CHOOSE, FIRST_OF_TWO = 4, 40
 
 
+@called
 def _of_one(operation, a):
     """An operation on one number."""
     if operation == 10:
@@ -211,6 +212,7 @@ def _truth(condition):
     return real(1.0) if condition else real(0.0)
 
 
+@called
 def _of_two(operation, a, b):
     """An operation on two numbers."""
     if operation == 40:
@@ -284,6 +286,7 @@ def evaluate(program, w, t, point, net, work):
 # ---- device functions: intervals
 
 
+@called
 def _bounds_of_one(operation, low, high):
     """Bounds of an operation on one number between bounds."""
     if operation == 10:
@@ -338,6 +341,7 @@ def _bounds_of_power(a, b, c, d):
     return real(-INFINITY), real(INFINITY)
 
 
+@called
 def _bounds_of_two(operation, a, b, c, d):
     """Bounds of an operation on numbers in [a, b] and [c, d]."""
     if operation == 40:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real
 from ergode.core.status import Status
+from ergode.stochastic.indexing import at
 from ergode.stochastic.programs import evaluate, row_of
 from ergode.stochastic.tables import ONE_LESS
 
@@ -66,6 +67,8 @@ class Work(NamedTuple):
     x: Any  # [worker, variable + 1] the state, and a one
     stack: Any  # [worker, depth]
     begun: Any  # [worker, 1] whether the method has begun
+    waits: Any  # [worker, draw] draws that are made ahead (see `direct_step`)
+    choices: Any  # [worker, draw]
 
 
 class Waiting(NamedTuple):
@@ -148,17 +151,17 @@ def propensity(j, w, t, point, net, work):
             rate = evaluate(net.laws[j], w, t, point, net, work)
             a = rate * a
     else:
-        second = net.pairs[j, 1]
-        n = work.x[row_of(w), net.pairs[j, 0]]
-        m = work.x[row_of(w), second & ONLY_VARIABLE] - real(second >> 30)
-        a = net.coefficients[point, j] * (n * m)
+        second = net.pairs[at(j), 1]
+        n = work.x[row_of(w), at(net.pairs[at(j), 0])]
+        m = work.x[row_of(w), at(second & ONLY_VARIABLE)] - real(second >> 30)
+        a = net.coefficients[point, at(j)] * (n * m)
     return a
 
 
 def change(j, w, net, work):
     """Change the state by what reaction `j` does at once."""
-    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
-        work.x[w, net.changed[entry]] += net.changes[entry]
+    for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
+        work.x[w, at(net.changed[at(entry)])] += net.changes[at(entry)]
 
 
 # ---- results

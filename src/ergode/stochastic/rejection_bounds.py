@@ -69,7 +69,8 @@ def _bound(j, w, point, net, work, own):
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         variable = net.reactants[entry]
         for k in range(net.orders[entry]):
-            low *= max(own.low[w, variable] - real(k), real(0.0))
+            least = own.low[w, variable] - real(k)
+            low *= least if k == 0 else max(least, real(0.0))
             high *= max(own.high[w, variable] - real(k), real(0.0))
     c = net.coefficients[point, j]
     low, high = c * low, c * high
@@ -195,7 +196,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         if candidate >= limit:
             return candidate, NO_REACTION, draw + 1
         t = candidate
-        j = choose(uniform(w2, w3) * total, w, own)
+        j = choose(uniform(w2, w3) * total, w, point, own)
         if j >= 0:
             w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, ACCEPTANCE, draw)
             height = uniform(w0, w1) * own.a[w, j]

@@ -34,7 +34,9 @@ class SmallEnsemble(Ensemble):
         super().__init__(tables, method=None, **options)
         naming = tables.naming
         laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
-        self._text, self._used = straight_line.code_of(network, naming, laws)
+        self._text, self._used = straight_line.code_of(
+            network, naming, laws, tables.unlimited is None
+        )
         self._rates: Rates | None = None
 
     def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:

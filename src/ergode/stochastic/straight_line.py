@@ -59,8 +59,13 @@ def transition(u, x, c, p):
 # ---- the code of a network
 
 
-def code_of(network: ReactionNetwork, naming: Naming, laws: list[Any]) -> tuple[str, list[int]]:
-    """Text of `transition` for a network, and which parameters it reads."""
+def code_of(
+    network: ReactionNetwork, naming: Naming, laws: list[Any], counts_stay: bool = True
+) -> tuple[str, list[int]]:
+    """Text of `transition` for a network, and which parameters it reads.
+
+    Where counts stay above zero mass action needs not be looked at.
+    """
     used: list[int] = []
     lines = ["def transition(u, x, c, p):"]
     least: list[str] = []
@@ -76,6 +81,7 @@ def code_of(network: ReactionNetwork, naming: Naming, laws: list[Any]) -> tuple[
                 ast.parse(ast.unparse(law.expression.tree), mode="eval").body
             )
             factors.append(f"({ast.unparse(ast.fix_missing_locations(tree))})")
+        if isinstance(law, Formula) or not counts_stay:
             least.append(f"a{j}")
         lines.append(f"    a{j} = {' * '.join(factors)}")
         lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")

@@ -140,6 +140,26 @@ class Tables:
         return self.mass_action and self.order_most <= 2 and not self.is_interrupted
 
     @property
+    def unlimited(self) -> tuple[int, int] | None:
+        """A reaction, and a variable it takes more of than its law counts, if there is one.
+
+        A count may fall below zero by it.
+        """
+        net, width = self.net, self.variable_count
+        taken = net.changes < 0
+        reactions = np.repeat(np.arange(self.reaction_count), np.diff(net.change_starts))[taken]
+        amounts = dict(
+            zip((reactions * width + net.changed[taken]).tolist(), -net.changes[taken], strict=True)
+        )
+        limited = np.repeat(np.arange(self.reaction_count), np.diff(net.reactant_starts))
+        keys = limited * width + net.reactants[: limited.size]
+        orders = dict(zip(keys.tolist(), net.orders[: limited.size].tolist(), strict=True))
+        for key, amount in amounts.items():
+            if orders.get(key, 0) < amount:
+                return divmod(key, width)
+        return None
+
+    @property
     def event_count(self) -> int:
         """Number of events."""
         return len(self.interruptions.triggers)

@@ -17,21 +17,32 @@ On a GPU a team of threads has a realization, and each level is one step of all 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import cuda, outlined, real
-from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.stochastic.realization import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-    propensity,
-)
+from ergode.core.machine import cuda, outlined, real, rolled
+from ergode.stochastic.direct_step import find
+from ergode.stochastic.indexing import at
+from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import Tables, offsets
-from ergode.stochastic.teams import ALL, TEAM, at, search, sync
+from ergode.stochastic.teams import (
+    PART,
+    STRIDE,
+    TEAM,
+    change_rows,
+    from_before,
+    from_lane,
+    hand_out,
+    one_of,
+    row_of_change,
+    search,
+    spot_of,
+    spots_of,
+    sum_up_to,
+    sync,
+)
 
 WIDTH = 32
 # Of what a sum was, so little may be left before it is added up anew.
@@ -122,61 +133,33 @@ def update(j, w, t, point, plan, replicate, net, work, own):
     return True
 
 
-def choose(target, w, own):
+def choose(target, w, point, own):
     """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
-    block = -1
-    for b in range(own.blocks.shape[1]):
-        a = own.blocks[w, b]
-        if a > 0.0:
-            block = b
-            if target < a:
-                break
-        target -= a
+    block, target = find(target, own.blocks, w, 0, own.blocks.shape[1])
     if block < 0:
         return -1
-    chunk = -1
-    for c in range(block * WIDTH, min((block + 1) * WIDTH, own.chunks.shape[1])):
-        a = own.chunks[w, c]
-        if a > 0.0:
-            chunk = c
-            if target < a:
-                break
-        target -= a
+    chunks = own.chunks.shape[1]
+    chunk, target = find(
+        target, own.chunks, w, block * WIDTH, min((block + 1) * WIDTH, chunks)
+    )  # fmt: skip
     chosen = -1
     if chunk >= 0:
         _add_up_chunk(chunk, w, own)
-        for r in range(chunk * WIDTH, min((chunk + 1) * WIDTH, own.a.shape[1])):
-            a = own.a[w, r]
-            if a > 0.0:
-                chosen = r
-                if target < a:
-                    break
-            target -= a
+        reactions = own.a.shape[1]
+        chosen, target = find(
+            target, own.a, w, chunk * WIDTH, min((chunk + 1) * WIDTH, reactions)
+        )  # fmt: skip
     if chosen < 0:
         _add_up_block(block, w, own)
     return chosen
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
-    """The next firing: when, by the sum of all propensities; which, in proportion to them."""
-    if own.negative[w, 0] != 0:
-        return t, FAILED_NEGATIVE, draw
-    while True:
-        total = real(0.0)
-        for block in range(own.blocks.shape[1]):
-            total += own.blocks[w, block]
-        if total == 0.0:
-            return real(INFINITY), NO_REACTION, draw
-        if not (total > 0.0 and total < INFINITY):
-            return t, FAILED_NOT_FINITE, draw
-        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
-        draw += 1
-        fires_at = t + exponential(w0, w1) / total
-        if fires_at >= limit:
-            return fires_at, NO_REACTION, draw
-        j = choose(uniform(w2, w3) * total, w, own)
-        if j >= 0:
-            return fires_at, j, draw
+def total_of(w, own):
+    """Sum of all propensities; below zero where one of them is."""
+    total = real(0.0)
+    for block in range(own.blocks.shape[1]):
+        total += own.blocks[w, block]
+    return real(-1.0) if own.negative[w, 0] != 0 else total
 
 
 def _counts(tables: Tables) -> tuple[int, int]:
@@ -196,266 +179,243 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     }
 
 
-def constants(tables: Tables) -> dict[str, np.ndarray]:
-    """Lists: what all workers share."""
+def lists(tables: Tables) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Reactions that depend on what a firing changes, in order.
+
+    Returns
+    -------
+    bool
+        Whether there is a list for every reaction that fires; else one for every variable.
+    ndarray of int32
+        Where lists begin, and where the last ends.
+    ndarray of int32
+        Reactions.
+    """
     net, count = tables.net, tables.reaction_count
     affected = np.diff(net.affected_starts)
-    by_reaction = affected[net.changed].sum() <= _LISTED_MOST * count
+    by_reaction = bool(affected[net.changed].sum() <= _LISTED_MOST * count)
     if by_reaction:
         lengths = affected[net.changed]
         firing = np.repeat(np.arange(count), np.diff(net.change_starts))
         firsts = net.affected_starts[:-1][net.changed]
-        lists = np.repeat(firing, lengths)
-        inside = np.arange(lists.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        owners = np.repeat(firing, lengths)
+        inside = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         reactions = net.affected[np.repeat(firsts, lengths) + inside]
         list_count = count
     else:
-        lists, reactions = np.repeat(np.arange(affected.size), affected), net.affected
+        owners, reactions = np.repeat(np.arange(affected.size), affected), net.affected
         list_count = affected.size
-    key = np.unique(lists.astype(np.int64) * count + reactions)
-    lists, reactions = key // count, key % count
-    chunk = reactions // WIDTH
-    begins = np.ones(key.size, bool)
-    begins[1:] = (np.diff(lists) != 0) | (np.diff(chunk) != 0)
+    key = np.unique(owners.astype(np.int64) * count + reactions)
+    return by_reaction, offsets(key // count, list_count), (key % count).astype(np.int32)
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """Lists, in which reactions of one chunk are one entry: what all workers share."""
+    by_reaction, starts, listed = lists(tables)
+    chunk = listed // WIDTH
+    begins = np.ones(listed.size, bool)
+    begins[1:] = np.diff(chunk) != 0
+    begins[starts[:-1][np.diff(starts) > 0]] = True
     places = np.flatnonzero(begins)
     return {
         "by_reaction": np.array([by_reaction], np.int8),
-        "list_starts": offsets(lists[places], list_count),
+        "list_starts": np.searchsorted(places, starts).astype(np.int32),
         "list_chunks": chunk[places].astype(np.int32),
-        "entry_starts": np.append(places, key.size).astype(np.int32),
-        "listed": reactions.astype(np.int32),
+        "entry_starts": np.append(places, listed.size).astype(np.int32),
+        "listed": listed,
     }
 
 
 # ---- a team of threads
 
-# Bound: whether sums of chunks are in shared memory, whether a firing changes most blocks.
-AT_HAND, EVERYWHERE = True, False
-_MANY = 64
+# Bound: how many reactions of a chunk each thread has, a power of two.
+HEIGHT = 4
+_HEIGHTS = (1, 4, 32)
 
 
 class TeamOwn(NamedTuple):
-    """As `Own`; rows of one team each. Sums of blocks are in shared memory."""
+    """As `Own`; rows of one team each. Sums of chunks are in shared memory.
 
-    a: Any
-    chunks: Any
-    by_reaction: Any
-    list_starts: Any
-    list_chunks: Any
-    entry_starts: Any
-    listed: Any
+    Thread m has reactions ``m * HEIGHT`` to ``(m + 1) * HEIGHT`` of every chunk; the h-th of them
+    stands at ``h * TEAM + m``, so that threads read what is next to each other.
+    """
+
+    a: Any  # [team, place]
+    width: Any  # rows of shared memory that sums of chunks take
+    changes_most: Any  # changes of a reaction
+    rows: Any  # [reaction * change * 4] (`teams.change_rows`)
+    listed: Any  # [entry] reaction whose propensity depends on what changed
+    spots: Any  # [entry] where the sum of its chunk is
 
 
-def team_count(i, base, team, memory, work):
+def team_value(place, me, own):
+    """Sum of a chunk."""
+    return me.memory[place]
+
+
+def team_count(i, me, work, own):
     """Count of a species."""
-    return work.x[team, at(i)]
+    return work.x[me.team, at(i)]
 
 
-def _team_blocks(own):
-    return at((own.a.shape[1] + WIDTH * WIDTH - 1) // (WIDTH * WIDTH))
+def _place_of(r):
+    """Where the propensity of a reaction is."""
+    inside = r & (HEIGHT * TEAM - 1)
+    return r - inside + (inside & (HEIGHT - 1)) * TEAM + inside // HEIGHT
 
 
-def _team_chunks(own):
-    return at((own.a.shape[1] + WIDTH - 1) // WIDTH)
-
-
-def _place(chunk, base, own):
-    """Where the sum of a chunk is: what the threads read at once is never in one bank."""
-    return at(base + _team_blocks(own) + chunk + (chunk >> 5))
-
-
-def _chunk_sum(chunk, base, team, memory, own):
-    if AT_HAND:
-        return memory[_place(chunk, base, own)]
-    return own.chunks[team, chunk]
-
-
-def _put_chunk_sum(value, chunk, base, team, memory, own):
-    if AT_HAND:
-        memory[_place(chunk, base, own)] = value
-    else:
-        own.chunks[team, chunk] = value
-
-
-def _chunk_total(chunk, team, own):
-    total = real(0.0)
-    r, end = at(chunk * WIDTH), at(min((chunk + 1) * WIDTH, own.a.shape[1]))
-    while r < end:
-        total += own.a[team, r]
-        r = at(r + 1)
-    return total
-
-
-def _team_add_up_block(block, base, team, memory, own):
-    total = real(0.0)
-    chunk, end = at(block * WIDTH), at(min((block + 1) * WIDTH, _team_chunks(own)))
-    while chunk < end:
-        total += _chunk_sum(chunk, base, team, memory, own)
-        chunk = at(chunk + 1)
-    memory[at(base + block)] = total
-
-
-def team_prepare(t, point, member, base, team, memory, net, work, own):
-    """All propensities, and all sums."""
-    w = at(cuda.grid(1))
-    i = member
-    while i < work.x.shape[1]:
-        work.x[team, i] = net.initial[point, i]
-        i = at(i + TEAM)
-    sync()
-    r = member
-    while r < own.a.shape[1]:
-        a = propensity(r, w, t, point, net, work)
-        own.a[team, r] = a
-        if a < 0.0:
-            memory[at(base - 1)] = 1.0
-        r = at(r + TEAM)
-    sync()
-    chunk = member
-    while chunk < _team_chunks(own):
-        total = _chunk_total(chunk, team, own)
-        _put_chunk_sum(total, chunk, base, team, memory, own)
-        chunk = at(chunk + TEAM)
-    sync()
-    block = member
-    while block < _team_blocks(own):
-        _team_add_up_block(block, base, team, memory, own)
-        block = at(block + TEAM)
-
-
-def _width(blocks):
-    """Blocks in the share of a thread."""
-    return at((blocks + TEAM - 1) // TEAM)
-
-
-def team_share(member, base, team, memory, work, own):
-    """What this thread has of the sum of all propensities: some blocks."""
-    blocks = _team_blocks(own)
-    width = _width(blocks)
-    block, end = at(min(member * width, blocks)), at(min((member + 1) * width, blocks))
+def _team_share(chunk, me, own):
+    """What this thread has of the sum of a chunk."""
+    first = chunk * (HEIGHT * TEAM) + me.number
     mine = real(0.0)
-    while block < end:
-        mine += memory[at(base + block)]
-        block = at(block + 1)
+    for h in range(HEIGHT):
+        mine += own.a[me.team, at(first + h * TEAM)]
     return mine
 
 
-def team_choose(who, target, point, lane, member, base, scratch, team, memory, work, own):
-    """Reaction in whose share of the sum `target` of thread `who` falls; -1 for none."""
-    blocks, chunks = _team_blocks(own), _team_chunks(own)
-    width = _width(blocks)
-    b, end = at(who * width), at(min((who + 1) * width, blocks))
-    block = b
-    while b < end:
-        a = memory[at(base + b)]
-        if a > 0.0:
-            block = b
-            if target < a:
-                break
-        target -= a
-        b = at(b + 1)
-    value = real(0.0)
-    chunk = at(block * WIDTH + member)
-    if member < WIDTH and chunk < chunks:
-        value = _chunk_sum(chunk, base, team, memory, own)
-    found, target, total = search(value, target, lane, member, scratch, memory)
+def team_prepare(t, point, me, net, work, own):
+    """All propensities, and all sums."""
+    w = at(cuda.grid(1))
+    for i in rolled(range(me.number, work.x.shape[1], TEAM)):
+        work.x[me.team, at(i)] = net.initial[point, at(i)]
+    for spot in rolled(range(me.number, own.width * STRIDE, TEAM)):
+        me.memory[at(me.base + spot)] = 0.0
+    sync()
+    count = net.coefficients.shape[1]
+    chunks = own.a.shape[1] // (HEIGHT * TEAM)
+    for chunk in rolled(range(chunks)):
+        first = (chunk * TEAM + me.number) * HEIGHT
+        for r in rolled(range(first, first + HEIGHT)):
+            a = real(0.0)
+            if r < count:
+                a = propensity(r, w, t, point, net, work)
+            own.a[me.team, at(_place_of(r))] = a
+            if a < 0.0:
+                me.memory[at(me.base - 1)] = 1.0
+        _, total = sum_up_to(_team_share(chunk, me, own), me)
+        if me.number == 0:
+            spot = spot_of(np.int32(chunk), own.width)
+            me.memory[at(me.base + spot)] = total
+
+
+def team_choose(chunk, place, target, point, me, work, own):
+    """Reaction of a chunk in whose share `target` falls; -1 for none."""
+    column, target, total = search(_team_share(chunk, me, own), target, me)
+    if me.number == 0:
+        me.memory[place] = total
     j = np.int32(-1)
-    if found >= 0:
-        chunk = at(block * WIDTH + found)
-        value = real(0.0)
-        r = at(chunk * WIDTH + member)
-        if member < WIDTH and r < own.a.shape[1]:
-            value = own.a[team, r]
-        found, target, total = search(value, target, lane, member, scratch, memory)
-        if member == 0:
-            _put_chunk_sum(total, chunk, base, team, memory, own)
-        if found >= 0:
-            j = np.int32(chunk * WIDTH + found)
-    if j < 0:
-        sync()
-        if member == 0:
-            _team_add_up_block(block, base, team, memory, own)
+    if column >= 0:
+        # Each thread looks among its own, but only one has a reason to.
+        first = chunk * (HEIGHT * TEAM) + me.number
+        row = np.int32(0)
+        for h in range(HEIGHT):
+            a = own.a[me.team, at(first + h * TEAM)]
+            if a > 0.0 and target >= 0.0:
+                row = np.int32(h)
+            target -= a
+        row = np.int32(hand_out(real(row), column, me))
+        j = np.int32((chunk * TEAM + column) * HEIGHT + row)
     sync()
     return j
 
 
-def team_follow(j, t, point, lane, member, base, team, memory, net, work, own):
+def _sum_of_alike(value, key, most, me):
+    """Sum of this thread's value and of those before it with its key; and if it is the last."""
+    distance = np.int32(1)
+    while distance < most and distance < PART:
+        other = from_before(value, distance)
+        same = from_before(key, distance) == key
+        if me.lane >= distance and same:
+            value += other
+        distance = np.int32(2 * distance)
+    behind = from_lane(key, min(me.lane + 1, PART - 1))
+    return value, me.lane == PART - 1 or behind != key
+
+
+def _add_up_spot(spot, me, own):
+    """Sum of the chunk whose sum is there, by all."""
+    chunk = spot % STRIDE * own.width + spot // STRIDE
+    sync()
+    _, total = sum_up_to(_team_share(chunk, me, own), me)
+    if me.number == 0:
+        me.memory[at(me.base + spot)] = total
+
+
+def team_follow(j, t, point, me, net, work, own):
     """Change the state by what reaction `j` does, and correct the sums that depend on it."""
     w = at(cuda.grid(1))
-    variable = np.int32(-1)
-    if lane < net.changed.shape[1]:
-        variable = net.changed[at(j), at(lane)]
-        if member == lane and variable >= 0:
-            work.x[team, at(variable)] += net.changes[at(j), at(lane)]
+    memory = me.memory
+    variable, delta, begin, end = row_of_change(j, me, own)
+    if variable >= 0 and me.number == me.lane:
+        work.x[me.team, at(variable)] += real(delta)
     sync()
-    by_reaction = own.by_reaction[at(0)] != 0
-    passes = 1 if by_reaction else net.changed.shape[1]
-    for k in range(passes):
-        which = np.int32(j) if by_reaction else cuda.shfl_sync(ALL, variable, k)
-        if which < 0:
+    k = np.int32(0)
+    while k < own.changes_most:
+        if from_lane(variable, k) < 0:
             break
-        first = at(own.list_starts[at(which)] + member)
-        last = at(own.list_starts[at(which + 1)])
-        entry = first
-        while entry < last:
-            chunk = at(own.list_chunks[entry])
-            change = real(0.0)
-            place, end = at(own.entry_starts[entry]), at(own.entry_starts[at(entry + 1)])
-            while place < end:
-                r = at(own.listed[place])
+        first, last = from_lane(begin, k), from_lane(end, k)
+        while first < last:
+            change, spot = real(0.0), np.int32(-1)
+            entry = np.int32(first + me.number)
+            if entry < last:
+                r = own.listed[at(entry)]
+                spot = own.spots[at(entry)]
                 a = propensity(r, w, t, point, net, work)
-                change += a - own.a[team, r]
-                own.a[team, r] = a
+                place = at(_place_of(r))
+                change = a - own.a[me.team, place]
+                own.a[me.team, place] = a
                 if a < 0.0:
-                    memory[at(base - 1)] = 1.0
-                place = at(place + 1)
-            before = _chunk_sum(chunk, base, team, memory, own)
-            after = before + change
-            if not abs(after) > VANISHED * abs(before):
-                after = _chunk_total(chunk, team, own)
-            _put_chunk_sum(after, chunk, base, team, memory, own)
-            entry = at(entry + TEAM)
-        sync()
-        if not EVERYWHERE:
-            # Who has an entry adds up its block; those with the same write the same.
-            entry = first
-            while entry < last:
-                block = at(own.list_chunks[entry] >> 5)
-                _team_add_up_block(block, base, team, memory, own)
-                entry = at(entry + TEAM)
+                    memory[at(me.base - 1)] = 1.0
+            change, ends = _sum_of_alike(change, spot, last - first, me)
+            vanished = False
+            for part in range(TEAM // PART):  # two may have a chunk in common
+                if ends and spot >= 0 and change != 0.0 and me.number // PART == part:
+                    before = memory[at(me.base + spot)]
+                    after = before + change
+                    memory[at(me.base + spot)] = after
+                    vanished = not abs(after) > VANISHED * abs(before)
+                if part + 1 < TEAM // PART:
+                    sync()
+            who = one_of(vanished, False, me)
+            while who >= 0:
+                _add_up_spot(np.int32(hand_out(real(spot), who, me)), me, own)
+                vanished = vanished and me.number != who
+                who = one_of(vanished, False, me)
+            first = np.int32(first + TEAM)
             sync()
-    if EVERYWHERE:
-        block = member
-        while block < _team_blocks(own):
-            _team_add_up_block(block, base, team, memory, own)
-            block = at(block + TEAM)
+        k = np.int32(k + 1)
 
 
-def team_doubles(tables: Tables) -> int:
-    """Numbers that a team keeps in shared memory: sums of blocks at least."""
-    return _counts(tables)[1]
+def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a team keeps in shared memory, of so much room, and what is bound."""
+    found = (0, 0)
+    for height in _HEIGHTS:
+        chunks = -(-tables.reaction_count // (size * height))
+        found = -(-chunks // size) * (size + 1), height
+        if found[0] <= room:
+            break
+    return found[0], (("HEIGHT", found[1]),)
 
 
-def team_options(tables: Tables, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
-    """The same where there is room for so many, and what is bound."""
-    chunks, blocks = _counts(tables)
-    with_chunks = blocks + chunks + (chunks >> 5) + 1
-    at_hand = with_chunks <= room
-    affected = np.diff(tables.net.affected_starts)
-    firing = affected[tables.net.changed].sum() / max(1, tables.reaction_count)
-    options = (("AT_HAND", at_hand), ("EVERYWHERE", bool(firing > _MANY)))
-    return (with_chunks if at_hand else blocks), options
-
-
-def team_rows(tables: Tables) -> dict[str, tuple[int, type]]:
+def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
     """Length and type of what a team keeps elsewhere."""
+    chunk = size * options["HEIGHT"]
     return {
         "x": (tables.variable_count + 1, np.float64),
-        "a": (tables.reaction_count, np.float64),
-        "chunks": (_counts(tables)[0], np.float64),
+        "a": (-(-tables.reaction_count // chunk) * chunk, np.float64),
     }
 
 
-def team_constants(tables: Tables, size: int) -> dict[str, np.ndarray]:
+def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """What all teams share."""
-    return constants(tables)
+    by_reaction, starts, listed = lists(tables)
+    chunk = size * options["HEIGHT"]
+    chunks = -(-tables.reaction_count // chunk)
+    changes = change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
+    return {
+        "width": np.int32(-(-chunks // size)),
+        "changes_most": np.int32(changes.shape[1]),
+        "rows": changes.reshape(-1),
+        "listed": listed,
+        "spots": spots_of(chunks, size)[listed // chunk].astype(np.int32),
+    }
