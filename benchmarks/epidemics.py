@@ -23,12 +23,18 @@ from ergode.epidemics.ensemble import Ensemble
 from ergode.epidemics.event_ensemble import EventEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.window_ensemble import WindowEnsemble
+from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
 
 SEIR = ergode.CompartmentModel.seir(
     transmission_rate=0.25,
     latent=ergode.LogNormal(mean=5, median=4),
     infectious=ergode.LogNormal(mean=7.5, median=5),
+)
+SEIRS = ergode.CompartmentModel.seirs(
+    transmission_rate=0.25,
+    latent=ergode.LogNormal(mean=5, median=4),
+    infectious=ergode.LogNormal(mean=7.5, median=5),
+    immune=ergode.LogNormal(mean=60, median=50),
 )
 SIR = ergode.CompartmentModel.sir(
     transmission_rate=0.25, infectious=ergode.LogNormal(mean=7.5, median=5)
@@ -265,29 +271,37 @@ def windows(options, rows, gpu):
     traced = {"detection": 0.3, "tracing": 0.5, "quarantine": 10}
     trigger = ergode.Trigger("I", 300_000)
     cases = {
-        "N=1e6 d=8": (random_network, 1, []),
-        "Barabasi-Albert N=1e6 m=4": (hubs, 1, []),
-        "4,000 x N=1e3": (small, 4000, []),
+        "N=1e6 d=8": (random_network, 1, {}),
+        "Barabasi-Albert N=1e6 m=4": (hubs, 1, {}),
+        "4,000 x N=1e3": (small, 4000, {}),
         "N=1e6, closure on a trigger": (
-            random_network, 1, [ergode.LayerClosure(reduction=0.5, duration=20, start=trigger)]
+            random_network, 1,
+            {"measure": ergode.LayerClosure(reduction=0.5, duration=20, start=trigger)},
         ),
         "N=1e6, tracing after days": (
             random_network, 1,
-            [ergode.ContactTracing("I", detection_delay=1, tracing_delay=1, **traced)],
+            {"measure": ergode.ContactTracing("I", detection_delay=1, tracing_delay=1, **traced)},
         ),
-        "N=1e6, tracing at once": (random_network, 1, [ergode.ContactTracing("I", **traced)]),
+        "N=1e6, tracing at once": (
+            random_network, 1, {"measure": ergode.ContactTracing("I", **traced)}
+        ),
+        "N=1e6, SEIRS of log-normal stages": (random_network, 1, {"model": SEIRS}),
+        "N=1e6, capped": (random_network, 1, {"sweeps": CAPPED_SWEEPS}),
     }  # fmt: skip
     if not options.quick:
         largest = ergode.ContactNetwork.erdos_renyi(10_000_000, mean_degree=8, seed=1)
-        cases["N=1e7 d=8"] = (largest, 1, [])
-    for case, (contacts, count, measures) in cases.items():
+        cases["N=1e7 d=8"] = (largest, 1, {})
+    for case, (contacts, count, given) in cases.items():
+        measures = [given["measure"]] if "measure" in given else []
         held = WindowEnsemble(
-            SIS, scenario_of(contacts, measures), {"I": 0.01}, times=DAYS, seed=1, device=gpu
-        )
+            given.get("model", SIS), scenario_of(contacts, measures), {"I": 0.01}, times=DAYS,
+            seed=1, device=gpu, sweeps=given.get("sweeps", 0),
+        )  # fmt: skip
         (seconds,) = medians([run(held, count)])
-        rows.add(f"sis sellke {case}", "time of 100 days", seconds * 1e3, "ms")
+        rows.add(f"windows {case}", "time of 100 days", seconds * 1e3, "ms")
         _, work = held.spread(0, count)
-        rows.add(f"sis sellke {case}", "windows", float(work[1]), "1")
+        rows.add(f"windows {case}", "windows", float(work[1]), "1")
+        rows.add(f"windows {case}", "paths a node", work[0] / (count * contacts.node_count), "1")
 
 
 def equal_error(options, rows, gpu):
