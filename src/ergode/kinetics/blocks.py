@@ -166,7 +166,9 @@ _ALONE_BLOCKS_PER_CORE = 16
 
 
 class ThreadLaunch:
-    """As `Launch`, with a thread for every zone: networks whose coefficients depend on amounts.
+    """As `Launch`, with a thread for every zone.
+
+    Of networks whose coefficients depend on amounts; and of small ones in many zones.
 
     Parameters
     ----------
