@@ -14,7 +14,7 @@ import pytest
 from ergode.core import kernels, machine
 from ergode.core.errors import ModelError
 from ergode.core.machine import ByPrecision, ByTarget, real, rolled
-from ergode.core.source import bundle
+from ergode.core.source import bundle, formula_text, function_from_text
 
 
 def plain(source):
@@ -384,6 +384,33 @@ def not_a_range(x):
     for _ in rolled([1, 2]):
         x += 1
     return x
+
+
+def every(start, stop, size):
+    return range(start + size, stop, size)
+
+
+def over_what_another_returns(count):
+    total = 0
+    for i in rolled(every(1, count, 3)):
+        total += i
+    return total
+
+
+def test_a_rolled_loop_goes_over_what_a_function_of_one_line_returns():
+    on_cpu = bundle([over_what_another_returns], target="cpu").text
+    assert "in every(1, count, 3)" in on_cpu
+    on_cuda = bundle([over_what_another_returns], target="cuda").text
+    assert "uncounted(numpy.int64(1 + 3)), count, 3" in on_cuda and "every" not in on_cuda
+
+
+def test_the_text_of_a_formula_follows_what_its_names_stand_for():
+    text = "def slope(t, y, p):\n    return (rate * p[0],)\n"
+    function = function_from_text(text, {"rate": 2.0})
+    first = formula_text(function)
+    assert formula_text(function) is first
+    function.__globals__["rate"] = 3.0
+    assert "3.0" in formula_text(function) and "2.0" in first
 
 
 def test_what_is_rolled_is_a_range():

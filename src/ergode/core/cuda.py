@@ -6,16 +6,22 @@ inside kernels, the word `cuda`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from cuda.core import LaunchConfig
+from cuda.core import launch as start
 from llvmlite import ir
 from numba import cuda, types
+from numba.cuda import cgutils
 from numba.cuda.core import config, event
 from numba.cuda.cudadrv import driver
+from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 
 from ergode.core import intrinsics
@@ -27,6 +33,8 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 pause_while_compiling(event, "numba-cuda:compiler_lock")
 
 _USUAL_SHARED_BYTES = 48 * 1024
+_ALIGNED = 256
+_USUAL_CLUSTER = 8  # blocks of a cluster that any device allows
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
@@ -75,6 +83,59 @@ def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
 def atomic_swap_if(array, at, expected, value):  # type: ignore[no-untyped-def]
     """Set an element that is as expected; what it was."""
     return cuda.atomic.cas(array, at, expected, value)
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Address of an element of a one-dimensional array, as a number."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    place = cgutils.get_item_pointer(
+        context, builder, signature.args[0], array, [arguments[1]], wraparound=False
+    )
+    return builder.ptrtoint(place, ir.IntType(64))
+
+
+def _assemble(builder: Any, result: Any, text: str, constraints: str, arguments: Any = ()) -> Any:
+    """A line of PTX that is neither moved nor left out, with what memory had before it."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    code = ir.InlineAsm(kind, text, f"{constraints}~{{memory}}", side_effect=True)
+    return builder.call(code, arguments)
+
+
+@intrinsic
+def release_add(context, array, at, amount):  # type: ignore[no-untyped-def]
+    """Add to an element of an int64 array; who acquires it sees all that was written before."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        text = "red.release.gpu.global.add.u64 [$0], $1;"
+        _assemble(builder, ir.VoidType(), text, "l,l,", [place, arguments[2]])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def acquire(context, array, at):  # type: ignore[no-untyped-def]
+    """An element of an int64 array as it is now, and with it what was released."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = _place(context, builder, signature, arguments)
+        text = "ld.acquire.gpu.global.s64 $0, [$1];"
+        return _assemble(builder, ir.IntType(64), text, "=l,l,", [place])
+
+    return types.int64(array, types.intp), generate
+
+
+@intrinsic
+def meet_in_cluster(context):  # type: ignore[no-untyped-def]
+    """Wait for all threads of a cluster of blocks; what they wrote can then be read."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        for text in ("barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;"):
+            _assemble(builder, ir.VoidType(), text, "")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 def kernel(function: Any = None, *, registers: int | None = None) -> Any:
@@ -126,14 +187,54 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     return cuda.device_array(shape, dtype)
 
 
+def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+    """Arrays of zeros, of these shapes and types, in one piece of memory on the current device.
+
+    To ask for memory takes longer than to fill some megabytes.
+    """
+    starts = _starts(layouts)
+    memory = cuda.device_array(starts[-1], np.uint8)
+    fill_zero(memory)
+    return _carved(memory, layouts, starts)
+
+
+def put_together(arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Copies of host arrays on the current device, sent in one piece."""
+    layouts = [(array.shape, array.dtype) for array in arrays]
+    starts = _starts(layouts)
+    content = np.zeros(starts[-1], np.uint8)
+    for array, begin in zip(arrays, starts, strict=False):
+        content[begin : begin + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+    return _carved(cuda.to_device(content), layouts, starts)
+
+
+def _starts(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[int]:
+    """Where arrays begin that lie in one piece of memory, aligned, and where it ends."""
+    sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layouts]
+    return list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
+
+
+def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:
+    """Arrays that lie in a piece of memory."""
+    found = []
+    for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False):
+        strides = [np.dtype(dtype).itemsize]
+        for length in shape[:0:-1]:
+            strides.insert(0, strides[0] * length)
+        data = memory.gpu_data.view(begin, end)
+        found.append(DeviceNDArray(shape, strides, dtype, gpu_data=data))
+    return found
+
+
 def fill_zero(array: Any) -> None:
     """Set every byte of a device array to zero, without a kernel."""
     driver.device_memset(array, 0, array.nbytes)
 
 
 def copy_to(target: Any, array: np.ndarray) -> None:
-    """Copy a host array into a device array of its shape and type."""
-    target.copy_to_device(array)
+    """Copy a contiguous host array into a contiguous device array of its shape and type."""
+    if array.size:
+        driver.host_to_device(target, array, array.nbytes)
 
 
 def copy_from(array: Any, target: np.ndarray) -> None:
@@ -202,6 +303,43 @@ def launch(
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
     _allow_shared(compiled, arguments, shared_bytes)
     compiled[blocks, threads, 0, shared_bytes](*arguments)
+
+
+class Prepared:
+    """A kernel with arguments that are taken apart once, which is most of the time of a launch.
+
+    Arrays among them must stay where they are for as long as it is used.
+    """
+
+    def __init__(self, compiled: Any, arguments: Sequence[Any]) -> None:
+        self._kernel = specialize(compiled, arguments)
+        self._kernel.bind()
+        self._parts: list[Any] = []
+        for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
+            self._kernel._prepare_args(kind, value, 0, [], self._parts)
+        self._arguments = arguments  # alive as long as this is
+        self._most: dict[int, int] = {}
+
+    def cooperative_blocks(self, threads: int) -> int:
+        """Largest grid whose blocks are all resident at once, so that they can wait."""
+        if threads not in self._most:
+            self._most[threads] = int(self._kernel.max_cooperative_grid_blocks(threads))
+        return self._most[threads]
+
+    def launch(self, blocks: int, threads: int, cluster: int = 1) -> None:
+        """Start it, and return at once; `cluster` blocks at a time can wait for each other."""
+        function = self._kernel._codelibrary.get_cufunc()
+        if cluster > _USUAL_CLUSTER:
+            attribute = driver.binding.CUfunction_attribute
+            driver.driver.cuKernelSetAttribute(
+                attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, function.handle,
+                cuda.get_current_device().id,
+            )  # fmt: skip
+        config = LaunchConfig(
+            grid=blocks // cluster, cluster=cluster if cluster > 1 else None, block=threads,
+            is_cooperative=self._kernel.cooperative,
+        )  # fmt: skip
+        start(driver._to_core_stream(0), config, function.kernel, *self._parts)
 
 
 def allow_shared_bytes(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:

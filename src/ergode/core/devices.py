@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -76,6 +76,14 @@ class Device(ABC):
         return array
 
     @abstractmethod
+    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """These arrays on this device, each contiguous."""
+
+    @abstractmethod
+    def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        """Arrays of zeros on this device, of these shapes and types, that kernels may write to."""
+
+    @abstractmethod
     def get(self, array: Any) -> np.ndarray:
         """The array in host memory."""
 
@@ -128,6 +136,12 @@ class CPU(Device):
     def fill_zero(self, array: Any) -> None:
         array.fill(0)
 
+    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        return [self.put(array) for array in arrays]
+
+    def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        return [np.zeros(shape, dtype) for shape, dtype in layouts]
+
     def get(self, array: Any) -> np.ndarray:
         return np.asarray(array)
 
@@ -179,6 +193,18 @@ class CUDA(Device):
 
         if array.size:
             cuda.fill_zero(array)
+
+    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        return cuda.put_together(arrays)
+
+    def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        return cuda.zeros_together(layouts)
 
     def get(self, array: Any) -> np.ndarray:
         from ergode.core import cuda

@@ -104,6 +104,8 @@ def unroll(values: Iterable[int]) -> Iterable[int]:
 def rolled(values: Iterable[int]) -> Iterable[int]:
     """In ``for i in rolled(range(...))``: on CUDA, run the loop as it stands, its step positive.
 
+    Instead of a range it may be the call of a function of one line that returns one.
+
     Otherwise its turns are counted before it begins - by a division of 64-bit integers where the
     step is not known, hundreds of cycles - and several of them written out, which in a long kernel
     of short loops makes so much code that fetching it takes longer than running it.
@@ -131,5 +133,11 @@ atomic_load = Word("atomic_load")
 """`atomic_load(array, at)` is an element as it is now; only on the CPU."""
 give_way = Word("give_way")
 """`give_way()` sleeps for a moment, so that other threads run; only on the CPU."""
+release_add = Word("release_add")
+"""`release_add(array, at, amount)`: adds; who acquires it sees all before it; only on CUDA."""
+acquire = Word("acquire")
+"""`acquire(array, at)` is an element as it is now, and what was released; only on CUDA."""
+meet_in_cluster = Word("meet_in_cluster")
+"""`meet_in_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
 cuda: Any = Word("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

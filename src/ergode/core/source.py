@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import hashlib
 import inspect
 import linecache
@@ -44,7 +45,7 @@ _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
     "kernel", "device_function", "uncounted", "be_called", "borrowing_function",
     "outlined_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
-    "atomic_load", "give_way",
+    "atomic_load", "give_way", "release_add", "acquire", "meet_in_cluster",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
@@ -153,9 +154,23 @@ def formula_text(function: Callable[..., Any]) -> str:
     ModelError
         As `bundle`.
     """
+    known = _TEXTS.get(function) if isinstance(function, FunctionType) else None
+    # It holds for as long as every name in it stands for what it did.
+    if known and all(user.outer(name) is value for user, name, value in known[1]):
+        return known[0]
     collector = _Collector("float64", {})
     collector.function(Formula(function))
-    return "\n\n".join([*collector.constants, *collector.definitions.values()])
+    text = "\n\n".join([*collector.constants, *collector.definitions.values()])
+    modules = [value for _, _, value in collector.found if isinstance(value, ModuleType)]
+    if all(module in _PLAIN_MODULES for module in modules):  # what is in others may change
+        if len(_TEXTS) >= _TEXTS_MOST:
+            _TEXTS.clear()
+        _TEXTS[function] = text, collector.found
+    return text
+
+
+_TEXTS: dict[Any, tuple[str, list[tuple[_Rename, str, Any]]]] = {}
+_TEXTS_MOST = 256
 
 
 def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
@@ -206,6 +221,7 @@ class _Collector:
         self.words: set[str] = set()
         self._taken = {*_RESERVED, *dir(builtins)}
         self._names: dict[Any, str] = {}
+        self.found: list[tuple[_Rename, str, Any]] = []  # names outside of functions
         self._open: list[FunctionType] = []
         self._calls: dict[FunctionType, list[FunctionType]] = {}
 
@@ -354,6 +370,9 @@ class _Collector:
         return None
 
 
+_UNDEFINED = object()
+
+
 class _Rename(ast.NodeTransformer):
     """Points a function's free names at the module's, and types its float literals."""
 
@@ -408,12 +427,26 @@ class _Rename(ast.NodeTransformer):
         if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is rolled):
             return self.generic_visit(node)
         node.iter = call.args[0]
+        if self.collector.target == "cuda":
+            node.iter = self._written_out(node.iter)
         visited = self.generic_visit(node)
         assert isinstance(visited, ast.For)
         if self.collector.target != "cuda":
             return visited
         self.collector.words.add("uncounted")
         return _uncounted(visited)
+
+    def _written_out(self, values: ast.expr) -> ast.expr:
+        """What a function of one line returns, where a loop goes over what it returns."""
+        function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
+        if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
+            return values
+        tree = syntax(function)
+        (only,) = tree.body
+        assert isinstance(only, ast.Return) and only.value is not None
+        names = [argument.arg for argument in tree.args.args]
+        written: ast.expr = _Put(dict(zip(names, values.args, strict=True))).visit(only.value)
+        return written
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         return self._typed(node) if isinstance(node.value, float) else node
@@ -460,17 +493,24 @@ class _Rename(ast.NodeTransformer):
             return True, formulas.WORDS[name]
         if name in self.collector.bindings:
             return True, self.collector.bindings[name]
-        if name in function.__code__.co_freevars and function.__closure__:
-            cell = function.__closure__[function.__code__.co_freevars.index(name)]
-            try:
-                return True, cell.cell_contents
-            except ValueError:  # not assigned yet
-                pass
-        elif name in function.__globals__:
-            return True, function.__globals__[name]
-        elif hasattr(builtins, name):
+        value = self.outer(name)
+        if value is not _UNDEFINED:
+            self.collector.found.append((self, name, value))
+            return True, value
+        if name not in function.__code__.co_freevars and hasattr(builtins, name):
             return False, None
         raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
+
+    def outer(self, name: str) -> Any:
+        """What a name outside of the function stands for now."""
+        function = self.function
+        if name not in function.__code__.co_freevars or not function.__closure__:
+            return function.__globals__.get(name, _UNDEFINED)
+        try:
+            cell = function.__closure__[function.__code__.co_freevars.index(name)]
+            return cell.cell_contents
+        except ValueError:  # not assigned yet
+            return _UNDEFINED
 
 
 class _RenameFormula(_Rename):
@@ -516,6 +556,16 @@ while {following} < {stop}:
     assert isinstance(loop, ast.While)
     loop.body += node.body
     return [begin, loop]
+
+
+class _Put(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return copy.deepcopy(self.values.get(node.id, node))
 
 
 def _local_names(code: CodeType) -> Iterator[str]:
