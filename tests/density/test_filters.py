@@ -249,6 +249,41 @@ def test_full_memory_ends_the_run_with_what_there_is(limited_by, device, monkeyp
 
 
 @DEVICES
+def test_densities_of_a_batch_end_each_for_itself(device):
+    """Those that stay small go on as if alone; of others there is the last that fitted."""
+    rates = np.array([-2.0, 0.0, 1.0, 3.0])
+    prior = ergode.Gaussian([0.0, 0.0], [0.1, 0.1])
+    times = [0.0, 0.4, 0.8, 1.2]
+
+    def run(a, device, **options):
+        return ergode.density.propagate(
+            LINEAR, prior, times=times, width=0.1, threshold=1e-7, device=device,
+            measurements=ergode.Measurement(1.0, first, 0.1, 0.5),
+            parameters=ergode.grid(a=a, b=0, c=0, d=-1, e=0, f=0), **options,
+        )  # fmt: skip
+
+    with pytest.warns(RuntimeWarning, match=r"of \d of 4 densities ended at .*larger widths"):
+        result = run(rates, device, cells_most=2000)
+    whole = run(rates, device)
+    reached = result["time_reached"].values
+    assert (reached[:3] == 1.2).all() and 0.4 < reached[3] < 0.8
+    for which, end in enumerate(reached):
+        good = np.array(times) <= end
+        assert np.array_equal(result["mean"][which, good], whole["mean"][which, good])
+        left = np.flatnonzero(~good)
+        if left.size:
+            assert np.isfinite(result["mean"].values[which, left[0]]).all()
+            assert result["cell_count"][which, left[0]] <= 2000
+            assert np.isnan(result["mean"].values[which, left[1:]]).all()
+            alone = ergode.density.propagate(
+                LINEAR, prior, times=[0, end], width=0.1, threshold=1e-7, device=device,
+                parameters=dict(zip("abcdef", (rates[which], 0, 0, -1, 0, 0), strict=True)),
+            )  # fmt: skip
+            found = result["covariance"].values[which, left[0]]
+            assert np.allclose(found, alone["covariance"][-1], rtol=0.02)
+
+
+@DEVICES
 def test_prior_that_does_not_fit(device, monkeypatch):
     kind = type(devices.resolve(device))
     monkeypatch.setattr(kind, "available_bytes", lambda self: 100_000)

@@ -54,9 +54,9 @@ def arguments(field, precision):
 @pytest.mark.parametrize(
     ("field", "scheme", "noise", "precision", "crew"),
     [
-        (LORENZ, "corner-transport", None, "float64", "grid"),
+        (LORENZ, "corner-transport", None, "float64", "cluster"),
         (RING, "split", None, "float32", "grid"),
-        (LINEAR, "split", Noise(np.eye(2)), "float32", "block"),
+        (LINEAR, "split", Noise(np.eye(2)), "float32", "cluster"),
         (DRIVEN, "corner-transport", Noise(function=louder), "float64", "grid"),
     ],
     ids=["lorenz63", "lorenz96", "noise, a batch", "local noise that grows, losses allowed"],
@@ -71,16 +71,17 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
     is_plain = precision == "float32" and noise is None
     if is_plain:  # sums and the clock alone are in double precision
         bindings["summarize"] = nothing
-    advance, prune = specialize.kernels_of(bindings, precision, crew)
+    advance = specialize.advance_kernel(bindings, precision, crew)
     grid, masses, frame, clock = arguments(field, precision)
-    text = cuda.ptx(advance.compiled("cuda"), (0, 1 << 62, 20, 1 << 19, grid, masses, frame, clock))
+    text = cuda.ptx(
+        advance.compiled("cuda"), (0, 0, 0, 1 << 62, 20, 1 << 19, grid, masses, frame, clock)
+    )
     assert "__local_depot" not in text
     if is_plain:
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
-    assert "__local_depot" not in cuda.ptx(prune.compiled("cuda"), (0, grid, masses, clock))
     reweigh = specialize.reweigh_kernel(precision, crew)
     tail = (clock, np.zeros((1, 4), np.int64), clock)
-    assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, grid, masses, *tail))
+    assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, 0, 0, grid, masses, *tail))
 
 
 @pytest.mark.cuda

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import real
+from ergode.core.machine import real, rolled
 from ergode.density import corner_transport, split
 from ergode.density.cells import (
     CELL_STEPS,
     COURANT,
+    FLOOR,
     FULL,
     LOADED_AT,
     NOISE_TIME,
@@ -31,6 +32,7 @@ from ergode.density.cells import (
     TARGET,
     THRESHOLD,
     TIME,
+    TO_PRUNE,
     USED,
     cells_of,
     masses_of,
@@ -63,12 +65,19 @@ def _longest_step(t, taken, cells, frame, clock):
     return dt
 
 
-def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame, clock):
-    """Take steps until the target time, or until `budget` cell-steps are done.
+def advance(
+    rank, size, first, budget, prune_every, resort_above, every_cells, every_masses, frames, clocks
+):
+    """Take steps until the target time, or until `budget` cell-steps are done: a kernel.
 
     When the target is reached the grid is built, so that cells know their neighbours, and the
     density is summarized.
     """
+    which, rank, size = place(rank, size, first)
+    cells = cells_of(every_cells, which)
+    masses = masses_of(every_masses, which)
+    frame = frame_of(frames, which)
+    clock = clocks[which]
     tally = cells.tally
     due = masses.key
     p, q = masses.now, masses.next
@@ -82,12 +91,21 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
     cell_steps = tally[CELL_STEPS]
     peak = tally[PEAK]
     state = REACHED
+    listed = False
+    earlier = clock[FLOOR]
     work = np.int64(0)
     taken = (target - t) * _FIRST_STEP
+    to_prune = clock[TO_PRUNE] != 0.0
     meet(size, cells.meeting)  # nobody writes before everybody has read
     if rank == 0:
         tally[STATE] = REACHED
+        clock[TO_PRUNE] = 0.0
         forget(tally)
+    if to_prune:
+        used = drop(rank, size, used, t, cells, masses, p, q, clock)
+        p, q = q, p
+        ready = 0
+        earlier = np.float64(0.0)
     while t < target or ready == 0:
         if work > budget or (ready == 0 and work > 0 and used > resort_above):
             state = PAUSED
@@ -98,7 +116,9 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
             if t >= target:
                 break
         left = target - t
-        floor = real(clock[THRESHOLD] * total_mass(tally))
+        # Who is due to grow was seen, or could have been, as mass moved: by the floor of that step.
+        fresh = clock[THRESHOLD] * total_mass(tally)
+        floor = real(earlier if earlier > 0.0 else fresh)
         if ANY_NOISE:
             until = t + 0.5 * min(_longest_step(t, taken, cells, frame, clock), left)
             if until > noise_time:
@@ -111,22 +131,26 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
                 noise_time = until
         # A field that depends on time is taken in the middle of the step that is expected.
         middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
-        used, state = expand(rank, size, used, floor, middle, cells, due, p, q, frame)
+        used, state = expand(rank, size, used, floor, listed, middle, cells, due, p, q, frame)
         if state != REACHED:
             break
+        earlier = fresh
         dt = _longest_step(t, taken, cells, frame, clock)
         taken = dt
         last = dt >= left
         dt = left if last else dt
         step = real(dt)
+        # What the next step needs is seen as mass moves, unless something comes in between.
+        listed = not ANY_NOISE and not last and (since + 1) % prune_every != 0
         if CORNER:
-            corner_transport.move(rank, size, used, step, cells, masses, p, q)
+            corner_transport.move(rank, size, used, step, real(fresh), listed, cells, masses, p, q)
             p, q = q, p
         else:
             backward = (steps & 1) != 0
             for turn in range(DIMENSION):
                 axis = DIMENSION - 1 - turn if backward else turn
-                split.move(rank, size, used, axis, step, cells, masses, p, q)
+                listing = listed and turn == DIMENSION - 1
+                split.move(rank, size, used, axis, step, real(fresh), listing, cells, masses, p, q)
                 p, q = q, p
         t = target if last else t + dt
         steps += 1
@@ -146,11 +170,12 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
         )
         noise_time = t if state == REACHED else noise_time
     meet(size, cells.meeting)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         masses.now[i] = p[i]
     if rank == 0:
         clock[TIME] = t
         clock[NOISE_TIME] = noise_time
+        clock[FLOOR] = earlier
         tally[USED] = used
         tally[READY] = ready if state != FULL else 0
         tally[STATE] = state
@@ -161,20 +186,3 @@ def advance(rank, size, budget, prune_every, resort_above, cells, masses, frame,
     if state == REACHED:
         meet(size, cells.meeting)
         summarize(rank, size, used, cells, masses.now)
-
-
-def advance_cpu(rank, size, first, budget, prune_every, resort_above, cells, masses, frame, clock):
-    """`advance` for one density on threads of a CPU."""
-    advance(
-        rank, size, budget, prune_every, resort_above, cells_of(cells, first),
-        masses_of(masses, first), frame_of(frame, first), clock[first],
-    )  # fmt: skip
-
-
-def advance_cuda(first, budget, prune_every, resort_above, cells, masses, frame, clock):
-    """`advance` for one density on a grid, or for one on each block."""
-    which, rank, size = place(first)
-    advance(
-        rank, size, budget, prune_every, resort_above, cells_of(cells, which),
-        masses_of(masses, which), frame_of(frame, which), clock[which],
-    )  # fmt: skip

@@ -49,11 +49,13 @@ MASS_UNIT = np.float64(2.0**60)
 REACHED, FULL, EDGE, PAUSED = range(4)
 
 # Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
-# loaded -, the threshold, the part of the largest step to take, and what may be pruned: at once
-# after it was loaded, and a unit of time.
+# loaded -, the threshold, the part of the largest step to take, what may be pruned - at once
+# after it was loaded, and a unit of time -, whether (1 or 0) to prune before the next step, and the
+# mass of a cell that was at the threshold when the latest step began (0: there was none).
 (
-    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, COURANT, ALLOWED, LOSS_RATE, CLOCKS,
-) = range(9)  # fmt: skip
+    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, COURANT, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR,
+    CLOCKS,
+) = range(11)  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -69,7 +71,7 @@ class Cells(NamedTuple):
     fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
     tally: Any  # int64 [TALLIES]
     ladder: Any  # int64: mass of cells by their size, to prune what may be lost
-    meeting: Any  # int64: where a crew of threads meets, and a word for each, far apart
+    meeting: Any  # int64: where a crew meets, and words for threads of a CPU or blocks, far apart
 
 
 class Masses(NamedTuple):
@@ -243,11 +245,6 @@ def _try_to_create(cells, masses, fresh, key, d, frame):
             create(cells, masses, fresh, key)
     else:
         cells.tally[STATE] = EDGE
-
-
-def is_due(i, floor, cells, masses):
-    """Whether a cell has mass to move, and not yet all the neighbours that it needs."""
-    return masses[i] >= floor and cells.flow[i] & COMPLETE == 0
 
 
 def grow_towards(move, i, key, bits, cells, masses, fresh, frame):

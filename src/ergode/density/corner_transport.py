@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import real, unroll
+from ergode.core.machine import real, rolled, unroll
 from ergode.density.cells import CLIPPED, LOST, units
 from ergode.density.crew import book, edge, meet, share
+from ergode.density.growth import note_due
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
@@ -101,10 +102,13 @@ def update(i, step, cells, p, s):
     return mass, lost
 
 
-def move(rank, size, used, step, cells, masses, p, q):
-    """A step of all cells, from `p` to `q`; what is lost and clipped is booked."""
+def move(rank, size, used, step, floor, listing, cells, masses, p, q):
+    """A step of all cells, from `p` to `q`; what is lost and clipped is booked.
+
+    With `listing`, on CUDA, cells that are due to grow by now are listed.
+    """
     tally, s = cells.tally, masses.half
-    for n in share(rank, size, 1, used):
+    for n in rolled(share(rank, size, 1, used)):
         i = np.uint32(n)
         s[i] = transverse(i, step, cells, p)
     meet(size, cells.meeting)
@@ -113,7 +117,7 @@ def move(rank, size, used, step, cells, masses, p, q):
     if FLUXES_FIRST:
         lost = find_fluxes(rank, size, used, step, cells, masses, p)
         meet(size, cells.meeting)
-    for n in share(rank, size, 1, used):
+    for n in rolled(share(rank, size, 1, used)):
         i = np.uint32(n)
         if FLUXES_FIRST:
             mass = p[i]
@@ -126,6 +130,8 @@ def move(rank, size, used, step, cells, masses, p, q):
             clipped -= units(mass)
             mass = real(0.0)
         q[i] = mass
+        if listing:
+            note_due(i, mass, floor, cells, masses.key)
     book(tally, LOST, lost)
     book(tally, CLIPPED, clipped)
     meet(size, cells.meeting)
@@ -175,7 +181,7 @@ def find_fluxes_cpu(rank, size, used, step, cells, masses, p):
 def find_fluxes_cuda(rank, size, used, step, cells, masses, p):
     """What crosses the faces above cells, and what of it is lost."""
     lost = np.int64(0)
-    for n in share(rank, size, 1, used):
+    for n in rolled(share(rank, size, 1, used)):
         i = np.uint32(n)
         for d in unroll(range(DIMENSION)):
             above = cells.above[d, i]

@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 
-from ergode.core.machine import outlined, real, unroll
+from ergode.core.machine import outlined, real, rolled, unroll
 from ergode.density.cells import CLIPPED, REACHED, units
 from ergode.density.crew import book, meet, share
 from ergode.density.growth import expand
@@ -134,13 +134,13 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
     """
     tally = cells.tally
     half, flux = masses.half, masses.flux[0]
-    used, state = expand(rank, size, used, floor, t, cells, masses.key, p, q, frame)
+    used, state = expand(rank, size, used, floor, False, t, cells, masses.key, p, q, frame)
     if state != REACHED:
         return used, state
     stages = stages_of(2.0 * duration * spread_most(cells, frame))
     step = real(duration)
     part = real(duration * share_of_first(stages))
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         flux[i] = change(i, cells, p, frame)
         half[i] = p[i] + part * flux[i]
     meet(size, cells.meeting)
@@ -148,21 +148,23 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
     for j in range(2, stages + 1):
         fresh = used
         target = q if j & 1 == 0 else half
-        used, state = expand(rank, size, used, floor, t, cells, masses.key, latest, target, frame)
+        used, state = expand(
+            rank, size, used, floor, False, t, cells, masses.key, latest, target, frame
+        )
         if state != REACHED:
             return fresh, state
         if used > fresh:
-            for i in share(rank, size, fresh, used):
+            for i in rolled(share(rank, size, fresh, used)):
                 p[i] = real(0.0)
                 flux[i] = real(0.0)
             meet(size, cells.meeting)
         m, v, rest, by, back = coefficients(j, stages)
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
         meet(size, cells.meeting)
         before, latest = latest, target
     clipped = np.int64(0)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         mass = latest[i]
         if mass < 0.0:
             clipped -= units(mass)

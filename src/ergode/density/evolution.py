@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from ergode.density.cells import Cells, Masses
 from ergode.density.crew import APART
 from ergode.density.lattice import Frame, Lattice
 from ergode.density.noise import Noise
-from ergode.density.specialize import Crew, Limits, bindings_of, kernels_of, reweigh_kernel
+from ergode.density.specialize import (
+    THREADS,
+    Crew,
+    Limits,
+    advance_kernel,
+    bindings_of,
+    keeps_fluxes,
+    reweigh_kernel,
+)
 from ergode.density.summary import Summary, summary_of, word_count
 from ergode.models.measurement import Measurement
 from ergode.models.vector_field import VectorField
@@ -27,16 +36,15 @@ _CELLS_A_THREAD = 2000  # of a CPU, at least: fewer and it waits more than it wo
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
 _CELLS_LEAST = 1 << 14  # of a density for which room is made
-_THREADS = 256
-_BLOCKS_LEAST = 64  # of a small grid: more threads than cells hide what little can be hidden
-_BLOCKS_SIDE_BY_SIDE = 16  # densities, at least, that are given a block each
+_CREW_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
+_CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
+_BLOCKS_OF_CLUSTER = 16  # all that a device can put next to each other
+_FEW = 8  # densities side by side for which there are as many clusters
+_BLOCKS_OF_MANY = 1  # of a cluster, where densities are more than that
 
 
 class OutOfMemoryError(PlanError):
     """The grid does not fit any more; the density as it was before the step is still there."""
-
-
-_BLOCKS_MOST: dict[kernels.Kernel, int] = {}
 
 
 class Evolution:
@@ -61,6 +69,13 @@ class Evolution:
         More cells of a density than this are treated as if memory were full.
     loss_rate : float, optional
         The threshold follows from what may be lost, a unit of time.
+
+    Attributes
+    ----------
+    has_ended : ndarray of bool, shape [density_count]
+        Which do not fit into memory any more: they are as they were before the step that did not.
+    why_ended : str
+        What there was room for.
     """
 
     def __init__(
@@ -84,30 +99,32 @@ class Evolution:
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = cells_most
         count = len(self.parameters)
-        self._crew: Crew = "threads"
-        if device.is_cuda:
-            self._crew = "block" if count >= _BLOCKS_SIDE_BY_SIDE else "grid"
-        spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
-        bindings = bindings_of(
-            field, lattice, scheme, noise, self._crew, limits[0] if limits else None,
-            loss_rate is not None,
+        self._bindings = partial(
+            bindings_of, field, lattice, scheme, noise, limits=limits[0] if limits else None,
+            retained=loss_rate is not None,
         )  # fmt: skip
-        self._local_noise = bool(bindings["LOCAL_NOISE"])
-        keeps_all = bindings["CORNER"] and bindings["FLUXES_FIRST"]
+        self._local_noise = noise is not None and noise.function is not None
+        keeps_all = scheme == "corner-transport" and keeps_fluxes(lattice.dimension, device.is_cuda)
         self._flux_rows = lattice.dimension if keeps_all else 1
-        self._advance, self._prune = kernels_of(bindings, precision, self._crew)
-        self._reweigh = reweigh_kernel(precision, self._crew)
+        self._kernels: dict[Crew, kernels.Kernel] = {}
+        self._prepared: dict[tuple[Crew, int], Any] = {}
+        spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
         ranges = [(one.least, one.largest) for one in limits] or [(0.0, 0.0)] * count
         parts = (lattice.centre, lattice.width, lattice.axes, self.parameters, spread, ranges)
-        self._frame = Frame(
-            *(device.put(np.ascontiguousarray(part, np.dtype(precision))) for part in parts)
-        )
-        self._clock = np.zeros((count, cells.CLOCKS))
+        self._frame = Frame(*device.put_together([np.array(part, precision) for part in parts]))
+        # Tallies and clocks are one array, which goes to the device and back in one piece.
+        words = word_count(lattice.dimension)
+        self._books = np.zeros(count * (words + cells.CLOCKS), np.int64)
+        self._books_there = self._books
+        if device.is_cuda:
+            (self._books_there,) = device.zeros_together([(self._books.shape, np.int64)])
+        self._tally, self._clock = self._parts_of(self._books)
+        self._tally_there, self._clock_there = self._parts_of(self._books_there)
         self._clock[:, cells.THRESHOLD] = threshold
         self._clock[:, cells.COURANT] = 1.0
         self._clock[:, cells.LOSS_RATE] = loss_rate or 0.0
-        self._tally = np.zeros((count, word_count(lattice.dimension)), np.int64)
-        self._clock_there = self._put(self._clock)
+        self.has_ended = np.zeros(count, bool)
+        self.why_ended = ""
         self._cells: Cells | None = None
         self._masses: Masses | None = None
         self._capacity = 0
@@ -127,9 +144,9 @@ class Evolution:
         return len(self.parameters)
 
     @property
-    def time(self) -> float:
-        """Time of the density that is least far [time]."""
-        return float(self._clock[:, cells.TIME].min())
+    def times(self) -> np.ndarray:
+        """Time of each density [time]."""
+        return self._clock[:, cells.TIME].copy()
 
     @property
     def cell_count(self) -> int:
@@ -170,6 +187,7 @@ class Evolution:
         """
         self._clock[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT]] = time
         self._clock[:, cells.ALLOWED] = may_lose
+        self._clock[:, cells.FLOOR] = 0.0
         self._allocate(max(len(keys) for keys, _ in priors))
         tally = self._tally
         tally[:, [cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
@@ -188,24 +206,34 @@ class Evolution:
         return key[order], mass[order].astype(np.float64)
 
     def advance(self, target: float) -> None:
-        """Move forward to a time.
+        """Move forward to a time; a density that does not fit into memory stays where it is.
 
         Raises
         ------
+        OutOfMemoryError
+            None of the densities fits.
         PlanError
-            A density reached the end of the lattice, or does not fit into memory.
+            A density reached the end of the lattice.
         """
-        self._clock[:, cells.TARGET] = target
         while True:
-            self._run(self._advance, self._steps())
+            times = self._clock[:, cells.TIME]
+            self._clock[:, cells.TARGET] = np.where(self.has_ended, times, target)
+            self._run(self._steps())
             state = self._tally[:, cells.STATE]
             if (state == cells.EDGE).any():
                 raise PlanError(
-                    f"at time {self.time:g} the density reaches the end of the lattice, "
+                    f"at time {self.times.min():g} the density reaches the end of the lattice, "
                     f"{self.lattice.reach} cells from its centre; use larger widths"
                 )
-            if (state == cells.FULL).any():
-                self._enlarge()
+            full = state == cells.FULL
+            if full.any():
+                try:
+                    self._enlarge()
+                except OutOfMemoryError as error:
+                    self.has_ended |= full
+                    self.why_ended = str(error)
+                    if self.has_ended.all():
+                        raise
             elif (state == cells.REACHED).all():
                 return
             else:
@@ -217,7 +245,7 @@ class Evolution:
         """See to it that grids are built and densities summarized, without a step."""
         times = self._clock[:, cells.TIME]
         self._clock[:, cells.TARGET] = times
-        self._run(self._advance, (1 << 62, PRUNE_EVERY, 1 << 62))
+        self._run((1 << 62, PRUNE_EVERY, 1 << 62))
 
     def summaries(self) -> list[Summary]:
         """Each density in a few numbers, as it was reached or settled."""
@@ -235,18 +263,24 @@ class Evolution:
             measurement, self.lattice, self.parameters, self.device, stride, self._cells.key,
             self._cells.tally, log,
         )  # fmt: skip
-        sums = self._put(np.zeros((self.count, 3), np.int64))
-        outcome = self._put(np.full((self.count, 2), -np.inf))
-        self._run(self._reweigh, (), (log, sums, outcome))
+        sums, outcome = self.device.zeros_together(
+            [((self.count, 3), np.int64), ((self.count, 2), np.float64)]
+        )
+        self._copy_to(outcome, np.full((self.count, 2), -np.inf))
+        kernel = reweigh_kernel(self.precision, self._crew, self._cluster)
+        self._start(kernel, (self._cells, self._masses, log, sums, outcome), {})
+        if self.device.is_cuda:
+            self._books[...] = self.device.get(self._books_there)
         self.settle()
         evidence = self.device.get(outcome)[:, 1] + constant
         self._clock[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._clock[:, [cells.TIME]]
+        self._clock[:, cells.FLOOR] = 0.0
         return evidence
 
     def prune(self, may_lose: float | np.ndarray = 0.0) -> None:
         """Drop what is below the threshold, or what may be lost at once."""
         self._clock[:, cells.ALLOWED] = may_lose
-        self._run(self._prune, (), clocked=True)
+        self._clock[:, cells.TO_PRUNE] = 1.0
         self.settle()
 
     # ---- how
@@ -254,42 +288,53 @@ class Evolution:
     def _steps(self) -> tuple[int, int, int]:
         """How long a kernel may run, how often it prunes, and when it is to be sorted."""
         if self.device.is_cuda:
-            return 1 << 62, PRUNE_EVERY, _RESORT_ABOVE_CUDA
+            above = _CELLS_OF_CLUSTER if self._crew == "cluster" else _RESORT_ABOVE_CUDA
+            return 1 << 62, PRUNE_EVERY, 1 << 62 if self.count > _FEW else above
         # Soon enough to see whether a grid has grown and more threads are worth their while.
         budget = min(_BUDGET_CPU, 500 * max(self.cell_count, _CELLS_A_THREAD))
         return budget, PRUNE_EVERY, _RESORT_ABOVE_CPU
 
-    def _run(
-        self,
-        kernel: kernels.Kernel,
-        head: tuple[int, ...],
-        tail: tuple[Any, ...] = (),
-        clocked: bool = False,
-    ) -> None:
-        """Run a kernel for all densities.
-
-        Its arguments are `head`, cells and masses, then frame and clock where it has a head, clock
-        alone where it is `clocked`, and `tail`.
-        """
-        assert self._cells is not None and self._masses is not None
-        run = self._run_cuda if self.device.is_cuda else self._run_cpu
-        clock = self._clock_there
-        self._copy_to(clock, self._clock)
-        clocks = (self._frame, clock) if head else (clock,) if clocked else ()
-        self._copy_to(self._cells.tally, self._tally)
+    @property
+    def _crew(self) -> Crew:
+        """Who works on a density, as large as they are now."""
         if not self.device.is_cuda:
-            self._cells.meeting[...] = 0
-        with kernels.readable_errors():
-            run(kernel, (*head, self._cells, self._masses, *clocks, *tail))
-        self._tally[...] = self.device.get(self._cells.tally)
-        if clocks:
-            self._clock[...] = self.device.get(clock)
+            return "threads"
+        is_small = self.count > _FEW or self.cell_count <= _CELLS_OF_CLUSTER
+        return "cluster" if is_small else "grid"
 
-    def _run_cpu(self, kernel: kernels.Kernel, arguments: tuple[Any, ...]) -> None:
+    @property
+    def _cluster(self) -> int:
+        """Number of blocks of a cluster."""
+        return _BLOCKS_OF_CLUSTER if self.count <= _FEW else _BLOCKS_OF_MANY
+
+    def _run(self, steps: tuple[int, int, int]) -> None:
+        """Let all densities step as far as they may."""
+        assert self._cells is not None and self._masses is not None
+        crew = self._crew
+        if crew not in self._kernels:
+            bindings = self._bindings(crew_kind=crew, blocks=self._cluster)
+            self._kernels[crew] = advance_kernel(bindings, self.precision, crew)
+        arguments = (*steps, self._cells, self._masses, self._frame, self._clock_there)
+        self._copy_to(self._books_there, self._books)
+        self._start(self._kernels[crew], arguments, self._prepared)
+        if self.device.is_cuda:
+            self._books[...] = self.device.get(self._books_there)
+
+    def _start(
+        self, kernel: kernels.Kernel, arguments: tuple[Any, ...], prepared: dict[Any, Any]
+    ) -> None:
+        """Run a kernel for all densities; `prepared` are launches of it with these arguments."""
+        with kernels.readable_errors():
+            if self.device.is_cuda:
+                self._start_cuda(kernel.compiled("cuda"), arguments, prepared)
+            else:
+                self._run_cpu(kernel.compiled("cpu"), arguments)
+
+    def _run_cpu(self, compiled: Any, arguments: tuple[Any, ...]) -> None:
         from ergode.core import cpu
 
-        assert isinstance(self.device, CPU)
-        compiled = kernel.compiled("cpu")
+        assert isinstance(self.device, CPU) and self._cells is not None
+        self._cells.meeting[...] = 0
         cores = self.device.core_count
         if self.count == 1:
             threads = min(cores, max(1, self.cell_count // _CELLS_A_THREAD))
@@ -301,22 +346,32 @@ class Evolution:
 
         cpu.run(alone, ((which, which + 1) for which in range(self.count)), (), cores)
 
-    def _run_cuda(self, kernel: kernels.Kernel, arguments: tuple[Any, ...]) -> None:
+    def _start_cuda(
+        self, compiled: Any, arguments: tuple[Any, ...], prepared: dict[Any, Any]
+    ) -> None:
         from ergode.core import cuda
 
-        compiled = kernel.compiled("cuda")
-        if self._crew == "block":
-            cuda.launch(compiled, self.count, _THREADS, (0, *arguments))
-            return
-        if kernel not in _BLOCKS_MOST:
-            _BLOCKS_MOST[kernel] = cuda.cooperative_block_count(compiled, _THREADS, (0, *arguments))
-        for which, used in enumerate(self._tally[:, cells.USED].tolist()):
-            blocks = min(_BLOCKS_MOST[kernel], max(_BLOCKS_LEAST, -(-2 * used // _THREADS)))
-            cuda.launch(compiled, blocks, _THREADS, (which, *arguments))
+        assert self._cells is not None
+        crew = self._crew
+        threads = THREADS[crew]
+        for which in range(self.count) if crew == "grid" else (0,):
+            if (crew, which) not in prepared:
+                prepared[crew, which] = cuda.Prepared(compiled, (0, 0, which, *arguments))
+            launch = prepared[crew, which]
+            if crew == "cluster":
+                launch.launch(self._cluster * self.count, threads, self._cluster)
+            else:
+                cuda.fill_zero(self._cells.meeting)
+                wanted = -(-2 * int(self._tally[which, cells.USED]) // threads)
+                launch.launch(min(launch.cooperative_blocks(threads), wanted), threads)
 
-    def _put(self, array: np.ndarray) -> Any:
-        """An array on the device that a kernel may write to."""
-        return self.device.put(array) if self.device.is_cuda else array
+    def _parts_of(self, books: Any) -> tuple[Any, Any]:
+        """Tallies and clocks, of which books are made."""
+        clocks = self.count * cells.CLOCKS
+        return (
+            books[:-clocks].reshape(self.count, -1),
+            books[-clocks:].view(np.float64).reshape(self.count, cells.CLOCKS),
+        )
 
     def _copy_to(self, target: Any, array: np.ndarray) -> None:
         if self.device.is_cuda:
@@ -354,6 +409,21 @@ class Evolution:
         for target, array in zip(self._filled(which), (keys, mass), strict=True):
             self._copy_to(target, array)
 
+    def _layouts(self, capacity: int) -> tuple[list[Any], list[Any]]:
+        """Shapes and types of what each density has of `Cells` and `Masses`."""
+        dimension, real = self.lattice.dimension, self.precision
+        table = 1 << int(np.ceil(np.log2(2 * capacity)))
+        along = (dimension, capacity)
+        return [
+            ((capacity,), np.int64), (along, real), (along if self._local_noise else (1, 1), real),
+            (along, np.uint32), (along, np.uint32), ((capacity,), np.uint32),
+            ((2 * table,), np.int64), ((2,), real), ((pruning.RUNGS,), np.int64),
+            ((APART * (1 + _CREW_MOST * self.device.core_count),), np.int64),
+        ], [
+            ((capacity,), real), ((capacity,), real), ((capacity,), real),
+            ((self._flux_rows, capacity), real), ((capacity,), np.int64), ((capacity,), np.uint8),
+        ]  # fmt: skip
+
     def _bytes_per_cell(self) -> int:
         word = np.dtype(self.precision).itemsize
         dimension = self.lattice.dimension
@@ -366,8 +436,8 @@ class Evolution:
         """Room for at least `count` cells of each density, and for some growth."""
         if self._capacity > count + count // 2:
             return
-        least = 4 * _CELLS_LEAST if self._crew == "grid" else _CELLS_LEAST
-        wanted = max(least, (3 if self._crew == "grid" else 2) * count)
+        is_one = self.device.is_cuda and self.count <= _FEW
+        wanted = max(4 * _CELLS_LEAST, 3 * count) if is_one else max(_CELLS_LEAST, 2 * count)
         if self._cells_most is not None:
             wanted = min(wanted, self._cells_most + 1)
         each = self._bytes_per_cell()
@@ -384,48 +454,16 @@ class Evolution:
         self._make_arrays(min(wanted, room))
 
     def _make_arrays(self, capacity: int) -> None:
-        dimension = self.lattice.dimension
-        table = 1 << int(np.ceil(np.log2(2 * capacity)))
-        real = self.precision
-        self._cells = Cells(
-            self._zeros(capacity, np.int64),
-            self._zeros((dimension, capacity), real),
-            self._zeros((dimension, capacity if self._local_noise else 1), real),
-            self._zeros((dimension, capacity), np.uint32),
-            self._zeros((dimension, capacity), np.uint32),
-            self._zeros(capacity, np.uint32),
-            self._zeros(2 * table, np.int64),
-            self._zeros(2, real),
-            self._zeros(word_count(dimension), np.int64),
-            self._zeros(pruning.RUNGS, np.int64),
-            self._zeros(APART * (1 + self.device.core_count), np.int64),
+        grid, masses = self._layouts(capacity)
+        arrays = self.device.zeros_together(
+            [((self.count, *shape), dtype) for shape, dtype in (*grid, *masses)]
         )
-        self._masses = Masses(
-            self._zeros(capacity, real),
-            self._zeros(capacity, real),
-            self._zeros(capacity, real),
-            self._zeros((self._flux_rows, capacity), real),
-            self._zeros(capacity, np.int64),
-            self._zeros(capacity, np.uint8),
-        )
+        first = Cells._fields.index("tally")
+        own = [*arrays[:first], self._tally_there, *arrays[first : len(grid)]]
+        self._cells = Cells(*own)
+        self._masses = Masses(*arrays[len(grid) :])
         self._capacity = capacity
-
-    def _zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """An array of zeros for each density."""
-        shape = (self.count, *(shape if isinstance(shape, tuple) else (shape,)))
-        if not self.device.is_cuda:
-            return np.zeros(shape, dtype)
-        array = self.device.empty(shape, dtype)
-        self._fill_zero(array)
-        return array
-
-    def _fill_zero(self, array: Any) -> None:
-        if self.device.is_cuda:
-            from ergode.core import cuda
-
-            cuda.fill_zero(array)
-        else:
-            array[...] = 0
+        self._prepared.clear()
 
     def _enlarge(self) -> None:
         """More room for the same cells."""
@@ -436,6 +474,7 @@ class Evolution:
             for which in range(self.count)
         ]
         self._cells = self._masses = None
+        self._prepared.clear()
         self._capacity = 0
         failed: PlanError | None = None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import atomic_add, cuda, real
+from ergode.core.machine import atomic_add, cuda, real, rolled
 from ergode.density.cells import (
     COMPLETE,
     DUE,
@@ -16,11 +16,10 @@ from ergode.density.cells import (
     enter,
     grow,
     grow_towards,
-    is_due,
     link,
     survey,
 )
-from ergode.density.crew import EVERY_LANE, meet, share
+from ergode.density.crew import meet, share
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
@@ -33,27 +32,28 @@ def build(rank, size, used, t, cells, frame):
     if rank == 0:
         cells.fastest[0] = real(0.0)
         cells.fastest[1] = real(0.0)
-    for at in share(rank, size, 0, cells.table.size):
+    for at in rolled(share(rank, size, 0, cells.table.size)):
         cells.table[at] = EMPTY
     meet(size, cells.meeting)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         enter(i, cells)
     meet(size, cells.meeting)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         survey(i, t, cells, frame)
     for d in range(DIMENSION):
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             link(i, d, 0, cells)
     meet(size, cells.meeting)
 
 
-def expand(rank, size, used, floor, t, cells, due, p, q, frame):
+def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
     """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 
-    In cells that are made `p` and `q` are zero. Room to write: `due` [cell].
+    In cells that are made `p` and `q` are zero. Room to write: `due` [cell], which on CUDA has the
+    cells that need neighbours where they were `listed` as mass moved to them.
     """
     tally = cells.tally
-    if make_needed(rank, size, used, floor, cells, due, p, q, frame):
+    if make_needed(rank, size, used, floor, listed, cells, due, p, q, frame):
         meet(size, cells.meeting)
     if rank == 0:
         tally[DUE] = 0
@@ -68,10 +68,10 @@ def expand(rank, size, used, floor, t, cells, due, p, q, frame):
                 cells.fastest[0] = real(0.0)
                 cells.fastest[1] = real(0.0)
             meet(size, cells.meeting)
-        for i in share(rank, size, 1 if VARYING else used, grown):
+        for i in rolled(share(rank, size, 1 if VARYING else used, grown)):
             survey(i, t, cells, frame)
         ways = 2 * DIMENSION
-        for n in share(rank, size, 0, ways * (grown - used)):
+        for n in rolled(share(rank, size, 0, ways * (grown - used))):
             i = n // ways
             way = n - i * ways
             link(used + i, way >> 1, way & 1, cells)
@@ -79,24 +79,26 @@ def expand(rank, size, used, floor, t, cells, due, p, q, frame):
     return grown, state
 
 
-def make_needed_cpu(rank, size, used, floor, cells, due, p, q, frame):
+def make_needed_cpu(rank, size, used, floor, listed, cells, due, p, q, frame):
     """Make the neighbours that cells above the floor need; whether there may be any."""
     flow = cells.flow
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         # Asked here: to hand all arrays to a function costs more than the answer.
         if p[i] >= floor and flow[i] & COMPLETE == 0:
             grow(i, cells, p, q, frame)
     return True
 
 
-def make_needed_cuda(rank, size, used, floor, cells, due, p, q, frame):
+def make_needed_cuda(rank, size, used, floor, listed, cells, due, p, q, frame):
     """The same: cells that are due are listed, and then every move has a thread."""
     tally = cells.tally
-    _list_due(rank, size, used, floor, cells, due, p)
-    meet(size, cells.meeting)
+    if not listed:
+        for i in rolled(share(rank, size, 1, used)):
+            note_due(i, p[i], floor, cells, due)
+        meet(size, cells.meeting)
     count = tally[DUE]
     # All that a thread waits for is one place of the table.
-    for n in share(rank, size, 0, count * MOVES):
+    for n in rolled(share(rank, size, 0, count * MOVES)):
         row = n // MOVES
         i = due[row]
         grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
@@ -106,20 +108,24 @@ def make_needed_cuda(rank, size, used, floor, cells, due, p, q, frame):
 make_needed = make_needed_cpu  # bound for each kernel
 
 
-def _list_due(rank, size, used, floor, cells, due, p):
-    """List the cells that are due to grow, and call them complete: as soon they will be."""
-    lane = cuda.threadIdx.x & 31
-    # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in range(rank - lane, used, size):
-        i = warp + lane
-        is_listed = i > 0 and i < used and is_due(i, floor, cells, p)
-        mask = np.uint32(cuda.ballot_sync(EVERY_LANE, is_listed))
-        if mask != 0:
-            place = np.int64(0)
-            if lane == 0:
-                place = atomic_add(cells.tally, DUE, np.int64(cuda.popc(mask)))
-            place = cuda.shfl_sync(EVERY_LANE, place, 0)
-            if is_listed:
-                ahead = np.uint32(mask & np.uint32((np.int64(1) << lane) - 1))
-                due[place + cuda.popc(ahead)] = i
-                cells.flow[i] = np.uint32(cells.flow[i] | COMPLETE)
+def note_due_cuda(i, mass, floor, cells, due):
+    """List a cell if it is due to grow, and call it complete: as soon it will be; on CUDA."""
+    if mass >= floor and cells.flow[i] & COMPLETE == 0:
+        # Lanes that are here together ask for their places at once.
+        lane = cuda.threadIdx.x & 31
+        together = np.uint32(cuda.activemask())
+        leader = cuda.ffs(together) - 1
+        place = np.int64(0)
+        if lane == leader:
+            place = atomic_add(cells.tally, DUE, np.int64(cuda.popc(together)))
+        place = cuda.shfl_sync(together, place, leader)
+        ahead = np.uint32(together & np.uint32((np.int64(1) << lane) - 1))
+        due[place + cuda.popc(ahead)] = i
+        cells.flow[i] = np.uint32(cells.flow[i] | COMPLETE)
+
+
+def note_due_cpu(i, mass, floor, cells, due):
+    """Leave it to the next look at all cells."""
+
+
+note_due = note_due_cpu  # bound for each kernel

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.arguments import integer
+from ergode.core.errors import PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
 from ergode.density.diffusion import LONGEST
@@ -22,9 +22,10 @@ from ergode.density.noise import Noise, check_at, check_axes, noise_of
 from ergode.density.record import Record
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
-from ergode.models.measurement import Measurement, in_order
+from ergode.models.estimation import OF_MEASUREMENTS, estimation
+from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
-from ergode.models.sweep import Layout, lay_out
+from ergode.models.sweep import Layout
 from ergode.models.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
@@ -59,23 +60,13 @@ results.register(
             "latest measurement",
         ),
         Variable("cell_count", ("time",), "integer", "1", "number of cells"),
+        Variable("time_reached", (), "floating", "time", "time up to which the density was found"),
         Variable(
             "cells_in_deviation", ("time", "variable"), "floating", "1",
             "standard deviation of the density's features, in cells: below about 2 they are not "
             "resolved",
         ),
-        Variable(
-            "log_evidence", ("measurement",), "floating", "1",
-            "log probability density of what was measured, given all before",
-        ),
-        Variable(
-            "prior_mean", ("measurement", "variable"), "floating", "1",
-            "mean just before a measurement",
-        ),
-        Variable(
-            "prior_covariance", ("measurement", "variable", "variable_"), "floating", "1",
-            "covariance just before a measurement",
-        ),
+        *OF_MEASUREMENTS,
         Variable(
             "cell_start", ("time",), "integer", "1", "first cell of each time along dim cell"
         ),
@@ -134,7 +125,7 @@ def propagate(
     parameters : mapping of str to float or array_like
         Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
         batch: as many densities, of which no cells are kept, along dims of their own. Each has a
-        thread of the CPU, or, where they are 16 or more, a block on CUDA.
+        thread of the CPU, or a block on CUDA (a cluster of blocks, where they are few).
     process_noise : array_like or function, optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
         of time. A matrix, shape [variable_count, variable_count] - if it is not diagonal, the grid
@@ -197,7 +188,9 @@ def propagate(
     RuntimeWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
         show: use smaller widths or a smaller threshold, or an ensemble (`ergode.trajectories`).
-        Or the run ended early - memory, Ctrl-C: the result ends with the last good density.
+        Or the run ended early - memory, Ctrl-C: the result ends with the last good density. In a
+        batch the others go on; what there was of this one is in the row of the first time that it
+        did not reach, and ``time_reached`` tells when that was.
 
     References
     ----------
@@ -216,28 +209,12 @@ def propagate(
     >>> round(float(result["mean"][-1, 0]), 2)
     2.43
     """
-    if not isinstance(field, VectorField):
-        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
-    if field.delays:
-        raise ModelError("the field has delays; a density obeys an equation without memory only")
-    if not isinstance(prior, Prior):
-        raise ModelError(
-            f"prior is {type(prior).__name__}; expected Gaussian, Mixture, Samples or Density"
-        )
     _check_choice("scheme", scheme, ("split", "corner-transport"))
     _check_choice("precision", precision, ("float32", "float64"))
     _check_choice("keep", keep, ("all", "last", "none"))
-    grid = time_grid(times)
-    prior = prior.by_name(field.variables)
-    layout = lay_out(
-        {"parameters": field.parameters}, {"parameters": {} if parameters is None else parameters}
-    )
-    values = (
-        np.stack([layout.rows[name] for name in field.parameters], -1)
-        if field.parameters
-        else np.zeros((layout.count, 0))
-    )
-    sorted_measurements = in_order(measurements, field, grid)
+    asked = estimation(field, prior, times, measurements, parameters)
+    prior, grid, layout, values = asked.prior, asked.times, asked.parameters, asked.values
+    sorted_measurements = asked.measurements
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
     ):

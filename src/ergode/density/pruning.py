@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import atomic_add, cuda, from_bits, real, to_bits
+from ergode.core.machine import atomic_add, cuda, from_bits, real, rolled, to_bits
 from ergode.density.cells import (
     ALLOWED,
     LOADED_AT,
@@ -18,18 +18,14 @@ from ergode.density.cells import (
     LOST,
     MASS_UNIT,
     PRUNED,
-    READY,
     THRESHOLD,
-    TIME,
     USED,
-    cells_of,
     list_key,
     mark,
-    masses_of,
     total_mass,
     units,
 )
-from ergode.density.crew import APART, EVERY_LANE, book, meet, place, share
+from ergode.density.crew import APART, EVERY_LANE, book, meet, share
 
 # Bound for each kernel.
 RETAINED = False  # the floor follows from what may be lost
@@ -70,20 +66,20 @@ def drop(rank, size, used, t, cells, masses, p, q, clock):
     tally, kept = cells.tally, masses.kept
     if RETAINED:
         ladder = cells.ladder
-        for rung in share(rank, size, 0, RUNGS):
+        for rung in rolled(share(rank, size, 0, RUNGS)):
             ladder[rung] = 0
         meet(size, cells.meeting)
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             atomic_add(ladder, rung_of(p[i]), units(p[i]))
         meet(size, cells.meeting)
         if rank == 0:
             highest = _highest_floor(_allowed(t, tally, clock), ladder)
             clock[THRESHOLD] = highest / total_mass(tally)
-    for i in share(rank, size, 0, used):
+    for i in rolled(share(rank, size, 0, used)):
         kept[i] = np.uint8(0)
     meet(size, cells.meeting)
     floor = real(clock[THRESHOLD] * total_mass(tally))
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         if p[i] >= floor:
             mark(i, cells, kept)
     if rank == 0:
@@ -93,7 +89,7 @@ def drop(rank, size, used, t, cells, masses, p, q, clock):
     book(tally, PRUNED, dropped)
     meet(size, cells.meeting)
     count = tally[USED]
-    for i in share(rank, size, 1, count):
+    for i in rolled(share(rank, size, 1, count)):
         cells.key[i] = masses.key[i]
     meet(size, cells.meeting)
     return count
@@ -103,7 +99,7 @@ def compact_cpu(rank, size, used, floor, cells, masses, p, q):
     """List the cells that stay, in their order; the mass of the others."""
     kept, counts = masses.kept, cells.meeting
     count = 0
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         count += np.int64(kept[i])
     counts[APART * (rank + 1)] = count
     meet(size, cells.meeting)
@@ -111,7 +107,7 @@ def compact_cpu(rank, size, used, floor, cells, masses, p, q):
     for other in range(rank):
         place += counts[APART * (other + 1)]
     dropped = np.int64(0)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         if kept[i] != 0:
             masses.key[place] = list_key(i, floor, cells, p)
             q[place] = p[i]
@@ -129,7 +125,7 @@ def compact_cuda(rank, size, used, floor, cells, masses, p, q):
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
     # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in range(rank - lane, used, size):
+    for warp in rolled(range(rank - lane, used, size)):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0
         mask = np.uint32(cuda.ballot_sync(EVERY_LANE, stays))
@@ -147,27 +143,3 @@ def compact_cuda(rank, size, used, floor, cells, masses, p, q):
 
 
 compact = compact_cpu  # bound for each kernel
-
-
-def prune(rank, size, cells, masses, clock):
-    """Prune alone a grid that is built: what follows a correction."""
-    used = cells.tally[USED]
-    t = clock[TIME]
-    p, q = masses.now, masses.next
-    meet(size, cells.meeting)  # nobody writes before everybody has read
-    used = drop(rank, size, used, t, cells, masses, p, q, clock)
-    for i in share(rank, size, 1, used):
-        p[i] = q[i]
-    if rank == 0:
-        cells.tally[READY] = 0
-
-
-def prune_cpu(rank, size, first, cells, masses, clock):
-    """`prune` for one density on threads of a CPU."""
-    prune(rank, size, cells_of(cells, first), masses_of(masses, first), clock[first])
-
-
-def prune_cuda(first, cells, masses, clock):
-    """`prune` for one density on a grid, or for one on each block."""
-    which, rank, size = place(first)
-    prune(rank, size, cells_of(cells, which), masses_of(masses, which), clock[which])

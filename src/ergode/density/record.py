@@ -23,6 +23,7 @@ class Record:
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
+    is_complete: bool = False  # what is to come is left out
 
     def __post_init__(self) -> None:
         size, count, n = self.times.size, self.measurement_count, self.lattice.dimension
@@ -40,17 +41,23 @@ class Record:
         }
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self.values["cell_count"] = np.zeros(size, np.int64)
+        self.values["time_reached"] = np.array(np.nan)
 
     def at_time(
         self,
+        index: int,
+        time: float,
         summary: Summary,
         budget: dict[str, float],
         lost_before: float,
         cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """Note the density at the next time of the grid; its keys and masses if they are kept."""
-        index = self.done
+        """Note the density for one time of the grid; its keys and masses if they are kept.
+
+        `time` is the one that it is at: less, where it ended before.
+        """
         values = self.values
+        values["time_reached"] = np.array(time)
         values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
         out = budget["lost"] - budget["clipped"]
         values["mass_kept"][index] = summary.mass
@@ -64,7 +71,7 @@ class Record:
         if self.keep != "none":
             keys, mass = cells()
             self.pieces.append((keys, mass / mass.sum()))
-        self.done += 1
+        self.done = index + 1
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
         """Note what a measurement came to; the density is the one before it."""
@@ -76,7 +83,7 @@ class Record:
         """End the grid at a time: what was not reached is left out."""
         self.times = np.append(self.times[: self.done], time)
         for name, value in self.values.items():
-            if name not in ("log_evidence", "prior_mean", "prior_covariance"):
+            if name not in ("log_evidence", "prior_mean", "prior_covariance", "time_reached"):
                 self.values[name] = value[: self.done + 1]
 
     def finish(self) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Run:
         self.measurements, self.may_lose, self.show = measurements, may_lose, show
         self.ended_early = ""
         self._lost = np.full(evolution.count, left_out)  # before the latest measurement
+        self._row = 0  # of the times that are next
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Run from the first time to the last, from keys and masses of each density."""
@@ -59,42 +60,52 @@ class Run:
             try:
                 for time in events.tolist():
                     self.evolution.advance(time)
+                    self._note(self.evolution.has_ended)
                     for index, measurement in enumerate(self.measurements):
                         if measurement.time == time:
                             self._measure(index, measurement)
                     if time in grid:
-                        self._note()
+                        self._note(~self.evolution.has_ended)
+                        self._row += 1
                     report(1)
             except (OutOfMemoryError, KeyboardInterrupt) as error:
                 self._end_early(error)
+        if not self.ended_early and self.evolution.has_ended.any():
+            self._tell(self.evolution.why_ended)
 
-    def _note(self) -> None:
-        budget = self.evolution.budget
-        for which, (record, summary) in enumerate(
-            zip(self.records, self.evolution.summaries(), strict=True)
-        ):
-            record.at_time(
-                summary,
-                {name: float(values[which]) for name, values in budget.items()},
-                float(self._lost[which]),
-                partial(self.evolution.read, which),
-            )
+    def _note(self, chosen: np.ndarray) -> None:
+        """Note densities as they are, at the next time of the grid; those that ended only once."""
+        if not chosen.any() or self._row == self.records[0].times.size:
+            return
+        evolution = self.evolution
+        budget, summaries, times = evolution.budget, evolution.summaries(), evolution.times
+        for which in np.flatnonzero(chosen).tolist():
+            record = self.records[which]
+            if not record.is_complete:
+                record.at_time(
+                    self._row, float(times[which]), summaries[which],
+                    {name: float(values[which]) for name, values in budget.items()},
+                    float(self._lost[which]), partial(evolution.read, which),
+                )  # fmt: skip
+                record.is_complete = bool(evolution.has_ended[which])
 
     def _measure(self, index: int, measurement: Measurement) -> None:
         evolution = self.evolution
+        goes_on = ~evolution.has_ended
         before = evolution.summaries()
         budget = evolution.budget
         evidence = evolution.correct(measurement)
-        for record, summary, found in zip(self.records, before, evidence.tolist(), strict=True):
-            record.at_measurement(index, summary, found)
-        impossible = np.flatnonzero(~np.isfinite(evidence))
+        for which in np.flatnonzero(goes_on).tolist():
+            self.records[which].at_measurement(index, before[which], evidence[which])
+        impossible = np.flatnonzero(goes_on & ~np.isfinite(evidence))
         if impossible.size:
             whose = f" for density {impossible[0]}" if evolution.count > 1 else ""
             raise PlanError(
                 f"the measurement at time {measurement.time:g} is impossible{whose}: its "
                 "likelihood is zero wherever the density is not"
             )
-        if min(float(one.sharpness.min()) for one in evolution.summaries()) < _THINNEST:
+        after = evolution.summaries()
+        if min(after[which].sharpness.min() for which in np.flatnonzero(goes_on)) < _THINNEST:
             warnings.warn(
                 f"the measurement at time {measurement.time:g} leaves a density thinner than a "
                 "cell: it lies far from the density, or its noise is narrower than the cells; its "
@@ -106,13 +117,20 @@ class Run:
         evolution.prune(self.may_lose)
 
     def _end_early(self, error: BaseException) -> None:
-        if self.records[0].done == 0:
+        if self._row == 0:
             raise error
-        why = str(error) if isinstance(error, OutOfMemoryError) else "interrupted"
-        time = self.evolution.time
-        if self.evolution.count == 1:  # else what was not reached stays NaN
-            self.evolution.settle()
-            self.records[0].stop(time)
-            self._note()
+        evolution = self.evolution
+        evolution.settle()
+        if evolution.count == 1:
+            self.records[0].stop(float(evolution.times[0]))
+        self._note(np.full(evolution.count, True))
+        self._tell(str(error) if isinstance(error, OutOfMemoryError) else "interrupted")
+
+    def _tell(self, why: str) -> None:
+        ended = self.evolution.has_ended
+        some = (
+            f" of {ended.sum()} of {ended.size} densities" if 0 < ended.sum() < ended.size else ""
+        )
         self.ended_early = why
-        warnings.warn(f"the run ended at time {time:g}: {why}", RuntimeWarning, stacklevel=4)
+        time = self.evolution.times.min()
+        warnings.warn(f"the run{some} ended at time {time:g}: {why}", RuntimeWarning, stacklevel=4)

@@ -23,9 +23,9 @@ from ergode.density.lattice import Lattice
 from ergode.density.noise import Noise, depends_on_time
 from ergode.models.vector_field import VectorField
 
-_REGISTERS_OF_BLOCKS = 80  # three densities on a multiprocessor hide what each waits for
+THREADS = {"grid": 256, "cluster": 512}  # of a block
 
-Crew = Literal["threads", "grid", "block"]  # who works on one density
+Crew = Literal["threads", "grid", "cluster"]  # who works on one density
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,28 @@ class Limits:
     largest: float
 
 
+def keeps_fluxes(dimension: int, on_cuda: bool) -> bool:
+    """Whether fluxes are kept rather than found twice.
+
+    That halves what is gathered from memory, which large grids wait for, and adds a meeting, which
+    small ones of many threads wait for.
+    """
+    # In one dimension a step must have a meeting between its first look and its last word.
+    return not on_cuda or dimension > 3 or dimension == 1
+
+
 def bindings_of(
     field: VectorField,
     lattice: Lattice,
     scheme: str,
     noise: Noise | None,
     crew_kind: Crew,
+    *,
     limits: Limits | None = None,
     retained: bool = False,
+    blocks: int = 1,
 ) -> dict[str, Any]:
-    """What kernels are specialised to."""
+    """What kernels are specialised to; `blocks` are those of a cluster."""
     corner = scheme == "corner-transport"
     on_cuda = crew_kind != "threads"
     target = "cuda" if on_cuda else "cpu"
@@ -78,68 +90,71 @@ def bindings_of(
             "ANY_NOISE": any(noisy),
             "VARYING": varying,
             "MOVES": 2 * lattice.dimension**2,
-            # Fluxes kept rather than found twice halve what is gathered from memory, which large
-            # grids wait for, and add a meeting, which small ones of many threads wait for.
-            "FLUXES_FIRST": not on_cuda or lattice.dimension > 3,
+            "FLUXES_FIRST": keeps_fluxes(lattice.dimension, on_cuda),
             "EAGER": not on_cuda,
+            "note_due": getattr(growth, f"note_due_{target}"),
             "make_needed": getattr(growth, f"make_needed_{target}"),
             "compact": getattr(pruning, f"compact_{target}"),
             "find_fluxes": getattr(corner_transport if corner else split, f"find_fluxes_{target}"),
         }
-        | _words_of(crew_kind)
+        | _words_of(crew_kind, blocks)
     )
 
 
-def _words_of(crew_kind: Crew) -> dict[str, Any]:
+def _words_of(crew_kind: Crew, blocks: int) -> dict[str, Any]:
     """What the words of `crew` mean to a kind of crew."""
     if crew_kind == "threads":
-        return {"share": crew.share_cpu, "meet": crew.meet_cpu, "book": crew.book_cpu}
-    words = {"share": crew.share_cuda, "book": crew.book_cuda}
+        return {
+            "place": crew.place_of_thread, "share": crew.share_cpu, "meet": crew.meet_cpu,
+            "book": crew.book_cpu,
+        }  # fmt: skip
+    words: dict[str, Any] = {"share": crew.share_cuda, "book": crew.book_cuda}
     if crew_kind == "grid":
         return words | {"meet": crew.meet_grid, "place": crew.place_in_grid}
-    return words | {"meet": crew.meet_block, "place": crew.place_in_block}
+    return words | {"meet": crew.meet_cluster, "place": crew.place_in_cluster, "BLOCKS": blocks}
 
 
-def _registers(bindings: dict[str, Any]) -> int | None:
+def _registers(bindings: dict[str, Any], crew_kind: Crew) -> int | None:
     """Registers a thread of a CUDA kernel may use."""
-    # Large grids wait for memory, and more threads hide more of it; in few dimensions grids are
-    # small, wait for each other, and spilling would only add to that.
-    if bindings["meet"] is crew.meet_block:
-        return _REGISTERS_OF_BLOCKS
+    if crew_kind == "cluster":
+        return 128  # as many as there are for its threads
+    # Large grids wait for memory, and more threads hide more of it.
     return 64 if bindings["DIMENSION"] > 3 else None
 
 
-_KERNELS: dict[tuple[Any, ...], list[kernels.Kernel]] = {}
+_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
 
 
-def kernels_of(
+def advance_kernel(
     bindings: dict[str, Any], precision: Precision, crew_kind: Crew
-) -> list[kernels.Kernel]:
-    """The kernels `advance` and `prune` for these bindings."""
+) -> kernels.Kernel:
+    """The kernel `advance` for these bindings."""
     texts = [
         (name, formula_text(value.function) if isinstance(value, Formula) else value)
         for name, value in sorted(bindings.items())
     ]
     key = (precision, *texts)
     if key not in _KERNELS:
-        if crew_kind == "threads":
-            _KERNELS[key] = kernels.cpu_kernels(
-                advance.advance_cpu, pruning.prune_cpu, precision=precision, bindings=bindings
-            )
-        else:
-            _KERNELS[key] = [
-                kernels.cuda_kernel(
-                    body, precision=precision, bindings=bindings, registers=_registers(bindings)
-                )
-                for body in (advance.advance_cuda, pruning.prune_cuda)
-            ]
+        _KERNELS[key] = _kernel(
+            advance.advance, precision, bindings, crew_kind, _registers(bindings, crew_kind)
+        )
     return _KERNELS[key]
 
 
 @cache
-def reweigh_kernel(precision: Precision, crew_kind: Crew) -> kernels.Kernel:
+def reweigh_kernel(precision: Precision, crew_kind: Crew, blocks: int = 1) -> kernels.Kernel:
     """The kernel `reweigh`, which knows nothing of field and grid."""
-    bindings = _words_of(crew_kind)
+    bindings = _words_of(crew_kind, blocks)
+    return _kernel(update.reweigh, precision, bindings, crew_kind)
+
+
+def _kernel(
+    body: Callable[..., Any],
+    precision: Precision,
+    bindings: dict[str, Any],
+    crew_kind: Crew,
+    registers: int | None = None,
+) -> kernels.Kernel:
     if crew_kind == "threads":
-        return kernels.cpu_kernel(update.reweigh_cpu, precision=precision, bindings=bindings)
-    return kernels.cuda_kernel(update.reweigh_cuda, precision=precision, bindings=bindings)
+        return kernels.cpu_kernel(body, precision=precision, bindings=bindings)
+    return kernels.cuda_kernel(body, precision=precision, bindings=bindings, registers=registers)

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import real, unroll
+from ergode.core.machine import real, rolled, unroll
 from ergode.density.crew import edge, meet, share
+from ergode.density.growth import note_due
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
@@ -89,8 +90,11 @@ def sweep(d, i, step, cells, p):
     return mass
 
 
-def move(rank, size, used, axis, step, cells, masses, p, q):
-    """A sweep of all cells along one axis, from `p` to `q`."""
+def move(rank, size, used, axis, step, floor, listing, cells, masses, p, q):
+    """A sweep of all cells along one axis, from `p` to `q`.
+
+    With `listing`, on CUDA, cells that are due to grow by now are listed.
+    """
     flux = masses.flux[0]
     for d in unroll(range(DIMENSION)):
         if d == axis:
@@ -98,12 +102,15 @@ def move(rank, size, used, axis, step, cells, masses, p, q):
                 find_fluxes(rank, size, used, d, step, cells, flux, p)
                 meet(size, cells.meeting)
             below = cells.below[d]
-            for n in share(rank, size, 1, used):
+            for n in rolled(share(rank, size, 1, used)):
                 i = np.uint32(n)
                 if FLUXES_FIRST:
-                    q[i] = p[i] - flux[i] + flux[below[i]]
+                    mass = p[i] - flux[i] + flux[below[i]]
                 else:
-                    q[i] = sweep(d, i, step, cells, p)
+                    mass = sweep(d, i, step, cells, p)
+                q[i] = mass
+                if listing:
+                    note_due(i, mass, floor, cells, masses.key)
     meet(size, cells.meeting)
 
 
@@ -132,7 +139,7 @@ def find_fluxes_cpu(rank, size, used, d, step, cells, flux, p):
 
 def find_fluxes_cuda(rank, size, used, d, step, cells, flux, p):
     """What crosses the faces above cells along one dimension."""
-    for n in share(rank, size, 1, used):
+    for n in rolled(share(rank, size, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
 

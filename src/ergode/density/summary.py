@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergode.core.machine import atomic_max, outlined
+from ergode.core.machine import atomic_max, outlined, rolled
 from ergode.density.cells import KEY, MASS_UNIT, TALLIES, USED, units
 from ergode.density.crew import book, meet, share
 from ergode.density.lattice import DIMENSION, Lattice, coordinate
@@ -62,7 +62,7 @@ def summarize(rank, size, used, cells, p):
     for d in range(DIMENSION):
         least = np.int64(1 << 40)
         most = np.int64(-(1 << 40))
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             k = coordinate(cells.key[i] & KEY, d)
             least = min(least, k)
             most = max(most, k)
@@ -70,7 +70,7 @@ def summarize(rank, size, used, cells, p):
         atomic_max(range_, 2 * d + 1, most)
     meet(size, cells.meeting)
     total = np.int64(0)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         total += units(p[i])
     book(sums, 0, total)
     place = 1 + DIMENSION
@@ -80,7 +80,7 @@ def summarize(rank, size, used, cells, p):
         above = cells.above[d]
         first = np.int64(0)
         variation = np.int64(0)
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             x = np.float64(coordinate(cells.key[i] & KEY, d) - middle)
             first += _rounded(np.float64(p[i]) * x * scale)
             variation += units(abs(p[i] - p[above[i]]))
@@ -90,7 +90,7 @@ def summarize(rank, size, used, cells, p):
             centre = _middle(range_, e)
             finer = scale / _reach(range_, e)
             second = np.int64(0)
-            for i in share(rank, size, 1, used):
+            for i in rolled(share(rank, size, 1, used)):
                 key = cells.key[i] & KEY
                 x = np.float64(coordinate(key, d) - middle)
                 y = np.float64(coordinate(key, e) - centre)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, resolve
-from ergode.core.machine import atomic_max, real
+from ergode.core.machine import atomic_max, real, rolled
 from ergode.density.cells import (
     CLIPPED,
     KEY,
@@ -48,19 +48,23 @@ def at_cell(index, stride, keys, tally, t, frame, value, precision, out):
 _HALF_WORD = np.float64(2.0**31)
 
 
-def reweigh(rank, size, cells, masses, log, sums, outcome):
-    """Multiply masses by likelihoods and make their sum one; the books begin anew.
+def reweigh(rank, size, first, every_cells, every_masses, logs, room, outcomes):
+    """Multiply masses by likelihoods and make their sum one; the books begin anew: a kernel.
 
-    Model: `log` [cell], of the likelihood. Out: `outcome` [2], of which the second is the logarithm
-    of the evidence; where that is not finite, masses are as they were. Room, zero: `sums` [3]; the
-    first of `outcome` is minus infinity.
+    Model: `logs` [density, cell], of the likelihood. Out: `outcomes` [density, 2], of which the
+    second is the logarithm of the evidence; where that is not finite, masses are as they were.
+    Room, zero: `room` [density, 3]; the first of `outcomes` is minus infinity.
     """
+    which, rank, size = place(rank, size, first)
+    cells = cells_of(every_cells, which)
+    masses = masses_of(every_masses, which)
+    log, sums, outcome = logs[which], room[which], outcomes[which]
     tally = cells.tally
     used = tally[USED]
     before = total_mass(tally)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
-    for i in share(rank, size, 1, used):
+    for i in rolled(share(rank, size, 1, used)):
         if p[i] > 0.0:
             value = log[i] + math.log(np.float64(p[i]))
             if value > best:
@@ -71,7 +75,7 @@ def reweigh(rank, size, cells, masses, log, sums, outcome):
     if top > -math.inf:
         high = np.int64(0)
         low = np.int64(0)
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             part = np.float64(0.0)
             if p[i] > 0.0:
                 value = log[i] + math.log(np.float64(p[i])) - top
@@ -86,7 +90,7 @@ def reweigh(rank, size, cells, masses, log, sums, outcome):
         meet(size, cells.meeting)
         total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
         loaded = np.int64(0)
-        for i in share(rank, size, 1, used):
+        for i in rolled(share(rank, size, 1, used)):
             p[i] = real(np.float64(weight[i]) / total)
             loaded += units(p[i])
         book(sums, 2, loaded)
@@ -98,23 +102,6 @@ def reweigh(rank, size, cells, masses, log, sums, outcome):
             tally[LOST] = 0
             tally[CLIPPED] = 0
             tally[SINCE] = 0
-
-
-def reweigh_cpu(rank, size, first, cells, masses, log, sums, outcome):
-    """`reweigh` for one density on threads of a CPU."""
-    reweigh(
-        rank, size, cells_of(cells, first), masses_of(masses, first), log[first], sums[first],
-        outcome[first],
-    )  # fmt: skip
-
-
-def reweigh_cuda(first, cells, masses, log, sums, outcome):
-    """`reweigh` for one density on a grid, or for one on each block."""
-    which, rank, size = place(first)
-    reweigh(
-        rank, size, cells_of(cells, which), masses_of(masses, which), log[which], sums[which],
-        outcome[which],
-    )  # fmt: skip
 
 
 _KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
@@ -168,11 +155,11 @@ def find_likelihoods(
     kernel = _kernel(measurement, lattice, parameters.shape[1])
     value, precision, constant = likelihood.numbers_of(measurement)
     nothing = np.zeros(lattice.dimension)
-    parts = (lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros((1, 2)))
-    frame = Frame(*map(device.put, parts))
+    parts = [lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros((1, 2))]
+    *frame, value_there, precision_there = device.put_together([*parts, value, precision])
     with kernels.readable_errors():
         device.run(
-            kernel, len(parameters) * stride, stride, keys, tally, measurement.time, frame,
-            device.put(value), device.put(precision), out,
+            kernel, len(parameters) * stride, stride, keys, tally, measurement.time,
+            Frame(*frame), value_there, precision_there, out,
         )  # fmt: skip
     return constant

@@ -15,7 +15,9 @@ twice the standard deviation of the whole's error.
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,15 +26,15 @@ from scipy.interpolate import PchipInterpolator
 
 from ergode import density
 from ergode.core import devices, results
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import Variable
 from ergode.density import views
-from ergode.models.measurement import Measurement
+from ergode.models.estimation import estimation
 from ergode.models.priors import Prior
 from ergode.models.vector_field import VectorField
 from ergode.particles.cloud import moments
-from ergode.particles.propagate import gather
+from ergode.particles.propagate import gather, propagate
 
 if TYPE_CHECKING:
     import xarray
@@ -73,17 +75,9 @@ def compare(
     prior: Prior,
     *,
     times: ArrayLike,
-    measurements: Sequence[Measurement] = (),
-    parameters: Mapping[str, float] | None = None,
-    process_noise: ArrayLike | Callable[..., tuple[Any, ...]] | None = None,
-    count: int = 100_000,
-    seed: int = 0,
-    step: float | None = None,
-    rtol: float = 1e-6,
-    resample_below: float | None = None,
     bins: int = 50,
     device: str | devices.Device = "auto",
-    **grid: Any,
+    **options: Any,
 ) -> xarray.Dataset:
     """Compare a density on a grid with an ensemble of particles.
 
@@ -92,14 +86,14 @@ def compare(
 
     Parameters
     ----------
-    field, prior, times, measurements, parameters, process_noise, device
+    field, prior, times, device
         Of both.
-    count, seed, step, rtol, resample_below
-        Of the particles.
     bins : int
         Number of bins of each marginal.
-    **grid
-        Of the density: ``width``, ``threshold``, ``scheme`` and the like.
+    **options
+        Of both - ``measurements``, ``parameters``, ``process_noise`` -, of the particles -
+        ``count``, ``seed``, ``step``, ``rtol``, ``resample_below`` -, or of the density:
+        ``width``, ``threshold``, ``scheme`` and the like.
 
     Returns
     -------
@@ -125,27 +119,22 @@ def compare(
     >>> bool(found["total_variation"][-1, 0] < 3 * found["total_variation_by_chance"][-1, 0])
     True
     """
-    times = time_grid(times)
     bins = integer("bins", bins, 4, 100_000)
-    if grid.get("keep", "all") != "all":
-        raise PlanError("keep is not to be chosen: all that is compared is kept")
+    _check_names(options)
     place = devices.resolve(device)
-    common: dict[str, Any] = {
-        "measurements": measurements, "parameters": parameters, "process_noise": process_noise,
-    }  # fmt: skip
     started = clock.perf_counter()
-    on_grid = density.propagate(
-        field, prior, times=times, device=place, **common, **(grid | {"keep": "all"})
-    )
+    of_density = {name: value for name, value in options.items() if name in _OF_DENSITY}
+    on_grid = density.propagate(field, prior, times=times, device=place, keep="all", **of_density)
     if "mass" not in on_grid:
         raise PlanError("parameters has several values; a comparison takes one at a time")
     middle = clock.perf_counter()
-    times = on_grid["time"].values  # it may have ended early
-    reached = [m for m in _listed(measurements) if m.time <= times[-1]]
-    cloud, found = gather(
-        field, prior, times, reached, parameters, process_noise, count=count, seed=seed,
-        step=step, rtol=rtol, resample_below=resample_below, device=place,
-    )  # fmt: skip
+    # It may have ended early.
+    given = {name: value for name, value in options.items() if name in _OF_PARTICLES}
+    given = {name: one.default for name, one in _OF_PARTICLES.items()} | given
+    asked = estimation(field, prior, times, given.pop("measurements"), given.pop("parameters"))
+    times = on_grid["time"].values
+    found = [one for one in asked.measurements if one.time <= times[-1]]
+    cloud = gather(replace(asked, times=times), **given, device=place)
     rows: list[dict[str, np.ndarray]] = []
     effective = []
     for number, _ in enumerate(cloud.visit(times, found)):
@@ -165,7 +154,7 @@ def compare(
     }  # fmt: skip
     attrs = results.provenance(
         engine="particles", device=place.name, device_model=place.model, model_digest=field.digest,
-        particles=count, seed=seed, cell_steps=on_grid.attrs["cell_steps"],
+        particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs["cell_steps"],
         scheme=on_grid.attrs["method"], width=on_grid.attrs["width"],
         threshold=on_grid.attrs["threshold"],
     )  # fmt: skip
@@ -176,8 +165,24 @@ def compare(
     return results.dataset("particles", "comparison", values, coords=coords, attrs=attrs)
 
 
-def _listed(measurements: Any) -> list[Measurement]:
-    return [measurements] if isinstance(measurements, Measurement) else list(measurements)
+# Options of each by name, but for those that the comparison has itself.
+_OF_DENSITY, _OF_PARTICLES = (
+    {
+        name: one
+        for name, one in signature(tool).parameters.items()
+        if name not in ("field", "prior", "times", "device", "keep", "progress")
+    }
+    for tool in (density.propagate, propagate)
+)
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    if "keep" in options:
+        raise PlanError("keep is not to be chosen: all that is compared is kept")
+    known = [*_OF_DENSITY, *(name for name in _OF_PARTICLES if name not in _OF_DENSITY)]
+    for name in options:
+        if name not in known:
+            raise PlanError(f"option '{name}' is unknown; expected one of {', '.join(known)}")
 
 
 def _both(

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import integer
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
-from ergode.models.measurement import Measurement, in_order
+from ergode.models.estimation import OF_MEASUREMENTS, Estimation, estimation
+from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
-from ergode.models.sweep import lay_out
 from ergode.models.vector_field import VectorField
 from ergode.particles.cloud import Cloud, moments
 from ergode.particles.noise import pushed
@@ -37,18 +37,7 @@ results.register(
             "effective_count", ("time",), "floating", "1",
             "number of particles of equal weight that would say as much",
         ),
-        Variable(
-            "log_evidence", ("measurement",), "floating", "1",
-            "log probability density of what was measured, given all before",
-        ),
-        Variable(
-            "prior_mean", ("measurement", "variable"), "floating", "1",
-            "mean just before a measurement",
-        ),
-        Variable(
-            "prior_covariance", ("measurement", "variable", "variable_"), "floating", "1",
-            "covariance just before a measurement",
-        ),
+        *OF_MEASUREMENTS,
         Variable(
             "particle", ("kept", "number", "variable"), "floating", "1", "state of a particle"
         ),
@@ -159,10 +148,11 @@ def propagate(
         raise PlanError(f"keep {keep!r} is unknown; expected 'all', 'last' or 'none'")
     place = devices.resolve(device)
     started = clock.perf_counter()
-    grid = time_grid(times)
-    cloud, found = gather(
-        field, prior, grid, measurements, parameters, process_noise, count=count, seed=seed,
-        step=step, rtol=rtol, resample_below=resample_below, device=place,
+    asked = estimation(field, prior, times, measurements, parameters)
+    grid, found = asked.times, asked.measurements
+    cloud = gather(
+        asked, process_noise, count=count, seed=seed, step=step, rtol=rtol,
+        resample_below=resample_below, device=place,
     )  # fmt: skip
     size = len(field.variables)
     mean, covariance = np.empty((grid.size, size)), np.empty((grid.size, size, size))
@@ -208,22 +198,11 @@ def propagate(
 
 
 def gather(
-    field: VectorField, prior: Prior, grid: np.ndarray, measurements: Sequence[Measurement],
-    parameters: Mapping[str, float] | None, process_noise: Any, *, count: int, seed: int,
-    step: float | None, rtol: float, resample_below: float | None, device: devices.Device,
-) -> tuple[Cloud, list[Measurement]]:  # fmt: skip
-    """Particles of a prior, ready to move, and the measurements in order."""
-    if not isinstance(field, VectorField):
-        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
-    if field.delays:
-        raise ModelError("the field has delays; a density obeys an equation without memory only")
-    if not isinstance(prior, Prior):
-        raise ModelError(
-            f"prior is {type(prior).__name__}; expected Gaussian, Mixture, Samples or Density"
-        )
-    prior = prior.by_name(field.variables)
-    found = in_order(measurements, field, grid)
-    layout = lay_out({"parameters": field.parameters}, {"parameters": parameters or {}})
+    asked: Estimation, process_noise: Any, *, count: int, seed: int, step: float | None,
+    rtol: float, resample_below: float | None, device: devices.Device,
+) -> Cloud:  # fmt: skip
+    """Particles of a prior, ready to move."""
+    field, grid, layout = asked.field, asked.times, asked.parameters
     if layout.dims:
         raise ModelError(
             f"parameters has several values along '{layout.dims[0]}'; particles take one at a time"
@@ -237,10 +216,9 @@ def gather(
         resample_below = 0.5 if noisy.is_noisy else 0.0
     if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
         raise PlanError(f"resample_below is {resample_below!r}; expected a part, 0 to 1")
-    cloud = Cloud.of(
-        prior, integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
+    return Cloud.of(
+        asked.prior, integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters={name: float(layout.rows[name][0]) for name in field.parameters},
         device=device, step=step, resample_below=float(resample_below),
         options={} if step else {"rtol": rtol},
     )  # fmt: skip
-    return cloud, found
