@@ -107,7 +107,7 @@ class Evolution:
         keeps_all = scheme == "corner-transport" and keeps_fluxes(lattice.dimension, device.is_cuda)
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[Crew, kernels.Kernel] = {}
-        self._prepared: dict[tuple[Crew, int], Any] = {}
+        self._prepared: dict[tuple[int, int, int], dict[tuple[Crew, int], Any]] = {}
         spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
         ranges = [(one.least, one.largest) for one in limits] or [(0.0, 0.0)] * count
         parts = (lattice.centre, lattice.width, lattice.axes, self.parameters, spread, ranges)
@@ -316,7 +316,7 @@ class Evolution:
             self._kernels[crew] = advance_kernel(bindings, self.precision, crew)
         arguments = (*steps, self._cells, self._masses, self._frame, self._clock_there)
         self._copy_to(self._books_there, self._books)
-        self._start(self._kernels[crew], arguments, self._prepared)
+        self._start(self._kernels[crew], arguments, self._prepared.setdefault(steps, {}))
         if self.device.is_cuda:
             self._books[...] = self.device.get(self._books_there)
 
