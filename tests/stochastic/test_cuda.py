@@ -48,10 +48,13 @@ def ptx(kernel, ensemble, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_straight_line_kernel_compiles_and_stays_in_registers(shared):
-    tables = build(SATURATED, {}, {}, 1)
-    ensemble = SmallEnsemble(SATURATED, tables, **OPTIONS)
+@pytest.mark.parametrize(
+    ("network", "shared"), [(SATURATED, True), (colloidal_aggregation(8), False)]
+)
+def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
+    """With a formula, and with more reactions than Python makes a tuple of at once."""
+    tables = build(network, {}, {}, 1)
+    ensemble = SmallEnsemble(network, tables, **OPTIONS)
     text = ptx(ensemble.made_kernel(shared=shared), ensemble, ensemble.rates())
     assert "depot" not in text
     assert ("atom.shared" in text) == shared

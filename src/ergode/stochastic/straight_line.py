@@ -356,6 +356,20 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
 # ---- CUDA: a thread a realization
 
 
+# (Functions of their own: numba makes a long tuple only where it is all there is.)
+def initial_of(rates, point):
+    """State at the beginning."""
+    return tuple(rates.initial[point, i] for i in range(SPECIES))
+
+
+def coefficients_of(rates, point):
+    return tuple(rates.coefficients[point, j] for j in range(REACTIONS))
+
+
+def parameters_of(rates, point):
+    return tuple(rates.parameters[point, k] for k in range(PARAMETERS))
+
+
 def registers_cuda(queue, count, rates, plan, out):
     """All realizations: a thread that has finished one takes the next from the queue.
 
@@ -375,9 +389,7 @@ def registers_cuda(queue, count, rates, plan, out):
     fresh = True
     point = np.int64(0)
     replicate = np.uint32(0)
-    x = tuple(real(0.0) for i in range(SPECIES))
-    c = tuple(real(0.0) for j in range(REACTIONS))
-    p = tuple(real(0.0) for k in range(PARAMETERS))
+    x, c, p = initial_of(rates, 0), coefficients_of(rates, 0), parameters_of(rates, 0)
     t = plan.begin
     draw = np.uint32(0)
     cursor = 0
@@ -386,9 +398,9 @@ def registers_cuda(queue, count, rates, plan, out):
         if fresh:
             point = (plan.first + row) // plan.replicates
             replicate = np.uint32(plan.first + row - point * plan.replicates)
-            x = tuple(rates.initial[point, i] for i in range(SPECIES))
-            c = tuple(rates.coefficients[point, j] for j in range(REACTIONS))
-            p = tuple(rates.parameters[point, k] for k in range(PARAMETERS))
+            x = initial_of(rates, point)
+            c = coefficients_of(rates, point)
+            p = parameters_of(rates, point)
             t = plan.begin
             draw = np.uint32(0)
             cursor = 0
