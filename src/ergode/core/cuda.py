@@ -357,6 +357,15 @@ def shared_bytes_most(index: int) -> int:
         return int(cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 
 
+@lru_cache(maxsize=8)
+def cluster_most(index: int) -> int:
+    """Most blocks that can be next to each other and meet as a cluster; one on older devices."""
+    with cuda.gpus[index]:
+        generation = cuda.get_current_device().compute_capability[0]
+    # More than the usual is for the devices of data centres.
+    return {9: 16, 10: 16}.get(generation, _USUAL_CLUSTER if generation > 10 else 1)
+
+
 def cooperative_block_count(
     compiled: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> int:

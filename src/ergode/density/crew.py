@@ -95,8 +95,13 @@ def meet_grid(size, meeting):
     cuda.syncthreads()
 
 
+def meet_block(size, meeting):
+    """The same where one block is a crew."""
+    cuda.syncthreads()
+
+
 def meet_cluster(size, meeting):
-    """The same where a cluster of blocks is a crew."""
+    """The same where several, a cluster, are one."""
     meet_in_cluster()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import CPU, Device
+from ergode.core.devices import CPU, CUDA, Device
 from ergode.core.errors import PlanError
 from ergode.core.source import Precision
 from ergode.density import cells, pruning, update
@@ -38,9 +38,7 @@ _RESORT_ABOVE_CUDA = 1 << 19
 _CELLS_LEAST = 1 << 14  # of a density for which room is made
 _CREW_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
 _CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
-_BLOCKS_OF_CLUSTER = 16  # all that a device can put next to each other
-_FEW = 8  # densities side by side for which there are as many clusters
-_BLOCKS_OF_MANY = 1  # of a cluster, where densities are more than that
+_FEW = 8  # densities side by side for which there are as many clusters; more have a block each
 
 
 class OutOfMemoryError(PlanError):
@@ -299,13 +297,19 @@ class Evolution:
         """Who works on a density, as large as they are now."""
         if not self.device.is_cuda:
             return "threads"
-        is_small = self.count > _FEW or self.cell_count <= _CELLS_OF_CLUSTER
+        if self.count > _FEW:
+            return "cluster"
+        is_small = self._cluster > 1 and self.cell_count <= _CELLS_OF_CLUSTER
         return "cluster" if is_small else "grid"
 
     @property
     def _cluster(self) -> int:
         """Number of blocks of a cluster."""
-        return _BLOCKS_OF_CLUSTER if self.count <= _FEW else _BLOCKS_OF_MANY
+        if not isinstance(self.device, CUDA) or self.count > _FEW:
+            return 1
+        from ergode.core import cuda
+
+        return cuda.cluster_most(self.device.index)
 
     def _run(self, steps: tuple[int, int, int]) -> None:
         """Let all densities step as far as they may."""

@@ -111,7 +111,8 @@ def _words_of(crew_kind: Crew, blocks: int) -> dict[str, Any]:
     words: dict[str, Any] = {"share": crew.share_cuda, "book": crew.book_cuda}
     if crew_kind == "grid":
         return words | {"meet": crew.meet_grid, "place": crew.place_in_grid}
-    return words | {"meet": crew.meet_cluster, "place": crew.place_in_cluster, "BLOCKS": blocks}
+    meet = crew.meet_cluster if blocks > 1 else crew.meet_block
+    return words | {"meet": meet, "place": crew.place_in_cluster, "BLOCKS": blocks}
 
 
 def _registers(bindings: dict[str, Any], crew_kind: Crew) -> int | None:
