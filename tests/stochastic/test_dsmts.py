@@ -8,6 +8,8 @@ import pytest
 import ergode
 from ergode.stochastic import methods
 
+pytest.importorskip("libsbml")
+
 CASES = [f"{number:05d}" for number in range(1, 40, 2)]
 N = 10_000
 # Near extinction the distribution has a heavy tail, and the variance of a sample variance is that
@@ -62,9 +64,17 @@ def test_case_by_every_method(shared_data, case, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", methods.EXACT)
 @pytest.mark.parametrize("case", CASES)
-def test_case_on_a_device(shared_data, case, method):
+def test_case_on_a_device(shared_data, case):
+    check(shared_data / "dsmts" / case, "direct", device="cuda")
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", [m for m in methods.EXACT if m != "direct"])
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_on_a_device_by_every_method(shared_data, case, method):
     check(shared_data / "dsmts" / case, method, device="cuda")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -126,7 +126,6 @@ class Evolution:
         self._cells: Cells | None = None
         self._masses: Masses | None = None
         self._capacity = 0
-        self.on_pause: Callable[[], None] = lambda: None
 
     @staticmethod
     def count_that_fits(dimension: int, cell_count: int, device: Device) -> int:
@@ -237,7 +236,6 @@ class Evolution:
             else:
                 for which in np.flatnonzero(self._tally[:, cells.READY] == 0):
                     self._sort(int(which))
-            self.on_pause()
 
     def settle(self) -> None:
         """See to it that grids are built and densities summarized, without a step."""

@@ -41,11 +41,11 @@ class Burned(NamedTuple):
 
     Attributes
     ----------
-    mass_fraction : array of float64, shape [*cells, species_count]
-    energy : array of float64, shape [*cells]
+    mass_fraction : array of float64, shape [..., species_count]
+    energy : array of float64, shape [...]
         Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
         enthalpy of formation at 298.15 K.
-    status : array of uint8, shape [*cells]
+    status : array of uint8, shape [...]
         How each cell ended (see `ergode.Status`). What is not finite on the way in is
         ``NOT_FINITE``, and no other cell's matter.
     """
@@ -77,9 +77,9 @@ def burn(
     ----------
     network : ReactionNetwork
         Of nuclei, or of molecules with NASA polynomials.
-    temperature, density : array of float64, shape [*cells]
+    temperature, density : array of float64, shape [...]
         [K], [g/cm3]; cells may have any number of axes.
-    mass_fraction : array of float64, shape [*cells, species_count]
+    mass_fraction : array of float64, shape [..., species_count]
         In the order of the network's species.
     duration : float
         [s].

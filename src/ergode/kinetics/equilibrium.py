@@ -139,14 +139,14 @@ def equilibrium_distance(
     ----------
     network : ReactionNetwork
         Of nuclei with masses, spins and partition functions.
-    temperature, density : array_like, shape [*cells]
+    temperature, density : array_like, shape [...]
         [K], [g/cm3].
-    mass_fraction : array_like, shape [*cells, species_count]
+    mass_fraction : array_like, shape [..., species_count]
         In the order of the network's species.
 
     Returns
     -------
-    ndarray, shape [*cells]
+    ndarray, shape [...]
         Sum over nuclei of the difference of mass fractions to the equilibrium that fits best.
 
     Raises
