@@ -86,9 +86,7 @@ def plan(
     if method != "auto" and method not in EXACT and method not in APPROXIMATE:
         known = ", ".join(repr(name) for name in ("auto", *EXACT, *APPROXIMATE))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
-    name, reason = method, "asked for"
-    if method == "auto":
-        name, reason = choose(tables, logged, realizations, device)
+    name, reason = choose(tables) if method == "auto" else (method, "asked for")
     why_not = unfit(name, tables, logged)
     if why_not:
         raise PlanError(f"method '{name}' {why_not}")
@@ -122,8 +120,8 @@ def team_size(module: ModuleType, tables: Tables, realizations: int, multiproces
     return next((size for size in sizes if not teams.unfit(module, tables, size)), 1)
 
 
-def choose(tables: Tables, logged: bool, realizations: int, device: Device) -> tuple[str, str]:
-    """The method for a network, and why."""
+def choose(tables: Tables) -> tuple[str, str]:
+    """The method for a network, and why: the same on every device, as its results are."""
     count = tables.reaction_count
     if tables.time_dependent:
         return "rejection-bounds", "rates depend on time"
@@ -136,13 +134,7 @@ def choose(tables: Tables, logged: bool, realizations: int, device: Device) -> t
             f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
         )
     reason = f"{count:,} reactions, {followed:,.0f} of which a firing changes"
-    if followed > _COUPLED_FROM:
-        return "warp-direct", reason
-    # On a GPU a lone thread waits for every number it reads; a team reads many at once.
-    shared = device.is_cuda and not logged
-    if shared and team_size(three_level, tables, realizations, device.core_count) > 1:
-        return "warp-direct", f"{reason}: a search shared out among threads"
-    return "composition-rejection", reason
+    return ("warp-direct" if followed > _COUPLED_FROM else "composition-rejection"), reason
 
 
 def coupling(tables: Tables) -> float:
