@@ -14,7 +14,8 @@ import pytest
 from ergode.core import kernels, machine
 from ergode.core.errors import ModelError
 from ergode.core.machine import ByPrecision, ByTarget, real, rolled
-from ergode.core.source import bundle, formula_text, function_from_text
+from ergode.core.source import bundle, formula_text
+from ergode.core.syntax import function_from_text
 
 
 def plain(source):

@@ -17,16 +17,14 @@ import builtins
 import copy
 import hashlib
 import inspect
-import linecache
 import math
 import platform
 import sys
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +32,7 @@ import numpy as np
 from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
 from ergode.core.machine import ByPrecision, ByTarget, Formula, Word, fma, rolled
+from ergode.core.syntax import local_names, syntax
 
 Precision = Literal["float32", "float64"]
 Target = Literal["cpu", "cuda"]
@@ -171,26 +170,6 @@ def formula_text(function: Callable[..., Any]) -> str:
 
 _TEXTS: dict[Any, tuple[str, list[tuple[_Rename, str, Any]]]] = {}
 _TEXTS_MOST = 256
-
-
-def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
-    """A function from its text, whose source is known as that of any other.
-
-    Parameters
-    ----------
-    text : str
-        One definition with `def`.
-    names : mapping of str to object
-        What its free names stand for.
-    """
-    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
-    file = f"<ergode {digest}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace = {"__name__": "formula", **names}
-    exec(compile(text, file, "exec"), namespace)
-    function = namespace[text[4 : text.index("(")]]
-    assert isinstance(function, FunctionType)
-    return function
 
 
 # The mask says that an index is not negative: without it numba makes every access wrap around,
@@ -379,7 +358,7 @@ class _Rename(ast.NodeTransformer):
     def __init__(self, collector: _Collector, function: FunctionType) -> None:
         self.collector = collector
         self.function = function
-        self.local = set(_local_names(function.__code__))
+        self.local = set(local_names(function.__code__))
         self.exact = False  # inside a literal whose type the user chose
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
@@ -568,15 +547,6 @@ class _Put(ast.NodeTransformer):
         return copy.deepcopy(self.values.get(node.id, node))
 
 
-def _local_names(code: CodeType) -> Iterator[str]:
-    """Names of local variables, those of comprehensions too."""
-    yield from code.co_varnames
-    yield from code.co_cellvars
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _local_names(constant)
-
-
 def _plain_name(value: Any) -> str | None:
     """Dotted name of `math`, `numpy` or what belongs to them."""
     for module in _PLAIN_MODULES:
@@ -590,46 +560,6 @@ def _plain_name(value: Any) -> str | None:
 
 def _is_named_tuple(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
-@lru_cache(maxsize=1024)
-def _text_of(code: CodeType) -> str:
-    """Source of a function, read once: what the file says now may be another's."""
-    return textwrap.dedent(inspect.getsource(code))
-
-
-def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Syntax tree of a function without decorators, annotations, defaults and docstring."""
-    if hasattr(function, "__wrapped__"):
-        raise ModelError(
-            f"function '{function.__name__}' is wrapped by a decorator, which would be lost; pass "
-            "the function without it"
-        )
-    try:
-        text = _text_of(function.__code__)
-    except (AttributeError, OSError, TypeError):
-        raise ModelError(
-            f"the source of function '{function.__name__}' is not available; define it with "
-            "`def` in a file or a notebook cell"
-        ) from None
-    try:
-        tree = ast.parse(text).body[0]
-    except SyntaxError:
-        tree = ast.Pass()
-    if not isinstance(tree, ast.FunctionDef):
-        raise ModelError(
-            f"function '{function.__name__}' must be defined with `def`, alone; a lambda cannot "
-            "be compiled"
-        )
-    tree.decorator_list = []
-    tree.returns = None
-    tree.args.defaults = []
-    tree.args.kw_defaults = [None for _ in tree.args.kwonlyargs]
-    for argument in [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]:
-        argument.annotation = None
-    if ast.get_docstring(tree) is not None:
-        tree.body = tree.body[1:] or [ast.Pass()]
-    return tree
 
 
 def _describe(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.source import syntax
+from ergode.core.syntax import syntax
 from ergode.density.lattice import Lattice
 from ergode.models.vector_field import VectorField, check_function
 

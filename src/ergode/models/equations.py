@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ergode.core.errors import ModelError
-from ergode.core.source import function_from_text
+from ergode.core.syntax import function_from_text
 from ergode.models.vector_field import VectorField
 
 _FUNCTIONS = (

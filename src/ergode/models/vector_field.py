@@ -16,7 +16,7 @@ import numpy as np
 
 from ergode.core import source
 from ergode.core.errors import ModelError
-from ergode.core.source import syntax
+from ergode.core.syntax import syntax
 from ergode.models.delay import Delay
 
 _NOT_SCALAR = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.source import function_from_text
+from ergode.core.syntax import function_from_text
 from ergode.density.noise import noise_of
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.integrate import Method

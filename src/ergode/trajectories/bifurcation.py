@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ergode.core import results
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
-from ergode.core.source import function_from_text
+from ergode.core.syntax import function_from_text
 from ergode.models.sweep import Grid
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.events import Event

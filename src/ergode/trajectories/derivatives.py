@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.machine import Formula
-from ergode.core.source import formula_text, function_from_text, syntax
+from ergode.core.source import formula_text
+from ergode.core.syntax import function_from_text, syntax
 from ergode.models.vector_field import VectorField
 
 # What a formula may use, by the name that SymPy has for it.

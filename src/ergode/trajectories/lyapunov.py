@@ -21,7 +21,7 @@ from ergode.core import devices, results
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
-from ergode.core.source import function_from_text
+from ergode.core.syntax import function_from_text
 from ergode.models.sweep import Layout, lay_out
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.derivatives import Symbols, function_of

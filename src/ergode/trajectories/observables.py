@@ -14,7 +14,7 @@ from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.core.machine import Formula
-from ergode.core.source import function_from_text
+from ergode.core.syntax import function_from_text
 from ergode.models.vector_field import VectorField, check_function
 from ergode.trajectories import extremum
 

@@ -14,8 +14,9 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
-from ergode.core.source import Precision, function_from_text
+from ergode.core.source import Precision
 from ergode.core.status import Status
+from ergode.core.syntax import function_from_text
 from ergode.models.delay import Delay
 from ergode.models.vector_field import VectorField
 from ergode.trajectories import adaptive, cells, noise
