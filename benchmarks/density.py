@@ -208,18 +208,18 @@ def evolution_alone(options, rows):
         field, parameters, prior, _, times, width, threshold = CASES[name]
         for scheme in ("corner-transport", "split"):
             lattice = lay_lattice(prior, width, None)
-            keys, mass, _, _ = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
+            laid = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
             values = np.array([parameters[p] for p in field.parameters], float)
             evolution = Evolution(
-                field, lattice, values[None], scheme=scheme, threshold=threshold,
+                field, [lattice], values[None], scheme=scheme, threshold=threshold,
                 device=devices.resolve("cuda"),
                 precision="float32" if name in _LARGE else "float64",
             )  # fmt: skip
             done = []
 
-            def work(evolution=evolution, keys=keys, mass=mass, end=times[-1], done=done):
+            def work(evolution=evolution, laid=laid, end=times[-1], done=done):
                 before = evolution.work["cell_steps"]
-                evolution.load(0.0, [(keys, mass)])
+                evolution.load(0.0, [(laid.keys, laid.mass)])
                 evolution.advance(end)
                 cuda.synchronize()
                 done[:] = [evolution.work["cell_steps"] - before]

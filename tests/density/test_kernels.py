@@ -46,8 +46,7 @@ def arguments(field, precision):
     masses = cells.Masses(
         real(4), real(4), real(4), real(n, 4), words(4), np.zeros((1, 4), np.uint8)
     )
-    one = (real(n)[0], real(n)[0], real(n, n)[0])
-    frame = Frame(*one, real(len(field.parameters)), real(n)[0], real(2))
+    frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n), real(2))
     return grid, masses, frame, np.zeros((1, cells.CLOCKS))
 
 
@@ -69,7 +68,7 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
     lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n))
     bindings = specialize.bindings_of(
         field,
-        lattice,
+        [lattice],
         scheme,
         noise,
         crew,

@@ -170,7 +170,7 @@ def test_likelihoods_compile_for_cuda(told):
     one = ergode.Measurement(0.0, angle, [0.1, 2.0], [0.1, 0.1], angles=[1])
     if told == "any":
         one = ergode.Measurement(0.0, likelihood=first)
-    value, precision, _ = likelihood.numbers_of(one)
+    (value,), (precision,), _ = likelihood.numbers_of(one, np.zeros(1, int))
     bindings = likelihood.bindings_of(one) | {"VARIABLES": 2, "PARAMETERS": 1}
     kernel = kernels.for_each(at_particle, bindings=bindings).compiled("cuda")
     points, out = np.zeros((4, 2)), np.zeros(4)

@@ -115,3 +115,24 @@ def test_a_file_of_gbees_as_the_prior(tmp_path):
 def test_what_is_wrong_is_said(tmp_path, text, message):
     with pytest.raises(ErgodeError, match=message):
         read(tmp_path, HEAD + text + ("" if "[propagate]" in text else END))
+
+
+def test_rows_are_a_bank_of_filters(tmp_path):
+    """Means of priors and measured values, a row for each; there is no figure of it."""
+    text = (
+        HEAD.replace("[0.1, 0.2]", "0.1")
+        + """
+[prior]
+mean = [[1, 0], [0, 1]]
+covariance = [0.1, 0.1]
+
+[[measurements]]
+time = 1
+of = ["x"]
+value = [[0.4], [0.9]]
+covariance = [0.1]
+"""
+    )
+    run = read(tmp_path, text + END)
+    assert not run.has_figure
+    assert len(run.prior.each) == 2 and run.options["measurements"][0].side_by_side == 2

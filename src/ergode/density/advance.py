@@ -19,7 +19,6 @@ from ergode.density.cells import (
     CELL_STEPS,
     COURANT,
     FLOOR,
-    FULL,
     LOADED_AT,
     NOISE_TIME,
     PAUSED,
@@ -33,8 +32,10 @@ from ergode.density.cells import (
     THRESHOLD,
     TIME,
     TO_PRUNE,
+    UNDEFINED,
     USED,
     cells_of,
+    is_undefined,
     masses_of,
     total_mass,
 )
@@ -90,12 +91,13 @@ def advance(
     since = tally[SINCE]
     cell_steps = tally[CELL_STEPS]
     peak = tally[PEAK]
-    state = REACHED
+    to_prune = clock[TO_PRUNE] != 0.0
+    is_stuck = t < target and ready != 0 and not to_prune and is_undefined(cells)
+    state = UNDEFINED if is_stuck else REACHED
     listed = False
     earlier = clock[FLOOR]
     work = np.int64(0)
     taken = (target - t) * _FIRST_STEP
-    to_prune = clock[TO_PRUNE] != 0.0
     meet(size, cells.meeting)  # nobody writes before everybody has read
     if rank == 0:
         tally[STATE] = REACHED
@@ -106,7 +108,7 @@ def advance(
         p, q = q, p
         ready = 0
         earlier = np.float64(0.0)
-    while t < target or ready == 0:
+    while state == REACHED and (t < target or ready == 0):
         if work > budget or (ready == 0 and work > 0 and used > resort_above):
             state = PAUSED
             break
@@ -114,6 +116,9 @@ def advance(
             build(rank, size, used, t, cells, frame)
             ready = 1
             if t >= target:
+                break
+            if is_undefined(cells):
+                state = UNDEFINED
                 break
         left = target - t
         # Who is due to grow was seen, or could have been, as mass moved: by the floor of that step.
@@ -177,7 +182,7 @@ def advance(
         clock[NOISE_TIME] = noise_time
         clock[FLOOR] = earlier
         tally[USED] = used
-        tally[READY] = ready if state != FULL else 0
+        tally[READY] = ready if state == REACHED or state == PAUSED else 0
         tally[STATE] = state
         tally[STEPS] = steps
         tally[SINCE] = since

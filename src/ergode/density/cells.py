@@ -12,6 +12,7 @@ once.  Numbers depend on who came first; masses, and sums of masses, do not: sum
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
 MASS_UNIT = np.float64(2.0**60)
 
 # Values of STATE: why the steps ended.
-REACHED, FULL, EDGE, PAUSED = range(4)
+REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 
 # Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
 # loaded -, the threshold, the part of the largest step to take, what may be pruned - at once
@@ -192,14 +193,19 @@ def _raise_to(values, at, value):
 
 
 def survey(i, t, cells, frame):
-    """Rates on the faces of a cell, and which neighbours its mass needs."""
+    """Rates on the faces of a cell, and which neighbours its mass needs.
+
+    What is not a finite number makes the largest rate infinite.
+    """
     z = centre_of(cells.key[i], frame)
     above = face_rates(t, z, real(0.5), frame)
     below = above if OWN_FACES else face_rates(t, z, real(-0.5), frame)
     bits = np.uint32(0)
     bound = real(0.0)
+    all_finite = True
     for d in unroll(range(DIMENSION)):
         cells.rate[d, i] = above[d]
+        all_finite = all_finite and math.isfinite(above[d])
         if above[d] > 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << d))
         if below[d] < 0.0 or NOISY[d]:
@@ -209,14 +215,19 @@ def survey(i, t, cells, frame):
     if not VARYING:  # else what a cell needs may be another by now
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
-    _raise_to(cells.fastest, 0, bound)
+    _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
     if LOCAL_NOISE:
         spread = spreads(t, z, frame)
         bound = real(0.0)
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
             bound += spread[d]
-        _raise_to(cells.fastest, 1, bound)
+        _raise_to(cells.fastest, 1, bound if math.isfinite(bound) else real(math.inf))
+
+
+def is_undefined(cells):
+    """Whether the field, or the noise, is not finite in some cell."""
+    return math.isinf(cells.fastest[0]) or math.isinf(cells.fastest[1])
 
 
 def link(i, d, side, cells):

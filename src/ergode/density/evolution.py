@@ -15,7 +15,7 @@ from ergode.core.source import Precision
 from ergode.density import cells, pruning, update
 from ergode.density.cells import Cells, Masses
 from ergode.density.crew import APART
-from ergode.density.lattice import Frame, Lattice
+from ergode.density.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import Noise
 from ergode.density.specialize import (
     THREADS,
@@ -35,14 +35,14 @@ _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
 _CELLS_A_THREAD = 2000  # of a CPU, at least: fewer and it waits more than it works
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
-_CELLS_LEAST = 1 << 14  # of a density for which room is made
+_CELLS_LEAST = 1 << 12  # of a density for which room is made; for each of a few on CUDA more
 _CREW_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
 _CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
 _FEW = 8  # densities side by side for which there are as many clusters; more have a block each
 
 
-class OutOfMemoryError(PlanError):
-    """The grid does not fit any more; the density as it was before the step is still there."""
+class EndedError(PlanError):
+    """No density can go on; as they were before the step, they are still there."""
 
 
 class Evolution:
@@ -51,10 +51,11 @@ class Evolution:
     Parameters
     ----------
     field : VectorField
-    lattice : Lattice
+    lattices : sequence of Lattice
+        For each density; all of one dimension.
     parameters : ndarray, shape [density_count, parameter_count]
     scheme : {"split", "corner-transport"}
-    threshold : float
+    threshold : float or array_like, shape [density_count]
         Probability of a cell, as a fraction of all, below which it may be dropped.
     device : Device
     precision : {"float32", "float64"}
@@ -71,19 +72,19 @@ class Evolution:
     Attributes
     ----------
     has_ended : ndarray of bool, shape [density_count]
-        Which do not fit into memory any more: they are as they were before the step that did not.
+        Which cannot go on: they are as they were before what they could not do.
     why_ended : str
-        What there was room for.
+        Why the latest of them could not.
     """
 
     def __init__(
         self,
         field: VectorField,
-        lattice: Lattice,
+        lattices: Sequence[Lattice],
         parameters: np.ndarray,
         *,
         scheme: str,
-        threshold: float,
+        threshold: float | np.ndarray,
         device: Device,
         precision: Precision = "float64",
         noise: Noise | None = None,
@@ -91,14 +92,15 @@ class Evolution:
         cells_most: int | None = None,
         loss_rate: float | None = None,
     ) -> None:
-        self.lattice = lattice
+        self.lattices = lattices
+        self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = cells_most
         count = len(self.parameters)
         self._bindings = partial(
-            bindings_of, field, lattice, scheme, noise, limits=limits[0] if limits else None,
+            bindings_of, field, lattices, scheme, noise, limits=limits[0] if limits else None,
             retained=loss_rate is not None,
         )  # fmt: skip
         self._local_noise = noise is not None and noise.function is not None
@@ -106,10 +108,13 @@ class Evolution:
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[Crew, kernels.Kernel] = {}
         self._prepared: dict[tuple[int, int, int], dict[tuple[Crew, int], Any]] = {}
-        spread = np.zeros(lattice.dimension) if noise is None else noise.spread(lattice)
-        ranges = [(one.least, one.largest) for one in limits] or [(0.0, 0.0)] * count
-        parts = (lattice.centre, lattice.width, lattice.axes, self.parameters, spread, ranges)
-        self._frame = Frame(*device.put_together([np.array(part, precision) for part in parts]))
+        spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
+        ranges = [(one.least, one.largest) for one in limits]
+        rows = frame_rows(lattices, self.parameters, spread, ranges)
+        self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
+        # Likelihoods are found in double precision, whatever masses are.
+        is_exact = precision == "float64"
+        self._exact_frame = self._frame if is_exact else Frame(*device.put_together(rows))
         # Tallies and clocks are one array, which goes to the device and back in one piece.
         words = word_count(lattice.dimension)
         self._books = np.zeros(count * (words + cells.CLOCKS), np.int64)
@@ -203,39 +208,50 @@ class Evolution:
         return key[order], mass[order].astype(np.float64)
 
     def advance(self, target: float) -> None:
-        """Move forward to a time; a density that does not fit into memory stays where it is.
+        """Move forward to a time; a density that cannot go on stays where it is.
 
         Raises
         ------
-        OutOfMemoryError
-            None of the densities fits.
-        PlanError
-            A density reached the end of the lattice.
+        EndedError
+            None of the densities can.
         """
         while True:
             times = self._clock[:, cells.TIME]
             self._clock[:, cells.TARGET] = np.where(self.has_ended, times, target)
             self._run(self._steps())
             state = self._tally[:, cells.STATE]
-            if (state == cells.EDGE).any():
-                raise PlanError(
-                    f"at time {self.times.min():g} the density reaches the end of the lattice, "
-                    f"{self.lattice.reach} cells from its centre; use larger widths"
-                )
             full = state == cells.FULL
-            if full.any():
-                try:
-                    self._enlarge()
-                except OutOfMemoryError as error:
-                    self.has_ended |= full
-                    self.why_ended = str(error)
-                    if self.has_ended.all():
-                        raise
+            at_edge, undefined = state == cells.EDGE, state == cells.UNDEFINED
+            if at_edge.any():
+                self.end(
+                    at_edge,
+                    f"the density reaches the end of the lattice, {self.lattice.reach} cells from "
+                    "its centre; use larger widths",
+                )
+            elif undefined.any():
+                self.end(undefined, self._where_undefined(int(undefined.argmax())))
+            elif full.any():
+                why_not = self._enlarge()
+                if why_not:
+                    self.end(full, why_not)
             elif (state == cells.REACHED).all():
                 return
             else:
                 for which in np.flatnonzero(self._tally[:, cells.READY] == 0):
                     self._sort(int(which))
+
+    def end(self, chosen: np.ndarray, why: str) -> None:
+        """Let some go on no more, and say why.
+
+        Raises
+        ------
+        EndedError
+            None is left.
+        """
+        self.has_ended |= chosen
+        self.why_ended = why
+        if self.has_ended.all():
+            raise EndedError(why)
 
     def settle(self) -> None:
         """See to it that grids are built and densities summarized, without a step."""
@@ -245,18 +261,22 @@ class Evolution:
 
     def summaries(self) -> list[Summary]:
         """Each density in a few numbers, as it was reached or settled."""
-        return [summary_of(self.lattice, tally) for tally in self._tally]
+        return [
+            summary_of(lattice, tally)
+            for lattice, tally in zip(self.lattices, self._tally, strict=True)
+        ]
 
-    def correct(self, measurement: Measurement) -> np.ndarray:
+    def correct(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply by the likelihood of a measurement; the logarithm of its evidence, for each.
 
-        Where that is not finite the measurement is impossible, and the density as it was.
+        `places` [density] are theirs among those that run side by side. Where the evidence is not
+        finite the measurement is impossible, and the density as it was.
         """
         assert self._cells is not None
         stride = self.cell_count + 1
         log = self.device.empty((self.count, stride), np.float64)
-        constant = update.find_likelihoods(
-            measurement, self.lattice, self.parameters, self.device, stride, self._cells.key,
+        constants = update.find_likelihoods(
+            measurement, places, self.lattices, self.device, self._exact_frame, self._cells.key,
             self._cells.tally, log,
         )  # fmt: skip
         sums, outcome = self.device.zeros_together(
@@ -268,7 +288,7 @@ class Evolution:
         if self.device.is_cuda:
             self._books[...] = self.device.get(self._books_there)
         self.settle()
-        evidence = self.device.get(outcome)[:, 1] + constant
+        evidence = self.device.get(outcome)[:, 1] + constants
         self._clock[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._clock[:, [cells.TIME]]
         self._clock[:, cells.FLOOR] = 0.0
         return evidence
@@ -439,7 +459,7 @@ class Evolution:
         if self._capacity > count + count // 2:
             return
         is_one = self.device.is_cuda and self.count <= _FEW
-        wanted = max(4 * _CELLS_LEAST, 3 * count) if is_one else max(_CELLS_LEAST, 2 * count)
+        wanted = max(16 * _CELLS_LEAST, 3 * count) if is_one else max(_CELLS_LEAST, 2 * count)
         if self._cells_most is not None:
             wanted = min(wanted, self._cells_most + 1)
         each = self._bytes_per_cell()
@@ -467,8 +487,24 @@ class Evolution:
         self._capacity = capacity
         self._prepared.clear()
 
-    def _enlarge(self) -> None:
-        """More room for the same cells."""
+    def _where_undefined(self, which: int) -> str:
+        """What to say of a field, or noise, that is not finite in some cell of a density."""
+        assert self._cells is not None
+        used = int(self._tally[which, cells.USED])
+        kept = [self._cells.rate] + [self._cells.spread] * self._local_noise
+        rates = np.concatenate([self.device.get(one[which])[:, 1:used] for one in kept])
+        keys, _ = (self.device.get(array) for array in self._filled(which))
+        bad = np.flatnonzero(~np.isfinite(rates).all(axis=0))
+        lattice = self.lattices[which]
+        (where,) = lattice.points(lattice.unpack(keys[bad[:1]] & cells.KEY))
+        numbers = ", ".join(f"{x:.6g}" for x in where)
+        return (
+            f"the field or its noise is not a finite number in the cell at ({numbers}); keep the "
+            "density away with region=, or change the field"
+        )
+
+    def _enlarge(self) -> str:
+        """Make more room for the same cells, or say why not."""
         before = self._capacity
         # All but these is given back first, so that as much as possible can be had.
         held = [
@@ -478,14 +514,14 @@ class Evolution:
         self._cells = self._masses = None
         self._prepared.clear()
         self._capacity = 0
-        failed: PlanError | None = None
+        why_not = ""
         try:
             self._allocate(max(self.cell_count, before))
         except PlanError as error:
-            failed = error
+            why_not = str(error)
             self._make_arrays(before)
         for which, (keys, mass) in enumerate(held):
             self._place(which, keys, mass)
-        if failed:
+        if why_not:
             self.settle()
-            raise OutOfMemoryError(str(failed)) from None
+        return why_not

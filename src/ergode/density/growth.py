@@ -12,10 +12,12 @@ from ergode.density.cells import (
     FULL,
     REACHED,
     STATE,
+    UNDEFINED,
     USED,
     enter,
     grow,
     grow_towards,
+    is_undefined,
     link,
     survey,
 )
@@ -76,6 +78,8 @@ def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
             way = n - i * ways
             link(used + i, way >> 1, way & 1, cells)
         meet(size, cells.meeting)
+        if is_undefined(cells):
+            state = UNDEFINED
     return grown, state
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,28 @@ def lay_lattice(
     return Lattice(np.array(prior.mean, np.float64), widths, turned)
 
 
+@dataclass(frozen=True)
+class Laid:
+    """A prior on a lattice.
+
+    Attributes
+    ----------
+    keys : ndarray
+        In ascending order.
+    mass : ndarray
+        With the sum one.
+    threshold : float
+        Probability below which cells may be dropped.
+    left_out : float
+        Probability of the prior that has no cells.
+    """
+
+    keys: np.ndarray
+    mass: np.ndarray
+    threshold: float
+    left_out: float
+
+
 def lay_prior(
     prior: Prior,
     lattice: Lattice,
@@ -93,8 +116,8 @@ def lay_prior(
     *,
     boxed: bool,
     cut: float | None = None,
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Keys in ascending order, masses with the sum one, the threshold, and what was left out.
+) -> Laid:
+    """The first cells of a prior.
 
     With `boxed` the cells are all those of a box; with `cut` those that are left when no more than
     this mass is left out; else those above the threshold.
@@ -138,7 +161,7 @@ def lay_prior(
             )
         left_out = 1.0 - (1.0 - left_out) * float(mass[stays].sum())
         keys, mass = keys[stays], mass[stays] / mass[stays].sum()
-    return keys, mass, threshold, left_out
+    return Laid(keys, mass, threshold, left_out)
 
 
 def within(

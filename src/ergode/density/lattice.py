@@ -10,6 +10,7 @@ With a rotated lattice the axes are the columns of `axes`: a point of coordinate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -116,7 +117,10 @@ def limited_by(y, t, p):
 
 
 class Frame(NamedTuple):
-    """Where the lattice lies and what the field is told, on a device: all of type `real`."""
+    """Where the lattice lies and what the field is told, on a device: all of type `real`.
+
+    With an axis in front of these, one for each density.
+    """
 
     centre: Any  # [dimension]
     width: Any  # [dimension]
@@ -126,11 +130,29 @@ class Frame(NamedTuple):
     limits: Any  # [2]: least and largest admissible value
 
 
+def frame_rows(
+    lattices: Sequence[Lattice],
+    parameters: np.ndarray,
+    spread: np.ndarray | None = None,
+    limits: Sequence[tuple[float, float]] = (),
+) -> list[np.ndarray]:
+    """What a frame for each of several densities is made of."""
+    count, dimension = len(lattices), lattices[0].dimension
+    return [
+        np.stack([lattice.centre for lattice in lattices]),
+        np.stack([lattice.width for lattice in lattices]),
+        np.stack([lattice.axes for lattice in lattices]),
+        parameters,
+        np.zeros((count, dimension)) if spread is None else spread,
+        np.array(limits or [(0.0, 0.0)] * count),
+    ]
+
+
 def frame_of(every, which):
-    """The frame of one density, where each has its own parameters and limits."""
+    """The frame of one density."""
     return Frame(
-        every.centre, every.width, every.axes, every.parameters[which], every.spread,
-        every.limits[which],
+        every.centre[which], every.width[which], every.axes[which], every.parameters[which],
+        every.spread[which], every.limits[which],
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,12 @@ import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.syntax import syntax
+from ergode.density.diffusion import LONGEST
 from ergode.density.lattice import Lattice
+from ergode.models.priors import Prior
 from ergode.models.vector_field import VectorField, check_function
+
+_STEPS_MOST = 1e7
 
 
 @dataclass(frozen=True)
@@ -65,18 +69,51 @@ def noise_of(value: Any, field: VectorField) -> Noise | None:
     return None if matrix is None else Noise(matrix)
 
 
-def check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray) -> None:
-    """Refuse a function that cannot be a variance where the prior is.
+def check_noise(
+    noise: Noise | None,
+    lattices: Sequence[Lattice],
+    priors: Sequence[Prior],
+    times: np.ndarray,
+    parameters: np.ndarray,
+) -> None:
+    """Refuse noise that cannot be, or that the grids of several densities cannot have.
 
     Raises
     ------
     ModelError
-        It is not finite there, or negative.
+        A function is not finite where a prior is, or negative.
+    PlanError
+        A function meets a grid with other axes than the variables; noise spreads mass too far for
+        the cells; or it acts along different axes of different grids.
     """
+    if noise is None:
+        return
+    spreads = np.stack([noise.spread(lattice) for lattice in lattices])
+    if noise.function is not None and any(lattice.is_rotated for lattice in lattices):
+        raise PlanError(
+            "process_noise is a function, which gives variances along the variables, and axes "
+            "turns the grid to others; leave axes out"
+        )
+    if ((spreads != 0) != (spreads[0] != 0)).any():
+        raise PlanError(
+            "process_noise acts along different axes of the grids of different priors; leave axes "
+            "out, or run them apart"
+        )
+    spread = float(np.nanmax(spreads, initial=0.0))
+    if 2 * spread * np.ptp(times) / LONGEST > _STEPS_MOST:
+        raise PlanError(
+            f"process_noise spreads the density over a cell in {0.5 / spread:.3g} of time, which "
+            f"would take {2 * spread * np.ptp(times) / LONGEST:.1e} steps; use larger widths"
+        )
+    for prior, row in zip(priors, parameters, strict=True):
+        _check_at(noise, prior.mean, float(times[0]), row)
+
+
+def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray) -> None:
     if noise.function is None:
         return
     try:
-        found = noise.function(float(time), tuple(mean.tolist()), tuple(parameters.tolist()))
+        found = noise.function(time, tuple(mean.tolist()), tuple(parameters.tolist()))
     except (ArithmeticError, ValueError):
         return  # not defined there
     values = np.array(found, np.float64)
@@ -84,21 +121,6 @@ def check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray
         raise ModelError(
             f"process_noise is {values} at the prior's mean; expected variances a unit of time, "
             "none of them negative"
-        )
-
-
-def check_axes(noise: Noise | None, lattice: Lattice) -> None:
-    """Refuse noise that varies, on a grid with other axes than the variables.
-
-    Raises
-    ------
-    PlanError
-        It is so.
-    """
-    if noise is not None and noise.function is not None and lattice.is_rotated:
-        raise PlanError(
-            "process_noise is a function, which gives variances along the variables, and axes "
-            "turns the grid to others; leave axes out"
         )
 
 

@@ -13,19 +13,17 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
-from ergode.core.results import Variable
+from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
-from ergode.density.diffusion import LONGEST
 from ergode.density.evolution import Evolution
 from ergode.density.initial import directions, lay_lattice, lay_prior, within
-from ergode.density.noise import Noise, check_at, check_axes, noise_of
-from ergode.density.record import Record
+from ergode.density.noise import Noise, check_noise, noise_of
+from ergode.density.record import Record, together
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
-from ergode.models.estimation import OF_MEASUREMENTS, estimation
+from ergode.models.estimation import estimation, of_measurements
 from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
-from ergode.models.sweep import Layout
 from ergode.models.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
@@ -33,60 +31,73 @@ if TYPE_CHECKING:
 
 Scheme = Literal["split", "corner-transport"]
 
+_TIME = (SWEPT, "time")
+
 results.register(
     "density",
     "moments",
     [
-        Variable("mean", ("time", "variable"), "floating", "1", "mean of the density"),
+        Variable("mean", (*_TIME, "variable"), "floating", "1", "mean of the density"),
         Variable(
-            "covariance", ("time", "variable", "variable_"), "floating", "1",
+            "covariance", (*_TIME, "variable", "variable_"), "floating", "1",
             "covariance of the density",
         ),
         Variable(
-            "mass_lost", ("time",), "floating", "1",
+            "mass_lost", _TIME, "floating", "1",
             "probability dropped so far: of the prior, by pruning and at missing neighbours",
         ),
         Variable(
-            "mass_kept", ("time",), "floating", "1",
+            "mass_kept", _TIME, "floating", "1",
             "sum over cells before it is made one, since the latest measurement",
         ),
         Variable(
-            "mass_pruned", ("time",), "floating", "1",
+            "mass_pruned", _TIME, "floating", "1",
             "probability dropped by pruning since the latest measurement",
         ),
         Variable(
-            "mass_out", ("time",), "floating", "1",
+            "mass_out", _TIME, "floating", "1",
             "probability lost at missing neighbours, less what clipping at zero made, since the "
             "latest measurement",
         ),
-        Variable("cell_count", ("time",), "integer", "1", "number of cells"),
-        Variable("time_reached", (), "floating", "time", "time up to which the density was found"),
+        Variable("cell_count", _TIME, "integer", "1", "number of cells"),
         Variable(
-            "cells_in_deviation", ("time", "variable"), "floating", "1",
-            "standard deviation of the density's features, in cells: below about 2 they are not "
-            "resolved",
+            "time_reached", (SWEPT,), "floating", "time", "time up to which the density was found"
         ),
-        *OF_MEASUREMENTS,
         Variable(
-            "cell_start", ("time",), "integer", "1", "first cell of each time along dim cell"
+            "cells_in_deviation", (*_TIME, "axis"), "floating", "1",
+            "standard deviation of the density's features along each axis, in cells: below about 2 "
+            "they are not resolved",
+        ),
+        *of_measurements(SWEPT),
+        Variable(
+            "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
         ),
         Variable(
             "coordinate", ("cell", "variable"), "integer", "1", "coordinates of cells, by time"
         ),
         Variable("mass", ("cell",), "floating", "1", "probability of cells, by time"),
-        Variable("cells_stored", ("time",), "integer", "1", "cells of each time along dim cell"),
+        Variable("cells_stored", _TIME, "integer", "1", "cells of each time along dim cell"),
+        Variable("centre", (SWEPT, "variable"), "floating", "1", "centre of the grid"),
+        Variable("width", (SWEPT, "axis"), "floating", "1", "width of cells along each axis"),
+        Variable(
+            "axes", (SWEPT, "variable", "axis"), "floating", "1", "directions of the grid's axes"
+        ),
+        Variable(
+            "threshold", (SWEPT,), "floating", "1",
+            "probability below which cells may be dropped; what it was at first, if mass is "
+            "retained",
+        ),
     ],
 )  # fmt: skip
 
 # A density of which more was dropped, or which is sharper, than this is not to be trusted.
 _LOST_MOST = 0.01
 _SHARPEST = 1.75
-_STEPS_MOST = 1e7
 
 
 def propagate(
     field: VectorField,
-    prior: Prior,
+    prior: Prior | Sequence[Prior],
     *,
     times: ArrayLike,
     measurements: Sequence[Measurement] = (),
@@ -101,7 +112,7 @@ def propagate(
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
     conserved: Callable[..., tuple[Any, ...]] | None = None,
     region: Callable[..., tuple[Any, ...]] | None = None,
-    keep: Literal["all", "last", "none"] = "all",
+    keep: Literal["all", "last", "none"] | None = None,
     cells_most: int | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
@@ -111,21 +122,27 @@ def propagate(
     a grid that has cells only where there is probability; a measurement multiplies it by its
     likelihood (Bayes' theorem).
 
+    Many densities at once, such as a bank of filters, differ in priors, in what was measured or in
+    parameters. All lists of these have one length and run side by side along dim ``trajectory``;
+    parameters crossed by `ergode.grid` are dims of their own. Each has its own grid, and a thread
+    of the CPU, or a block on CUDA (a cluster of blocks, where they are few); what comes out of it
+    is what it would be alone, bit for bit.
+
     Parameters
     ----------
     field : VectorField
         The equations, without delays; evaluated on the faces of cells.
-    prior : Gaussian, Mixture, Samples or Density
-        The density at ``times[0]``.
+    prior : Gaussian, Mixture, Samples or Density, or a list of them
+        The density at ``times[0]``; of each its own, if it is a list or a Gaussian with an axis in
+        front.
     times : array_like, shape [time_count]
         Ascending times at which results are reported [time]. At the time of a measurement they
         are those after it.
     measurements : sequence of Measurement
-        In any order; several may have one time.
+        In any order; several may have one time. One whose value has an axis in front is of each
+        density its own.
     parameters : mapping of str to float or array_like
-        Parameters of the field by name. Arrays, side by side or crossed by `ergode.grid`, are a
-        batch: as many densities, of which no cells are kept, along dims of their own. Each has a
-        thread of the CPU, or a block on CUDA (a cluster of blocks, where they are few).
+        Parameters of the field by name.
     process_noise : array_like or function, optional
         Q of white noise added to the equations [variable^2 / time]: covariance grows by Q a unit
         of time. A matrix, shape [variable_count, variable_count] - if it is not diagonal, the grid
@@ -162,8 +179,9 @@ def propagate(
     region : function, optional
         ``region(y, t, p)`` that returns a tuple with one number, positive where the density may
         be. Nothing leaves the region.
-    keep : {"all", "last", "none"}
-        Of which times the density itself is part of the result.
+    keep : {"all", "last", "none"}, optional
+        Of which times the density itself is part of the result. All if not given, and none of many
+        densities.
     cells_most : int, optional
         Stop when more cells than this would be needed, even if memory had room.
     progress : bool
@@ -174,7 +192,9 @@ def propagate(
     xarray.Dataset
         mean(time, variable), covariance(time, variable, variable_), mass_lost(time),
         cell_count(time) and the books of mass; for each measurement the evidence and the moments
-        before it; and the cells of all times, end to end (see `ergode.density.cells_at`).
+        before it; and the cells of all times, end to end (see `ergode.density.cells_at`). The
+        grid's centre, width and axes, and the threshold. Of many densities all but the cells have
+        their dims in front: ``result.isel(trajectory=3)`` is one of them.
 
     Raises
     ------
@@ -188,9 +208,10 @@ def propagate(
     RuntimeWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
         show: use smaller widths or a smaller threshold, or an ensemble (`ergode.trajectories`).
-        Or the run ended early - memory, Ctrl-C: the result ends with the last good density. In a
-        batch the others go on; what there was of this one is in the row of the first time that it
-        did not reach, and ``time_reached`` tells when that was.
+        Or the run ended early - memory, a field that is not finite, an impossible measurement,
+        Ctrl-C: the result ends with the last good density. Of many densities the others go on; what
+        there was of this one is in the row of the first time that it did not reach, and
+        ``time_reached`` tells when that was.
 
     References
     ----------
@@ -211,70 +232,76 @@ def propagate(
     """
     _check_choice("scheme", scheme, ("split", "corner-transport"))
     _check_choice("precision", precision, ("float32", "float64"))
-    _check_choice("keep", keep, ("all", "last", "none"))
+    if keep is not None:
+        _check_choice("keep", keep, ("all", "last", "none"))
     asked = estimation(field, prior, times, measurements, parameters)
-    prior, grid, layout, values = asked.prior, asked.times, asked.parameters, asked.values
-    sorted_measurements = asked.measurements
+    grid, layout, values = asked.times, asked.layout, asked.values
+    keep = keep or ("none" if layout.dims else "all")
     if threshold is not None and not (
         isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
     ):
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
     if cells_most is not None:
         cells_most = integer("cells_most", cells_most, 1, 2**31)
-    allowed = _allowed(retained, threshold, len(sorted_measurements), float(np.ptp(grid)))
+    allowed = _allowed(retained, threshold, len(asked.measurements), float(np.ptp(grid)))
     noise = noise_of(process_noise, field)
-    lattice = lay_lattice(
-        prior, width, directions(axes, prior, None if noise is None else noise.matrix)
-    )
-    check_axes(noise, lattice)
-    if noise is not None:
-        check_at(noise, prior.mean, grid[0], values[0])
-        spread = float(np.nanmax(noise.spread(lattice), initial=0.0))
-        steps = 2 * spread * (grid[-1] - grid[0]) / LONGEST
-        if steps > _STEPS_MOST:
-            raise PlanError(
-                f"process_noise spreads the density over a cell in {0.5 / spread:.3g} of time, "
-                f"which would take {steps:.1e} steps; use larger widths"
-            )
-    boxed = scheme == "corner-transport" and retained is None
-    keys, mass, chosen, left_out = lay_prior(
-        prior, lattice, threshold, boxed=boxed, cut=None if allowed is None else allowed[0]
-    )
     given = _limits(field, conserved, region)
+    boxed = scheme == "corner-transport" and retained is None
+    cut = None if allowed is None else allowed[0]
+    # A prior that many have is laid once.
+    lattices = {
+        id(one): lay_lattice(
+            one, width, directions(axes, one, None if noise is None else noise.matrix)
+        )
+        for one in asked.priors
+    }
+    each = [lattices[id(one)] for one in asked.priors]
+    check_noise(noise, each, asked.priors, grid, values)
+    laid = {
+        id(one): lay_prior(one, lattices[id(one)], threshold, boxed=boxed, cut=cut)
+        for one in asked.priors
+    }
     place = devices.resolve(device)
     started = clock.perf_counter()
-    many = bool(layout.dims)
-    records = [
-        Record(lattice, grid, len(sorted_measurements), "none" if many else keep)
-        for _ in range(layout.count)
-    ]
+    records = [Record(lattice, grid, len(asked.measurements), keep) for lattice in each]
+    chosen = np.array([laid[id(one)].threshold for one in asked.priors])
+    left_out = np.array([laid[id(one)].left_out for one in asked.priors])
     work: list[dict[str, int]] = []
     ended_early = ""
-    size = Evolution.count_that_fits(lattice.dimension, len(keys), place)
+    most = max(len(one.keys) for one in laid.values())
+    size = Evolution.count_that_fits(len(field.variables), most, place)
     for start, stop in devices.spans(layout.count, size):
         priors, limits = [], []
-        for row in values[start:stop]:
-            own_keys, own_mass, limit = within(given, lattice, row, keys, mass)
-            priors.append((own_keys, own_mass))
+        for which in range(start, stop):
+            cells = laid[id(asked.priors[which])]
+            keys, mass, limit = within(given, each[which], values[which], cells.keys, cells.mass)
+            priors.append((keys, mass))
             limits += [limit] if limit is not None else []
         evolution = Evolution(
-            field, lattice, values[start:stop], scheme=scheme, threshold=chosen, device=place,
-            precision=precision, noise=noise, limits=limits, cells_most=cells_most,
+            field, each[start:stop], values[start:stop], scheme=scheme,
+            threshold=chosen[start:stop], device=place, precision=precision, noise=noise,
+            limits=limits, cells_most=cells_most,
             loss_rate=None if allowed is None else allowed[1],
         )  # fmt: skip
         run = Run(
-            evolution, records[start:stop], sorted_measurements, left_out=left_out,
+            evolution, records[start:stop], asked.measurements,
+            places=layout.beside[start:stop], left_out=left_out[start:stop],
             may_lose=allowed[0] if allowed else 0.0, show=progress,
         )  # fmt: skip
         run.go(priors)
         work.append(evolution.work)
         ended_early = ended_early or run.ended_early
-    return _dataset(
-        field, layout, records, sorted_measurements, place,
+    found = together(records)
+    _warn(found, field.variables, each[0].is_rotated)
+    attrs = results.provenance(
+        engine="density",
         method=scheme,
         method_reason="the more accurate scheme" if scheme == "split" else "asked for",
+        device=place.name,
+        device_model=place.model,
+        device_reason=place.reason,
         precision=precision,
-        threshold=chosen,
+        model_digest=field.digest,
         threshold_reason=_threshold_reason(threshold, retained),
         process_noise=_noise_note(noise),
         ended_early=ended_early,
@@ -282,73 +309,48 @@ def propagate(
         steps=sum(one["steps"] for one in work),
         cell_steps=sum(one["cell_steps"] for one in work),
         cell_count_most=max(one["cell_count_most"] for one in work),
-    )  # fmt: skip
-
-
-def _dataset(
-    field: VectorField,
-    layout: Layout,
-    records: Sequence[Record],
-    measurements: Sequence[Measurement],
-    device: devices.Device,
-    **attrs: Any,
-) -> xarray.Dataset:
-    import xarray
-
-    lattice = records[0].lattice
-    found = [record.finish() for record in records]
-    _warn(found, field.variables)
-    notes = results.provenance(
-        engine="density",
-        device=device.name,
-        device_model=device.model,
-        device_reason=device.reason,
-        model_digest=field.digest,
-        centre=lattice.centre,
-        width=lattice.width,
-        axes=lattice.axes.ravel(),
-        **attrs,
     )
     names = list(field.variables)
-    coords = {
+    coords = layout.coords | {
         "time": records[0].times,
         "variable": names,
         "variable_": names,
-        "measurement": [measurement.time for measurement in measurements],
+        "measurement": [measurement.time for measurement in asked.measurements],
     }
-    first = results.dataset("density", "moments", found[0], coords=coords, attrs=notes)
-    if not layout.dims:
-        return first
-    arrays = {}
-    for name, variable in first.data_vars.items():
-        if "cell" not in variable.dims:
-            each = np.stack([values[str(name)] for values in found])
-            arrays[name] = (
-                (*layout.dims, *variable.dims),
-                each.reshape(*layout.shape, *variable.shape),
-                variable.attrs,
-            )
-    return xarray.Dataset(arrays, coords=dict(first.coords) | layout.coords, attrs=first.attrs)
+    shaped = {
+        name: value if name in ("coordinate", "mass")
+        else value.reshape((*layout.shape, *value.shape[1:]))
+        for name, value in (found | {"threshold": chosen}).items()
+    }  # fmt: skip
+    return results.dataset(
+        "density", "moments", shaped, coords=coords, attrs=attrs, swept=layout.dims
+    )
 
 
-def _warn(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> None:
+def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool) -> None:
     said = []
-    lost = np.nanmax([values["mass_lost"] for values in found])
-    if lost > _LOST_MOST:
-        said.append(f"{100 * lost:.2g} % of the probability was dropped on the way")
-    sharp = np.nanmin([values["cells_in_deviation"] for values in found], axis=(0, 1))
+    lost = np.fmax.reduce(found["mass_lost"], axis=1)
+    if lost.max() > _LOST_MOST:
+        said.append(f"{100 * lost.max():.2g} % of the probability was dropped on the way")
+    sharp = np.fmin.reduce(found["cells_in_deviation"], axis=1)
     if sharp.min() < _SHARPEST:
-        which = int(sharp.argmin())
+        axis = int(sharp.min(axis=0).argmin())
+        where = f"axis {axis} of the grid" if is_turned else f"'{names[axis]}'"
         said.append(
-            f"along '{names[which]}' a standard deviation of its features comes to "
-            f"{sharp[which]:.2g} cells, so that what is thinner was smeared"
+            f"along {where} a standard deviation of its features comes to {sharp.min():.2g} cells, "
+            "so that what is thinner was smeared"
         )
     if said:
+        count = ((lost > _LOST_MOST) | (sharp.min(axis=1) < _SHARPEST)).sum()
+        who = (
+            "the density is not resolved" if lost.size == 1
+            else f"{count} of {lost.size} densities are not resolved; at worst"
+        )  # fmt: skip
         warnings.warn(
-            f"the density is not resolved: {' and '.join(said)}; use smaller widths or a smaller "
-            "threshold, or an ensemble of trajectories",
+            f"{who}: {' and '.join(said)}; use smaller widths or a smaller threshold, or an "
+            "ensemble of trajectories",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

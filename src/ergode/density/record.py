@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -81,26 +80,37 @@ class Record:
 
     def stop(self, time: float) -> None:
         """End the grid at a time: what was not reached is left out."""
-        self.times = np.append(self.times[: self.done], time)
+        reached = self.times[: self.done]
+        self.is_complete = self.done > 0 and time <= reached[-1]
+        self.times = reached if self.is_complete else np.append(reached, time)
         for name, value in self.values.items():
             if name not in ("log_evidence", "prior_mean", "prior_covariance", "time_reached"):
-                self.values[name] = value[: self.done + 1]
+                self.values[name] = value[: self.times.size]
 
-    def finish(self) -> dict[str, Any]:
-        """All variables, the densities end to end."""
-        stored = np.zeros(self.times.size, np.int64)
+    @property
+    def stored(self) -> np.ndarray:
+        """Number of cells that were kept of each time."""
+        count = np.zeros(self.times.size, np.int64)
         first = self.done - len(self.pieces)
-        for number, (keys, _) in enumerate(self.pieces):
-            stored[first + number] = len(keys)
-        start = np.concatenate([[0], np.cumsum(stored)[:-1]])
-        if self.pieces:
-            keys = np.concatenate([keys for keys, _ in self.pieces])
-            mass = np.concatenate([mass for _, mass in self.pieces])
-        else:
-            keys, mass = np.empty(0, np.int64), np.empty(0)
-        return self.values | {
-            "cell_start": start,
-            "cells_stored": stored,
-            "coordinate": self.lattice.unpack(keys),
-            "mass": mass,
-        }
+        count[first : self.done] = [len(keys) for keys, _ in self.pieces]
+        return count
+
+
+def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """Variables of all, [record, ...], and the densities themselves, end to end."""
+    values = {
+        name: np.stack([record.values[name] for record in records]) for name in records[0].values
+    }
+    lattices = [record.lattice for record in records]
+    stored = np.stack([record.stored for record in records])
+    pieces = [piece for record in records for piece in record.pieces]
+    keys = np.concatenate([keys for keys, _ in pieces] or [np.empty(0, np.int64)])
+    return values | {
+        "centre": np.stack([lattice.centre for lattice in lattices]),
+        "width": np.stack([lattice.width for lattice in lattices]),
+        "axes": np.stack([lattice.axes for lattice in lattices]),
+        "cells_stored": stored,
+        "cell_start": (np.cumsum(stored) - stored.ravel()).reshape(stored.shape),
+        "coordinate": lattices[0].unpack(keys),
+        "mass": np.concatenate([mass for _, mass in pieces] or [np.empty(0)]),
+    }

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from ergode.core import progress as progress_bar
-from ergode.core.errors import PlanError
-from ergode.density.evolution import Evolution, OutOfMemoryError
+from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
 from ergode.models.measurement import Measurement
 
@@ -27,7 +26,9 @@ class Run:
         For each density; their times are the same.
     measurements : sequence of Measurement
         By time.
-    left_out : float
+    places : ndarray of int, shape [density_count]
+        Of each density among those that run side by side: which measured value is its own.
+    left_out : ndarray, shape [density_count]
         Probability of the prior that has no cells.
     may_lose : float
         What may be pruned after a measurement, where the threshold follows from that.
@@ -41,23 +42,25 @@ class Run:
         records: Sequence[Record],
         measurements: Sequence[Measurement],
         *,
-        left_out: float,
+        places: np.ndarray,
+        left_out: np.ndarray,
         may_lose: float,
         show: bool,
     ) -> None:
         self.evolution, self.records = evolution, records
         self.measurements, self.may_lose, self.show = measurements, may_lose, show
         self.ended_early = ""
-        self._lost = np.full(evolution.count, left_out)  # before the latest measurement
+        self._places = places
+        self._lost = left_out.copy()  # before the latest measurement
         self._row = 0  # of the times that are next
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Run from the first time to the last, from keys and masses of each density."""
         grid = self.records[0].times
         events = np.union1d(grid, [m.time for m in self.measurements])
-        self.evolution.load(float(grid[0]), priors)
         with progress_bar.track("density", len(events), unit="times", show=self.show) as report:
             try:
+                self.evolution.load(float(grid[0]), priors)
                 for time in events.tolist():
                     self.evolution.advance(time)
                     self._note(self.evolution.has_ended)
@@ -68,7 +71,7 @@ class Run:
                         self._note(~self.evolution.has_ended)
                         self._row += 1
                     report(1)
-            except (OutOfMemoryError, KeyboardInterrupt) as error:
+            except (EndedError, KeyboardInterrupt) as error:
                 self._end_early(error)
         if not self.ended_early and self.evolution.has_ended.any():
             self._tell(self.evolution.why_ended)
@@ -94,16 +97,18 @@ class Run:
         goes_on = ~evolution.has_ended
         before = evolution.summaries()
         budget = evolution.budget
-        evidence = evolution.correct(measurement)
+        evidence = evolution.correct(measurement, self._places)
         for which in np.flatnonzero(goes_on).tolist():
             self.records[which].at_measurement(index, before[which], evidence[which])
-        impossible = np.flatnonzero(goes_on & ~np.isfinite(evidence))
-        if impossible.size:
-            whose = f" for density {impossible[0]}" if evolution.count > 1 else ""
-            raise PlanError(
-                f"the measurement at time {measurement.time:g} is impossible{whose}: its "
-                "likelihood is zero wherever the density is not"
+        impossible = goes_on & ~np.isfinite(evidence)
+        if impossible.any():
+            evolution.end(
+                impossible,
+                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
+                "zero wherever the density is not",
             )
+            self._note(impossible)
+            goes_on &= ~impossible
         after = evolution.summaries()
         if min(after[which].sharpness.min() for which in np.flatnonzero(goes_on)) < _THINNEST:
             warnings.warn(
@@ -113,18 +118,18 @@ class Run:
                 RuntimeWarning,
                 stacklevel=4,
             )
-        self._lost += budget["pruned"] + budget["lost"]
+        self._lost += np.where(goes_on, budget["pruned"] + budget["lost"], 0.0)
         evolution.prune(self.may_lose)
 
     def _end_early(self, error: BaseException) -> None:
-        if self._row == 0:
-            raise error
         evolution = self.evolution
+        if evolution.times.max() <= self.records[0].times[0]:
+            raise error
         evolution.settle()
         if evolution.count == 1:
             self.records[0].stop(float(evolution.times[0]))
         self._note(np.full(evolution.count, True))
-        self._tell(str(error) if isinstance(error, OutOfMemoryError) else "interrupted")
+        self._tell(str(error) if isinstance(error, EndedError) else "interrupted")
 
     def _tell(self, why: str) -> None:
         ended = self.evolution.has_ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -49,7 +49,7 @@ def keeps_fluxes(dimension: int, on_cuda: bool) -> bool:
 
 def bindings_of(
     field: VectorField,
-    lattice: Lattice,
+    lattices: Sequence[Lattice],
     scheme: str,
     noise: Noise | None,
     crew_kind: Crew,
@@ -59,6 +59,7 @@ def bindings_of(
     blocks: int = 1,
 ) -> dict[str, Any]:
     """What kernels are specialised to; `blocks` are those of a cluster."""
+    lattice = lattices[0]
     corner = scheme == "corner-transport"
     on_cuda = crew_kind != "threads"
     target = "cuda" if on_cuda else "cpu"
@@ -82,7 +83,7 @@ def bindings_of(
             "DIMENSION": lattice.dimension,
             "BITS": lattice.bits,
             "PARAMETERS": len(field.parameters),
-            "ROTATED": lattice.is_rotated,
+            "ROTATED": any(one.is_rotated for one in lattices),
             "OWN_FACES": corner,
             "SUM_OF_RATES": corner,
             "CORNER": corner,

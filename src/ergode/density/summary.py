@@ -126,7 +126,7 @@ def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
     size = lattice.dimension
     range_, sums = np.split(tally[RANGE:], [2 * size])
     unit = float(MASS_UNIT)
-    mass = sums[0] / unit
+    mass = sums[0] / unit or math.nan  # nothing was added up
     middle = (range_[1::2] - range_[::2]) // 2
     most = np.maximum(range_[1::2] - middle, middle + range_[::2])
     reach = 2.0 ** np.ceil(np.log2(np.maximum(most, 1)))

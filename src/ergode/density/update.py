@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,33 @@ from ergode.density.cells import (
     units,
 )
 from ergode.density.crew import book, meet, place, share
-from ergode.density.lattice import PARAMETERS, Frame, Lattice, centre_of, point
+from ergode.density.lattice import (
+    PARAMETERS,
+    Frame,
+    Lattice,
+    centre_of,
+    frame_of,
+    frame_rows,
+    point,
+)
 from ergode.models import likelihood
 from ergode.models.measurement import Measurement
 
 
-def at_cell(index, stride, keys, tally, t, frame, value, precision, out):
+def at_cell(index, stride, keys, tally, t, frames, values, precisions, out):
     """Logarithm of the likelihood at the centre of one cell of one density, up to a constant.
 
-    Model: `value` [component], `precision` [component, component]. Out: `out` [density, stride].
+    Model: `values` [density, component], `precisions` [density, component, component]. Out: `out`
+    [density, stride].
     """
     which = index // stride
     number = index - which * stride
     if number > 0 and number < tally[which, USED]:
+        frame = frame_of(frames, which)
         y = point(centre_of(keys[which, number] & KEY, frame), frame)
-        p = tuple(frame.parameters[which, j] for j in range(PARAMETERS))
-        out[which, number] = likelihood.log_likelihood(y, t, p, value, precision)
+        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+        found = likelihood.log_likelihood(y, t, p, values[which], precisions[which])
+        out[which, number] = found
 
 
 # A weight from 0 to 1 in two words of 31 bits, so that sums of them are exact.
@@ -107,12 +118,14 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, room, outcomes):
 _KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
 
 
-def _kernel(measurement: Measurement, lattice: Lattice, parameter_count: int) -> kernels.Kernel:
+def _kernel(
+    measurement: Measurement, lattices: Sequence[Lattice], parameter_count: int
+) -> kernels.Kernel:
     bindings = likelihood.bindings_of(measurement) | {
-        "DIMENSION": lattice.dimension,
-        "BITS": lattice.bits,
+        "DIMENSION": lattices[0].dimension,
+        "BITS": lattices[0].bits,
         "PARAMETERS": parameter_count,
-        "ROTATED": lattice.is_rotated,
+        "ROTATED": any(lattice.is_rotated for lattice in lattices),
     }
     key = likelihood.identity(bindings)
     if key not in _KERNELS:
@@ -132,34 +145,35 @@ def evaluate(
     tally[0, USED] = len(keys) + 1
     out = np.zeros((1, len(keys) + 1))
     numbered = np.concatenate([[0], keys])[None]
-    find_likelihoods(
-        one, lattice, parameters[None], resolve("cpu"), len(keys) + 1, numbered, tally, out
-    )
+    device = resolve("cpu")
+    frame = Frame(*device.put_together(frame_rows([lattice], parameters[None])))
+    places = np.zeros(1, np.int64)
+    find_likelihoods(one, places, [lattice], device, frame, numbered, tally, out)
     return out[0, 1:]
 
 
 def find_likelihoods(
     measurement: Measurement,
-    lattice: Lattice,
-    parameters: np.ndarray,
+    places: np.ndarray,
+    lattices: Sequence[Lattice],
     device: Device,
-    stride: int,
+    frame: Frame,
     keys: Any,
     tally: Any,
     out: Any,
-) -> float:
-    """Put logarithms of likelihoods at the centres of cells into `out`; a constant to be added.
+) -> np.ndarray:
+    """Put logarithms of likelihoods at the centres of cells into `out`; constants to be added.
 
-    Keys [density, cell], tally [density, word] and `out` [density, stride] are on the device.
+    `places` [density] are theirs among those that run side by side. On the device are the frame in
+    double precision, keys [density, cell], tally [density, word] and `out` [density, stride].
     """
-    kernel = _kernel(measurement, lattice, parameters.shape[1])
-    value, precision, constant = likelihood.numbers_of(measurement)
-    nothing = np.zeros(lattice.dimension)
-    parts = [lattice.centre, lattice.width, lattice.axes, parameters, nothing, np.zeros((1, 2))]
-    *frame, value_there, precision_there = device.put_together([*parts, value, precision])
+    kernel = _kernel(measurement, lattices, frame.parameters.shape[1])
+    values, precisions, constants = likelihood.numbers_of(measurement, places)
+    values_there, precisions_there = device.put_together([values, precisions])
+    count, stride = out.shape
     with kernels.readable_errors():
         device.run(
-            kernel, len(parameters) * stride, stride, keys, tally, measurement.time,
-            Frame(*frame), value_there, precision_there, out,
+            kernel, count * stride, stride, keys, tally, measurement.time, frame, values_there,
+            precisions_there, out,
         )  # fmt: skip
-    return constant
+    return constants

@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
+from ergode.density.lattice import Lattice
 
 if TYPE_CHECKING:
     import xarray
@@ -22,7 +23,7 @@ def cells_at(
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.density.propagate`.
+        From `ergode.density.propagate`; of several densities, one: ``dataset.isel(trajectory=3)``.
     time : float, optional
         One of the dataset's times.
     index : int, optional
@@ -41,6 +42,13 @@ def cells_at(
     """
     import xarray
 
+    if "cells_stored" not in dataset:
+        raise PlanError("the dataset has no cells; expected one from ergode.density.propagate")
+    several = [str(dim) for dim in dataset["cells_stored"].dims if dim != "time"]
+    if several:
+        raise PlanError(
+            f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
+        )
     where = _index(dataset, time, index)
     count = int(dataset["cells_stored"][where])
     if count == 0:
@@ -50,18 +58,19 @@ def cells_at(
         )
     start = int(dataset["cell_start"][where])
     coordinate = dataset["coordinate"].values[start : start + count]
-    size = dataset.sizes["variable"]
-    axes = np.reshape(dataset.attrs["axes"], (size, size))
-    z = coordinate * np.asarray(dataset.attrs["width"])
-    point = np.asarray(dataset.attrs["centre"]) + z @ axes.T
+    lattice = Lattice(*(dataset[name].values for name in ("centre", "width", "axes")))
     return xarray.Dataset(
         {
             "mass": ("cell", dataset["mass"].values[start : start + count]),
-            "point": (("cell", "variable"), point),
+            "point": (("cell", "variable"), lattice.points(coordinate)),
             "coordinate": (("cell", "variable"), coordinate),
         },
         coords={"variable": dataset["variable"].values, "time": dataset["time"].values[where]},
-        attrs={name: dataset.attrs[name] for name in ("centre", "width", "axes")},
+        attrs={
+            "centre": lattice.centre,
+            "width": lattice.width,
+            "axes": lattice.axes.ravel(),
+        },
     )
 
 
@@ -195,8 +204,6 @@ def _is_turned(cells: xarray.Dataset) -> bool:
 
 
 def _index(dataset: xarray.Dataset, time: Any, index: int | None) -> int:
-    if "cells_stored" not in dataset:
-        raise PlanError("the dataset has no cells; expected one from ergode.density.propagate")
     size = dataset.sizes["time"]
     if time is not None:
         found = np.flatnonzero(np.isclose(dataset["time"].values, float(time), rtol=1e-12))

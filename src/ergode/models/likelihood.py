@@ -51,13 +51,12 @@ def bindings_of(measurement: Measurement) -> dict[str, Any]:
     """What a kernel that uses `log_likelihood` is specialised to."""
     function = measurement.likelihood or measurement.h
     assert function is not None
-    is_any = measurement.likelihood is not None
-    components = 1 if is_any else measurement.value.size
+    components = measurement.component_count
     return {
         "h": Formula(function),
         "COMPONENTS": components,
         "ANGLES": tuple(a in measurement.angles for a in range(components)),
-        "ANY_LIKELIHOOD": is_any,
+        "ANY_LIKELIHOOD": measurement.likelihood is not None,
     }
 
 
@@ -69,10 +68,33 @@ def identity(bindings: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def numbers_of(measurement: Measurement) -> tuple[np.ndarray, np.ndarray, float]:
-    """`value` and `precision` of a measurement, and the constant that is to be added."""
+def numbers_of(
+    measurement: Measurement, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What each of several densities needs of a measurement, and the constant it is to add.
+
+    Parameters
+    ----------
+    measurement : Measurement
+    places : ndarray of int, shape [density_count]
+        Of each density among those that run side by side.
+
+    Returns
+    -------
+    value : ndarray, shape [density_count, component_count]
+    precision : ndarray, shape [density_count, component_count, component_count]
+    constant : ndarray, shape [density_count]
+    """
+    count, size = len(places), measurement.component_count
     if measurement.likelihood is not None:
-        return np.zeros(1), np.zeros((1, 1)), 0.0
+        return np.zeros((count, 1)), np.zeros((count, 1, 1)), np.zeros(count)
     value, covariance = measurement.value, measurement.covariance
-    constant = -0.5 * (value.size * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1])
-    return value, np.linalg.inv(covariance), float(constant)
+    precision = np.linalg.inv(covariance)
+    constant = -0.5 * (size * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1])
+    return (
+        value[places] if value.ndim == 2 else np.broadcast_to(value, (count, size)),
+        precision[places]
+        if precision.ndim == 3
+        else np.broadcast_to(precision, (count, size, size)),
+        constant[places] if precision.ndim == 3 else np.full(count, constant),
+    )

@@ -26,9 +26,11 @@ class Measurement:
         arithmetic on single numbers, compiled like a vector field. ``y`` and ``p`` are indexed in
         the order of the field's variables and parameters.
     value : array_like, shape [component_count]
-        What was measured; one number if `h` returns one.
+        What was measured; one number if `h` returns one. With an axis in front, shape
+        [filter_count, component_count], each of so many densities side by side has its own.
     covariance : array_like, shape [component_count, component_count] or [component_count]
-        Of the noise; variances alone where components are independent.
+        Of the noise; variances alone where components are independent. With an axis in front,
+        shape [filter_count, component_count, component_count], each has its own.
     angles : sequence of int
         Components that are angles [rad]: differences are taken the short way round.
     likelihood : function, optional
@@ -76,24 +78,48 @@ class Measurement:
             raise ModelError(
                 f"value of a measurement is {self.value!r}; expected numbers"
             ) from None
-        if value.ndim != 1 or not np.isfinite(value).all():
+        if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
             raise ModelError(
-                f"value of a measurement is {self.value!r}; expected a list of finite numbers"
+                f"value of a measurement is {self.value!r}; expected a list of finite numbers, or "
+                "a row of them for each of several densities"
             )
         object.__setattr__(self, "value", value)
-        object.__setattr__(
-            self,
-            "covariance",
-            covariance_of(self.covariance, value.size, "covariance of a measurement"),
-        )
+        object.__setattr__(self, "covariance", self._covariance())
         angles = tuple(self.angles)
         for index in angles:
-            if not isinstance(index, int) or not 0 <= index < value.size:
+            if not isinstance(index, int) or not 0 <= index < self.component_count:
                 raise ModelError(
                     f"angles of a measurement has {index!r}; expected components, 0 to "
-                    f"{value.size - 1}"
+                    f"{self.component_count - 1}"
                 )
         object.__setattr__(self, "angles", angles)
+
+    def _covariance(self) -> np.ndarray:
+        what = "covariance of a measurement"
+        size, given = self.component_count, self.covariance
+        if np.ndim(given) < 3:
+            return covariance_of(given, size, what)
+        if self.value.ndim == 2 and len(given) != len(self.value):
+            raise ModelError(
+                f"a measurement has {len(self.value)} values and {len(given)} covariances; "
+                "expected as many, or one"
+            )
+        return np.stack([covariance_of(one, size, what) for one in given])
+
+    @property
+    def component_count(self) -> int:
+        """Number of components of what is measured; one of a likelihood."""
+        return 1 if self.likelihood is not None else int(self.value.shape[-1])
+
+    @property
+    def side_by_side(self) -> int | None:
+        """How many densities it has a value or a covariance for each of, if it has."""
+        if self.likelihood is None:
+            if self.value.ndim == 2:
+                return len(self.value)
+            if self.covariance.ndim == 3:
+                return len(self.covariance)
+        return None
 
     def check(self, variable_count: int, parameter_count: int) -> None:
         """Refuse a function that cannot be compiled for a field of this size."""
@@ -101,7 +127,7 @@ class Measurement:
         if self.likelihood is not None:
             check_function(self.likelihood, arguments, ["likelihood"], "likelihood")
         else:
-            components = [f"component {i}" for i in range(self.value.size)]
+            components = [f"component {i}" for i in range(self.component_count)]
             check_function(self.h, arguments, components, "h")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,17 +35,25 @@ class Prior:
         """Logarithm of the density, up to a constant, at points [point_count, variable_count]."""
         raise NotImplementedError
 
+    @property
+    def each(self) -> Sequence[Prior] | None:
+        """Those that run side by side, where it stands for several."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Prior):
-    """A Gaussian prior.
+    """A Gaussian prior, or several side by side.
 
     Parameters
     ----------
     mean : array_like, shape [variable_count], or mapping of str to float
-        In the order of the field's variables, or by their names.
+        In the order of the field's variables, or by their names. With an axis in front, shape
+        [prior_count, variable_count], or by name lists of one length: a prior for each.
     covariance : array_like, shape [variable_count, variable_count] or [variable_count], or mapping
-        A matrix, or variances alone where components are independent (by name, if `mean` is).
+        A matrix, or variances alone where components are independent (by name, if `mean` is). With
+        an axis in front, shape [prior_count, variable_count, variable_count], or by name lists: of
+        each prior its own.
 
     Raises
     ------
@@ -58,6 +66,8 @@ class Gaussian(Prior):
     >>> ergode.Gaussian([0.0, 1.0], [0.5, 0.5]).covariance
     array([[0.5, 0. ],
            [0. , 0.5]])
+    >>> len(ergode.Gaussian([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]], [0.5, 0.5]).each)
+    3
     """
 
     mean: Any
@@ -76,12 +86,29 @@ class Gaussian(Prior):
                         f"mean and covariance of a Gaussian name different variables: "
                         f"{', '.join(sorted(map(str, odd)))} in only one of them"
                     )
-                covariance = [covariance[name] for name in names]
+                covariance = _columns("covariance", [covariance[name] for name in names])
+                if covariance.ndim == 2:
+                    covariance = covariance[..., None] * np.eye(len(names))
+            mean = _columns("mean", mean)
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "mean", _vector("mean", mean))
-        object.__setattr__(self, "covariance", covariance_of(covariance, self.mean.size))
+        several = _one_each(mean, covariance)
+        if several is None:
+            object.__setattr__(self, "mean", _vector("mean", mean))
+            object.__setattr__(self, "covariance", covariance_of(covariance, self.mean.size))
+            return
+        for one in several:
+            object.__setattr__(one, "names", names)
+        object.__setattr__(self, "_each", several)
+        object.__setattr__(self, "mean", np.stack([one.mean for one in several]))
+        object.__setattr__(self, "covariance", np.stack([one.covariance for one in several]))
 
-    names: Any = None
+    names: Any = field(init=False, default=None)
+    _each: Any = field(init=False, default=None)
+
+    @property
+    def each(self) -> Sequence[Gaussian] | None:
+        """Those that run side by side, where it stands for several."""
+        return self._each
 
     def by_name(self, variables: Sequence[str]) -> Gaussian:
         if self.names is None:
@@ -253,6 +280,61 @@ class Density(Prior):
                 "NaN, or nothing finite; expected one number for each"
             )
         return log
+
+
+def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
+    """A prior, or those that run side by side; and whether it is the latter.
+
+    Raises
+    ------
+    ModelError
+        It is not a prior or a list of some, or one of the list stands for several itself.
+    """
+    if isinstance(prior, Prior):
+        several = prior.each
+        return ([prior] if several is None else list(several)), several is not None
+    if not isinstance(prior, Sequence) or isinstance(prior, str) or not prior:
+        raise ModelError(
+            f"prior is {type(prior).__name__}; expected Gaussian, Mixture, Samples or Density, or "
+            "a list of them"
+        )
+    for number, one in enumerate(prior):
+        if not isinstance(one, Prior) or one.each is not None:
+            what = "several priors" if isinstance(one, Prior) else type(one).__name__
+            raise ModelError(f"prior[{number}] is {what}; expected one Gaussian, Mixture, ...")
+    return list(prior), True
+
+
+def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
+    """A Gaussian for each row, where mean or covariance have an axis in front."""
+    try:
+        means, spreads = np.array(mean, np.float64), np.array(covariance, np.float64)
+    except (TypeError, ValueError):
+        return None  # said where they are looked at one by one
+    if means.ndim < 2 and spreads.ndim < 3:
+        return None
+    count = len(means) if means.ndim == 2 else len(spreads)
+    if means.ndim > 2 or spreads.ndim > 3 or (spreads.ndim == 3 and len(spreads) != count):
+        raise ModelError(
+            f"mean and covariance have shapes {means.shape} and {spreads.shape}; expected one axis "
+            "in front, of one length, for several priors side by side"
+        )
+    size = means.shape[-1] if means.ndim else 1
+    if spreads.ndim < 3:
+        spreads = np.broadcast_to(covariance_of(spreads, size), (count, size, size))
+    rows = np.broadcast_to(means, (count, size))
+    return [Gaussian(row, spread) for row, spread in zip(rows, spreads, strict=True)]
+
+
+def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
+    """Values by name as one array [variable_count], or [prior_count, variable_count]."""
+    try:
+        columns = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{what} is {list(values)!r}; expected numbers, or lists of one length"
+        ) from None
+    return np.stack(columns, -1)
 
 
 def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray:

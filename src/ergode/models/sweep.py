@@ -82,9 +82,19 @@ class Layout:
         """Number of trajectories."""
         return int(np.prod(self.shape, dtype=np.int64))
 
+    @property
+    def beside(self) -> np.ndarray:
+        """Place of each trajectory among those that run side by side, shape [trajectory_count]."""
+        if TRAJECTORY not in self.dims:
+            return np.zeros(self.count, np.int64)
+        places = np.unravel_index(np.arange(self.count), self.shape)
+        return np.asarray(places[self.dims.index(TRAJECTORY)])
+
 
 def lay_out(
-    expected: Mapping[str, Sequence[str]], given: Mapping[str, Mapping[str, Any]]
+    expected: Mapping[str, Sequence[str]],
+    given: Mapping[str, Mapping[str, Any]],
+    beside: Sequence[tuple[str, int]] = (),
 ) -> Layout:
     """Lay out values side by side or crossed.
 
@@ -94,6 +104,8 @@ def lay_out(
         For each argument (``"initial"``, ``"parameters"``) the names it must have.
     given : mapping of str to mapping
         What the user gave for each.
+    beside : sequence of (str, int), optional
+        What else runs side by side with arrays of values: what to call it, and how many there are.
 
     Raises
     ------
@@ -105,6 +117,17 @@ def lay_out(
     dim_of: dict[str, str] = {}
     sizes: dict[str, int] = {}
     first: dict[str, str] = {}
+
+    def side_by_side(name: str, dim: str, size: int) -> None:
+        if sizes.setdefault(dim, size) != size:
+            raise ModelError(
+                f"'{name}' has {size} values and '{first[dim]}' has {sizes[dim]}; "
+                "arrays that run side by side have one length - use ergode.grid to cross them"
+            )
+        first.setdefault(dim, name)
+
+    for name, size in beside:
+        side_by_side(name, TRAJECTORY, size)
     for argument, names in expected.items():
         mapping = given[argument]
         _check_names(argument, names, mapping)
@@ -116,12 +139,7 @@ def lay_out(
                 continue
             dim = name if isinstance(mapping, Grid) else TRAJECTORY
             dim_of[name] = dim
-            if sizes.setdefault(dim, value.size) != value.size:
-                raise ModelError(
-                    f"'{name}' has {value.size} values and '{first[dim]}' has {sizes[dim]}; "
-                    "arrays that run side by side have one length - use ergode.grid to cross them"
-                )
-            first.setdefault(dim, name)
+            side_by_side(name, dim, value.size)
     dims = tuple(sorted(sizes, key=lambda dim: dim == TRAJECTORY))
     shape = tuple(sizes[dim] for dim in dims)
     rows = {}

@@ -137,7 +137,7 @@ class Cloud:
     def _weigh(self, measurement: Measurement) -> None:
         before = self.weights
         self.before.append(moments(self.points, before))
-        value, precision, constant = likelihood.numbers_of(measurement)
+        ((value,), (precision,), (constant,)) = likelihood.numbers_of(measurement, np.zeros(1, int))
         bindings = likelihood.bindings_of(measurement) | {
             "VARIABLES": self.points.shape[1],
             "PARAMETERS": len(self.parameters),

@@ -123,15 +123,14 @@ def compare(
     _check_names(options)
     place = devices.resolve(device)
     started = clock.perf_counter()
-    of_density = {name: value for name, value in options.items() if name in _OF_DENSITY}
-    on_grid = density.propagate(field, prior, times=times, device=place, keep="all", **of_density)
-    if "mass" not in on_grid:
-        raise PlanError("parameters has several values; a comparison takes one at a time")
-    middle = clock.perf_counter()
-    # It may have ended early.
     given = {name: value for name, value in options.items() if name in _OF_PARTICLES}
     given = {name: one.default for name, one in _OF_PARTICLES.items()} | given
     asked = estimation(field, prior, times, given.pop("measurements"), given.pop("parameters"))
+    asked.one_at_a_time("a comparison takes")
+    of_density = {name: value for name, value in options.items() if name in _OF_DENSITY}
+    on_grid = density.propagate(field, prior, times=times, device=place, keep="all", **of_density)
+    middle = clock.perf_counter()
+    # It may have ended early.
     times = on_grid["time"].values
     found = [one for one in asked.measurements if one.time <= times[-1]]
     cloud = gather(replace(asked, times=times), **given, device=place)
@@ -155,8 +154,8 @@ def compare(
     attrs = results.provenance(
         engine="particles", device=place.name, device_model=place.model, model_digest=field.digest,
         particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs["cell_steps"],
-        scheme=on_grid.attrs["method"], width=on_grid.attrs["width"],
-        threshold=on_grid.attrs["threshold"],
+        scheme=on_grid.attrs["method"], width=on_grid["width"].values,
+        threshold=float(on_grid["threshold"]),
     )  # fmt: skip
     coords = {
         "tool": ["density", "particles"], "time": times, "variable": list(field.variables),

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import PlanError
 from ergode.core.results import Variable
-from ergode.models.estimation import OF_MEASUREMENTS, Estimation, estimation
+from ergode.models.estimation import Estimation, estimation, of_measurements
 from ergode.models.measurement import Measurement
 from ergode.models.priors import Prior
 from ergode.models.vector_field import VectorField
@@ -37,7 +37,7 @@ results.register(
             "effective_count", ("time",), "floating", "1",
             "number of particles of equal weight that would say as much",
         ),
-        *OF_MEASUREMENTS,
+        *of_measurements(),
         Variable(
             "particle", ("kept", "number", "variable"), "floating", "1", "state of a particle"
         ),
@@ -202,11 +202,8 @@ def gather(
     rtol: float, resample_below: float | None, device: devices.Device,
 ) -> Cloud:  # fmt: skip
     """Particles of a prior, ready to move."""
-    field, grid, layout = asked.field, asked.times, asked.parameters
-    if layout.dims:
-        raise ModelError(
-            f"parameters has several values along '{layout.dims[0]}'; particles take one at a time"
-        )
+    asked.one_at_a_time("particles take")
+    field, grid = asked.field, asked.times
     noisy = pushed(field, process_noise)
     if step is not None and not (isinstance(step, int | float | np.number) and step > 0):
         raise PlanError(f"step is {step!r}; expected a positive length of time")
@@ -217,8 +214,8 @@ def gather(
     if not (isinstance(resample_below, int | float | np.number) and 0 <= resample_below <= 1):
         raise PlanError(f"resample_below is {resample_below!r}; expected a part, 0 to 1")
     return Cloud.of(
-        asked.prior, integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
-        pushed=noisy, parameters={name: float(layout.rows[name][0]) for name in field.parameters},
+        asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
+        pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
         device=device, step=step, resample_below=float(resample_below),
         options={} if step else {"rtol": rtol},
     )  # fmt: skip

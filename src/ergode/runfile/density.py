@@ -49,7 +49,11 @@ class DensityRun:
     @property
     def has_figure(self) -> bool:
         """Whether there will be something to draw: of a batch there is not."""
-        return not any(isinstance(value, list) for value in self.options["parameters"].values())
+        return not (
+            any(isinstance(value, list) for value in self.options["parameters"].values())
+            or self.prior.each is not None
+            or any(one.side_by_side is not None for one in self.options["measurements"])
+        )
 
     def describe(self) -> dict[str, str]:
         """What is about to be run, for people."""
@@ -165,7 +169,7 @@ def _prior(table: Table, field: VectorField) -> Prior:
 
 def _gaussian(table: Table) -> Gaussian:
     with table.explaining():
-        return Gaussian(table.numbers("mean"), _matrix(table, "covariance"))
+        return Gaussian(_matrix(table, "mean"), _matrix(table, "covariance"))
 
 
 def _measurement(table: Table, field: VectorField) -> Measurement:
@@ -179,12 +183,12 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
     if "variable" in table:
         table.only(["time", "variable", "value", "variance"])
         of = [table.choice("variable", field.variables)]
-        value, spread = [table.number("value")], np.array([table.number("variance")])
+        value, spread = np.array([table.number("value")]), np.array([table.number("variance")])
         angles: list[int] = []
     else:
         table.only(["time", "of", "value", "covariance", "angles"])
         of = [str(one) for one in table.items("of")]
-        value, spread = table.numbers("value"), _matrix(table, "covariance")
+        value, spread = _matrix(table, "value"), _matrix(table, "covariance")
         angles = [int(k) for k in table.numbers("angles")] if "angles" in table else []
     with table.explaining():
         seen = function_of_state(of, field, "of")
@@ -192,7 +196,7 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
 
 
 def _matrix(table: Table, key: str) -> np.ndarray:
-    """A list of variances, or of the rows of a matrix."""
+    """A list of numbers, or of the rows of a matrix."""
     rows = table.items(key)
     if not any(isinstance(row, list) for row in rows):
         return np.array(table.numbers(key))

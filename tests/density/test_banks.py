@@ -1,0 +1,188 @@
+"""Many filters at once: each with a prior, measured values, or parameters of its own."""
+
+import numpy as np
+import pytest
+from density_cases import LINEAR, first, on_plane
+from density_reference import kalman
+from scipy.linalg import expm
+from scipy.stats import chi2
+
+import ergode
+from ergode.core.errors import ModelError, PlanError
+from ergode.density import views
+
+A = np.array([[0.0, 1.0], [-1.0, -0.5]])
+VALUES = dict(zip("abcdef", (0, 1, -1, -0.5, 0, 0), strict=True))
+DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
+
+
+def run(prior, measurements, parameters=VALUES, **options):
+    settings = {"times": [0, 0.4, 0.8], "width": 0.15, "threshold": 1e-7} | options
+    return ergode.density.propagate(
+        LINEAR, prior, measurements=measurements, parameters=parameters, **settings
+    )
+
+
+@DEVICES
+def test_each_is_what_it_is_alone(device):
+    """Priors of their own place, shape and grid; own values and variances; and parameters."""
+    means = np.array([[1.0, 0.0], [-7.0, 3.0], [0.5, 0.5]])
+    covariances = np.array([np.diag([0.3, 0.3]), np.diag([0.1, 0.4]), [[0.2, 0.1], [0.1, 0.3]]])
+    values, variances = np.array([[0.7], [-2.0], [0.1]]), np.array([[[0.2]], [[0.1]], [[0.3]]])
+    pushes = [-0.5, 0.0, 0.3]
+    options = {"device": device, "width": None, "axes": "principal"}
+    together = run(
+        ergode.Gaussian(means, covariances),
+        [
+            ergode.Measurement(0.4, first, values, variances),
+            ergode.Measurement(0.4, first, 0.2, 2.0),
+        ],
+        VALUES | {"e": pushes}, keep="all", **options,
+    )  # fmt: skip
+    assert together["mean"].dims == ("trajectory", "time", "variable")
+    assert together["e"].values.tolist() == pushes
+    for k in range(3):
+        alone = run(
+            ergode.Gaussian(means[k], covariances[k]),
+            [
+                ergode.Measurement(0.4, first, values[k], variances[k]),
+                ergode.Measurement(0.4, first, 0.2, 2.0),
+            ],
+            VALUES | {"e": pushes[k]}, **options,
+        )  # fmt: skip
+        own = together.isel(trajectory=k)
+        for name in alone.data_vars:
+            if "cell" not in alone[name].dims and name != "cell_start":
+                assert np.array_equal(own[name], alone[name], equal_nan=True), name
+        for index in range(3):
+            cells, expected = (views.cells_at(one, index=index) for one in (own, alone))
+            assert cells.equals(expected)
+
+
+def test_lists_are_crossed_with_grids():
+    """What runs side by side is one dim; a grid of parameters is another."""
+    priors = [
+        ergode.Gaussian([1.0, 0.0], [0.3, 0.3]),
+        ergode.Mixture([1, 1], [ergode.Gaussian([k, 0.0], [0.2, 0.2]) for k in (-1.0, 1.0)]),
+    ]
+    found = run(
+        priors, ergode.Measurement(0.4, first, [[0.1], [0.9]], 0.5),
+        ergode.grid(**VALUES | {"d": [-0.5, -1.0]}), device="cpu:2",
+    )  # fmt: skip
+    assert found["log_evidence"].dims == ("d", "trajectory", "measurement")
+    alone = run(
+        priors[1], ergode.Measurement(0.4, first, 0.9, 0.5), VALUES | {"d": -1.0}, device="cpu:1"
+    )
+    assert np.array_equal(found["covariance"].isel(d=1, trajectory=1), alone["covariance"])
+    assert float(found["log_evidence"][1, 1, 0]) == float(alone["log_evidence"][0])
+    with pytest.raises(PlanError, match=r"choose one, as by isel\(d=0\)"):
+        views.cells_at(found)
+    with pytest.raises(PlanError, match="were not kept"):
+        views.cells_at(found.isel(d=0, trajectory=0))
+
+
+def test_errors_of_a_bank_are_chi_square():
+    """Truths drawn from the model: the normalised errors of the filters are what theory says.
+
+    The sum of squares over the bank is chi-square (family-wise error 1e-6, which sees 6 % of a
+    deviation); and means, covariances and evidences are Kalman's, by far more closely.
+    """
+    count, times = 2000, np.array([0.4, 0.8])
+    rng = np.random.default_rng(6)
+    start, H, R = np.diag([0.3, 0.2]), np.array([[1.0, 0.0]]), np.array([[0.4]])
+    move = expm(A * 0.4)
+    priors = rng.normal([1.0, 0.0], 0.5, (count, 2))
+    truth = priors + rng.normal(size=(count, 2)) * np.sqrt(np.diag(start))
+    seen = []
+    for _ in times:
+        truth = truth @ move.T
+        seen.append(truth[:, :1] + rng.normal(size=(count, 1)) * np.sqrt(R[0, 0]))
+    found = run(
+        ergode.Gaussian(priors, start),
+        [ergode.Measurement(t, first, y, R) for t, y in zip(times, seen, strict=True)],
+        times=[0, *times], width=[0.2, 0.18], threshold=1e-6, device="cpu",
+    )  # fmt: skip
+    away = truth - found["mean"].values[:, -1]
+    square = np.einsum("ki,kij,kj->k", away, np.linalg.inv(found["covariance"].values[:, -1]), away)
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], 2 * count)
+    assert low < square.sum() < high
+    # What no filter's data change - its covariance - is the same for all, and known.
+    exact = kalman(
+        priors[0], start, move, np.zeros(2), np.zeros((2, 2)), [(H, y[0], R) for y in seen]
+    )
+    deviation = np.sqrt(np.diag(exact[-1][1]))
+    covariance = found["covariance"].values[:, -1]
+    scale = np.outer(deviation, deviation)
+    assert (np.abs(covariance.mean(0) - exact[-1][1]) < 0.02 * scale).all()
+    for k in range(0, count, 97):
+        filtered = kalman(
+            priors[k], start, move, np.zeros(2), np.zeros((2, 2)), [(H, y[k], R) for y in seen]
+        )
+        mean, _ = filtered[-1]
+        assert (np.abs(found["mean"].values[k, -1] - mean) < 0.05 * deviation).all()
+        ahead = move @ priors[k], move @ start @ move.T
+        spread = float(ahead[1][0, 0] + R[0, 0])
+        evidence = -0.5 * ((seen[0][k, 0] - ahead[0][0]) ** 2 / spread + np.log(2 * np.pi * spread))
+        assert abs(float(found["log_evidence"][k, 0]) - evidence) < 0.02
+
+
+def test_an_impossible_measurement_ends_one_of_them():
+    """Its row has the density as it was; the others go on."""
+    prior = ergode.Gaussian([1.0, 0.0], [0.3, 0.3])
+    values = [[0.5], [1e200], [0.7]]
+    with pytest.warns(RuntimeWarning, match="1 of 3 densities ended at time 0.4: the measurement"):
+        found = run(
+            prior, ergode.Measurement(0.4, first, values, 1e-2), device="cpu:2", keep="last"
+        )
+    assert found["time_reached"].values.tolist() == [0.8, 0.4, 0.8]
+    before = run(prior, [], times=[0, 0.4], device="cpu:2")
+    assert np.array_equal(found["mean"][1, 1], before["mean"][-1])
+    assert np.isnan(found["mean"][1, 2]).all() and np.isneginf(found["log_evidence"][1, 0])
+    assert views.cells_at(found.isel(trajectory=1), 0.4).sizes == views.cells_at(before).sizes
+    assert np.isfinite(found["mean"][[0, 2]]).all()
+
+
+def test_by_name():
+    one = ergode.Gaussian({"y": [1.0, 2.0], "x": -1.0}, {"x": 0.1, "y": [0.4, 0.5]})
+    found = on_plane(np.zeros((2, 2)), (0, 0), one, [0], width=0.1, threshold=1e-7)
+    assert np.allclose(found["mean"][:, 0], [(-1, 1), (-1, 2)], atol=1e-6)
+    assert np.allclose(found["covariance"][:, 0, 1, 1], [0.4, 0.5], rtol=0.01)
+
+
+MEANS = [[0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("prior", "value", "parameters", "message"),
+    [
+        (ergode.Gaussian(MEANS, [1, 1]), [[0.0]] * 3, {}, "has 3 values and 'prior' has 2"),
+        (ergode.Gaussian(MEANS, [1, 1]), 0.0, {"e": [1, 2, 3]}, "'e' has 3 values and 'prior'"),
+        ([ergode.Gaussian(MEANS, [1, 1])], 0.0, {}, r"prior\[0\] is several priors"),
+        ([], 0.0, {}, "prior is list; expected Gaussian"),
+        (["x"], 0.0, {}, r"prior\[0\] is str"),
+    ],
+)
+def test_lengths_that_differ(prior, value, parameters, message):
+    with pytest.raises(ModelError, match=message):
+        run(prior, ergode.Measurement(0.4, first, value, 1.0), VALUES | parameters, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ergode.Gaussian(MEANS, np.ones((3, 2, 2))), "one axis in front, of one length"),
+        (lambda: ergode.Gaussian([MEANS], [1, 1]), "one axis in front"),
+        (lambda: ergode.Gaussian({"x": [1, 2], "y": [1, 2, 3]}, {"x": 1, "y": 1}), "one length"),
+        (lambda: ergode.Measurement(0.0, first, [[0.0]] * 2, np.ones((3, 1, 1))), "3 covariances"),
+    ],
+)
+def test_several_that_do_not_match(make, message):
+    with pytest.raises(ModelError, match=message):
+        make()
+
+
+def test_particles_take_one_at_a_time():
+    with pytest.raises(ModelError, match="particles take one at a time"):
+        ergode.particles.propagate(
+            LINEAR, ergode.Gaussian(MEANS, [1, 1]), times=[0, 1], parameters=VALUES
+        )
