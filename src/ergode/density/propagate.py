@@ -190,7 +190,7 @@ def propagate(
     Returns
     -------
     xarray.Dataset
-        mean(time, variable), covariance(time, variable, variable_), mass_lost(time),
+        mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
         cell_count(time) and the books of mass; for each measurement the evidence and the moments
         before it; and the cells of all times, end to end (see `ergode.density.cells_at`). The
         grid's centre, width and axes, and the threshold. Of many densities all but the cells have

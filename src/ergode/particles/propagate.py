@@ -110,9 +110,9 @@ def propagate(
     Returns
     -------
     xarray.Dataset
-        mean(time, variable), covariance(time, variable, variable_), effective_count(time); for each
-        measurement the evidence and the moments before it; particle(kept, number, variable) and
-        weight(kept, number).
+        mean(time, variable), ``covariance(time, variable, variable_)``,
+        effective_count(time); for each measurement the evidence and the moments before it;
+        particle(kept, number, variable) and weight(kept, number).
 
     Raises
     ------
