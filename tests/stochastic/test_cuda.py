@@ -7,11 +7,11 @@ from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 
 import ergode
 from ergode.core import cuda
-from ergode.stochastic import leap, methods, partial_propensity, teams, three_level
+from ergode.stochastic import leap, methods, partial_propensity, team_ensemble, three_level
 from ergode.stochastic.ensemble import Ensemble, Wanted, kernel_of
 from ergode.stochastic.small import SmallEnsemble
 from ergode.stochastic.tables import build
-from ergode.stochastic.teams import TeamEnsemble
+from ergode.stochastic.team_ensemble import TeamEnsemble
 
 PREPARED = "composition-rejection"
 ALL = [*methods.EXACT, *methods.APPROXIMATE]
@@ -60,7 +60,7 @@ def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     assert ("atom.shared" in text) == shared
 
 
-@pytest.mark.parametrize("size", [teams.WARP, teams.BLOCK])
+@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
 @pytest.mark.parametrize("method", [partial_propensity, three_level])
 def test_kernels_of_teams_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
@@ -72,7 +72,7 @@ def test_kernels_of_teams_compile(method, size):
     text = cuda.ptx(kernel.compiled("cuda"), arguments)
     assert "depot" not in text or method is three_level  # where a formula may have a sine
     assert "shfl" in text
-    assert ("bar.sync" in text) == (size > teams.WARP)
+    assert ("bar.sync" in text) == (size > team_ensemble.WARP)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_device_and_processor_agree(network, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [teams.WARP, teams.BLOCK])
+@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
 @pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
 def test_teams_do_what_the_processor_does(monkeypatch, method, size):
     """Unit constants: sums are of whole numbers, and exact whoever adds up."""

@@ -15,7 +15,7 @@ from small_networks import (
 )  # fmt: skip
 
 import ergode
-from ergode.stochastic import methods, partial_propensity, teams, three_level
+from ergode.stochastic import methods, partial_propensity, team_ensemble, three_level
 from ergode.stochastic.tables import build
 
 REPLICATES = 20_000
@@ -144,11 +144,11 @@ def test_threads_that_share_a_realization():
         return methods.team_size(method, build(network, {}, {}, 1), realizations, 132)
 
     coupled, chain = colloidal_aggregation(252), cyclic_chain(1000)
-    assert size(coupled, partial_propensity, 4096) == teams.WARP
-    assert size(coupled, three_level, 100) == teams.BLOCK
-    assert size(chain, three_level, 100) == teams.WARP
+    assert size(coupled, partial_propensity, 4096) == team_ensemble.WARP
+    assert size(coupled, three_level, 100) == team_ensemble.BLOCK
+    assert size(chain, three_level, 100) == team_ensemble.WARP
     assert size(BURSTS, three_level, 4096) == 1
-    assert size(SATURATED, three_level, 4096) == teams.WARP
+    assert size(SATURATED, three_level, 4096) == team_ensemble.WARP
 
 
 def test_memory_of_a_large_network():

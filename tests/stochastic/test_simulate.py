@@ -107,6 +107,7 @@ def test_sweep_is_what_each_point_is_alone():
     ("rate", "status"),
     [
         ("0 if X < 12 else 1 / (X - 12 * bad)", Status.NOT_FINITE),
+        ("0 if X < 12 else sqrt(1 - 2 * bad) - 1", Status.NOT_FINITE),
         ("0.5 * max(11 - X, -9 * bad)", Status.NEGATIVE_RATE),
     ],
 )
@@ -143,14 +144,9 @@ def test_a_bad_rate_is_a_status_of_one_realization(rate, status, method):
         result.ergode.raise_for_status()
 
 
-@pytest.mark.parametrize(
-    "method", ["direct", "warp-direct", "composition-rejection", "next-reaction"]
-)
+@pytest.mark.parametrize("method", [m for m in methods.EXACT if m != "partial-propensity"])
 def test_a_propensity_below_zero_by_a_count_below_zero(method):
-    """X is taken at a rate that does not ask how much there is.
-
-    (Rejection bounds notice it when such a reaction is about to fire.)
-    """
+    """X is taken at a rate that does not ask how much there is."""
     network = ReactionNetwork(
         {"X": 2, "Y": 1, "Z": 1},
         [Reaction("X -> 0", rate="Y"), Reaction("X + Z -> Z", rate_constant=1e-9)],
@@ -161,7 +157,21 @@ def test_a_propensity_below_zero_by_a_count_below_zero(method):
         result = run(network, times=[0, 1, 3], method=method, replicates=50)
     below = result["status"] == Status.NEGATIVE_RATE
     assert 0 < below.sum() < 50
-    assert (result["amount"].sel(species="X")[~below] >= 0).all()
+    assert (result["amount"] >= 0).all()
+
+
+@pytest.mark.parametrize("method", [m for m in (*methods.EXACT, "tau-leap") if m[:2] != "pa"])
+def test_a_count_below_zero_is_a_status_though_no_rate_is(method):
+    network = ReactionNetwork(
+        {"X": 4}, [Reaction("X -> 0", rate_constant=0.0), Reaction("X -> 0", rate="1.5")]
+    )
+    with pytest.warns(RuntimeWarning, match="negative"):
+        result = run(network, times=[0, 1, 3], method=method, replicates=200)
+    below = result["status"] == Status.NEGATIVE_RATE
+    assert 60 < below.sum() < 120  # five of a Poisson process of mean 4.5 at least: 0.468 of them
+    assert (result["amount"] >= 0).all()
+    if method != "tau-leap":
+        assert (result["firing_count"][below] == 5).all()
 
 
 @pytest.mark.parametrize("method", ["direct", "warp-direct"])
@@ -190,6 +200,15 @@ def test_runaway_and_overflow_are_statuses_of_one_realization(method):
     np.testing.assert_array_equal(bounded["amount"][good] - (2**31 - 2), free["amount"][good])
     summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
     assert summary["count"].values[1] == good.sum()
+
+
+def test_a_rate_that_follows_time_and_falls_below_zero_is_a_status():
+    network = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="20 * sin(6 * time)")])
+    with pytest.warns(RuntimeWarning, match="negative"):
+        result = run(network, times=[0, 0.5, 1.0], replicates=50)
+    assert (result["status"] == Status.NEGATIVE_RATE).all()
+    mean, expected = float(result["amount"][:, 1].mean()), 20 / 6 * (1 - np.cos(3.0))
+    assert abs(mean - expected) < 5 * np.sqrt(expected / 50)
 
 
 def test_extinction_is_a_status():
@@ -236,6 +255,23 @@ def test_priorities_and_persistence():
     )
     result = run(network, times=[0, 1, 2.5])
     assert result["amount"].values[0, 2].tolist() == [11, 2]
+
+
+def test_an_event_that_cannot_be_is_a_status():
+    """By a parameter of a sweep: a count below zero, none at all, two events without end."""
+    network = ReactionNetwork(
+        {"X": 3}, [Reaction("X -> 0", rate_constant=0.0)], parameters={"case": 0.0},
+        events=[
+            Event("time >= 1", {"X": "X - 5 if case == 1 else X / (2 - case) if case < 3 else 9"}),
+            Event("X > 8", {"X": "7"}),
+            Event("X == 7", {"X": "9"}),
+        ],
+    )  # fmt: skip
+    with pytest.warns(RuntimeWarning, match="of 4 runs"):
+        result = run(network, parameters=ergode.grid(case=[0.0, 1.0, 2.0, 3.0]))
+    assert result["status"].values[:, 0].tolist() == [
+        Status.EXTINCT, Status.NEGATIVE_RATE, Status.NOT_FINITE, Status.TOO_MANY_STEPS,
+    ]  # fmt: skip
 
 
 def test_a_rate_that_turns_at_a_time():

@@ -29,7 +29,7 @@ class Status(IntEnum):
     STEP_TOO_SMALL = 7, "The step that the tolerance asks for vanishes beside the time."
     STOPPED = 8, "An event ended the run before the last time."
     DELAY_OUT_OF_RANGE = 9, "A delay left the range that was given for it."
-    NEGATIVE_RATE = 16, "A rate became negative."
+    NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
 
     @property
     def is_error(self) -> bool:

@@ -246,7 +246,7 @@ def prepared(tables: Tables) -> dict[str, np.ndarray]:
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(order.shape[1])[None, :], axis=1)
     starts = np.array([np.searchsorted(np.sort(row), np.arange(GROUPS + 3)) for row in group])
-    lowest = np.where(able, group, 1).max(axis=1)
+    lowest = np.where(able, group, 1).max(axis=1, initial=1)
     return {
         "first_order": order.astype(np.int32),
         "first_place": place.astype(np.int32),

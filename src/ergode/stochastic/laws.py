@@ -116,6 +116,10 @@ class Naming:
             for part in ast.walk(node)
         )
 
+    def follows_state(self, expression: Expression) -> bool:
+        """Whether a formula changes by a firing or an event, not by time alone."""
+        return not expression.names.isdisjoint(self.index)
+
 
 def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:
     """The law of reaction `k`.

@@ -27,6 +27,7 @@ from ergode.stochastic.realization import (
     FAILED_NOT_FINITE,
     INFINITY,
     NO_REACTION,
+    change,
 )
 from ergode.stochastic.tables import Tables
 
@@ -129,7 +130,7 @@ def _look(w, t, point, net, work, own):
 
 
 def _fire_one(u, only_critical, w, net, work, own):
-    """One firing, in proportion to propensities; the reaction."""
+    """One firing, in proportion to propensities; false if a count falls below zero."""
     sum_of = real(0.0)
     for j in range(own.a.shape[1]):
         if not only_critical or own.critical[w, j] == 1:
@@ -142,10 +143,7 @@ def _fire_one(u, only_critical, w, net, work, own):
             if target < own.a[w, j]:
                 break
             target -= own.a[w, j]
-    if chosen >= 0:
-        for entry in range(net.change_starts[chosen], net.change_starts[chosen + 1]):
-            work.x[w, net.changed[entry]] += net.changes[entry]
-    return chosen
+    return chosen < 0 or change(chosen, w, net, work)
 
 
 @outlined
@@ -185,7 +183,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
             own.fired[w, 1] -= 1.0
             if t + wait / total >= limit:
                 return limit, 0, draw
-            _fire_one(u, False, w, net, work, own)
+            if not _fire_one(u, False, w, net, work, own):
+                return t, FAILED_NEGATIVE, draw
             own.fired[w, 0] = 1.0
             return t + wait / total, 0, draw
     until_rare = wait / rare if rare > 0.0 else real(INFINITY)
@@ -214,7 +213,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
             for variable in range(own.delta.shape[1]):
                 work.x[w, variable] += own.delta[w, variable]
             if fires:
-                _fire_one(u, True, w, net, work, own)
+                if not _fire_one(u, True, w, net, work, own):
+                    return t, FAILED_NEGATIVE, draw
                 firings += 1.0
             own.fired[w, 0] = math.floor(firings + 0.5)
             return ends_at, 0, draw

@@ -20,7 +20,7 @@ from ergode.stochastic import (
     partial_propensity,
     rejection_bounds,
     small,
-    teams,
+    team_ensemble,
     three_level,
 )
 from ergode.stochastic.ensemble import Ensemble
@@ -103,8 +103,8 @@ def plan(
     if device.is_cuda:
         size = 1 if logged else team_size(module, tables, realizations, device.core_count)
         if size > 1:
-            runner = partial(teams.TeamEnsemble, method=module, size=size)
-        which = {1: "thread", teams.WARP: "warp"}.get(size, f"block of {size} threads")
+            runner = partial(team_ensemble.TeamEnsemble, method=module, size=size)
+        which = {1: "thread", team_ensemble.WARP: "warp"}.get(size, f"block of {size} threads")
         reason += f"; a {which} for a realization"
     return MethodPlan(name, reason, True, runner)
 
@@ -114,10 +114,10 @@ def team_size(module: ModuleType, tables: Tables, realizations: int, multiproces
     if not hasattr(module, "team_follow"):
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
-    sizes = [teams.WARP, teams.BLOCK]
+    sizes = [team_ensemble.WARP, team_ensemble.BLOCK]
     if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
         sizes.reverse()
-    return next((size for size in sizes if not teams.unfit(module, tables, size)), 1)
+    return next((size for size in sizes if not team_ensemble.unfit(module, tables, size)), 1)
 
 
 def choose(tables: Tables) -> tuple[str, str]:

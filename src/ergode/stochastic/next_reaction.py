@@ -154,6 +154,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         return t, FAILED_NEGATIVE, draw
     if own.wrong[w, 1] > 0:
         return t, FAILED_NOT_FINITE, draw
+    if own.heap.shape[1] == 0:
+        return real(INFINITY), NO_REACTION, draw
     j = own.heap[w, 0]
     fires_at = own.times[w, j]
     if fires_at >= limit:

@@ -27,7 +27,7 @@ from ergode.core.machine import outlined, real, rolled
 from ergode.stochastic.direct_step import find
 from ergode.stochastic.indexing import at
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
-from ergode.stochastic.teams import (
+from ergode.stochastic.team_words import (
     STRIDE,
     TEAM,
     anyone,
@@ -265,7 +265,7 @@ class TeamOwn(NamedTuple):
     members: Any  # [place] reaction
     entries: Any  # [place] partner, packed
     numbers: Any  # [point * number] coefficients
-    rows: Any  # [reaction * change * 4] (`teams.change_rows`)
+    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
     touches: Any  # [place] sum of a group, packed
 
 

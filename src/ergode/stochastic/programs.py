@@ -309,15 +309,15 @@ def _bounds_of_one(operation, low, high):
         )
     if operation == 21:
         return real(-INFINITY), real(INFINITY)
-    if operation == 16:
-        return math.sqrt(max(low, real(0.0))), math.sqrt(max(high, real(0.0)))
     a, b = _of_one(operation, low), _of_one(operation, high)
+    if not (a == a and b == b):
+        return real(-INFINITY), real(INFINITY)
     if operation == 26:
         return (real(1.0) if low <= 0.0 <= high else min(a, b)), max(a, b)
     return min(a, b), max(a, b)
 
 
-def _bounds_of_product(a, b, c, d):
+def bounds_of_product(a, b, c, d):
     """Bounds of a product; zero times infinity is zero, for one factor is exactly that."""
     p = real(0.0) if a == 0.0 or c == 0.0 else a * c
     q = real(0.0) if a == 0.0 or d == 0.0 else a * d
@@ -349,7 +349,7 @@ def _bounds_of_two(operation, a, b, c, d):
     if operation == 41:
         return a - d, b - c
     if operation == 42:
-        return _bounds_of_product(a, b, c, d)
+        return bounds_of_product(a, b, c, d)
     if operation == 43:
         if c == 0.0 and d == 0.0:
             return a / c, b / d
@@ -357,7 +357,7 @@ def _bounds_of_two(operation, a, b, c, d):
             if c == 0.0 and d > 0.0 and a >= 0.0:
                 return a / d, real(INFINITY)
             return real(-INFINITY), real(INFINITY)
-        return _bounds_of_product(a, b, 1.0 / d, 1.0 / c)
+        return bounds_of_product(a, b, 1.0 / d, 1.0 / c)
     if operation == 44:
         return _bounds_of_power(a, b, c, d)
     if operation == 45:
@@ -385,9 +385,13 @@ _OUTWARD = 1e-12
 
 @outlined
 def evaluate_bounds(program, w, t_low, t_high, point, net, work, own):
-    """Bounds of a program for all states between ``own.low`` and ``own.high``, and times."""
+    """Bounds of a program for all states between ``own.low`` and ``own.high``, and times.
+
+    The lower bound is minus infinity where anything on the way may be infinite, or not a number.
+    """
     lows, highs = work.stack, own.stack
     top = -1
+    finite = True
     for i in range(net.program_starts[program], net.program_starts[program + 1]):
         operation = net.operations[i]
         argument = net.arguments[i]
@@ -421,8 +425,13 @@ def evaluate_bounds(program, w, t_low, t_high, point, net, work, own):
                 highs[w, top] = max(highs[w, top + 1], highs[w, top + 2])
         else:
             lows[w, top], highs[w, top] = _bounds_of_one(operation, lows[w, top], highs[w, top])
+        if not (lows[w, top] > -INFINITY and highs[w, top] < INFINITY):
+            finite = False
+            if not lows[w, top] <= highs[w, top]:
+                lows[w, top], highs[w, top] = real(-INFINITY), real(INFINITY)
     low, high = lows[w, 0], highs[w, 0]
-    return low - _OUTWARD * math.fabs(low), high + _OUTWARD * math.fabs(high)
+    low = low - _OUTWARD * math.fabs(low) if finite else real(-INFINITY)
+    return low, high + _OUTWARD * math.fabs(high)
 
 
 def append_program(

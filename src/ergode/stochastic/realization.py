@@ -45,9 +45,10 @@ _TOO_MANY = np.uint8(Status.TOO_MANY_STEPS)
 _OVERFLOW = np.uint8(Status.OVERFLOW)
 _NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
 
-# What `advance` may say instead of a reaction.
+# What `advance` may say instead of a reaction, and `happen` instead of whether anything happened.
 FAILED_NOT_FINITE = -2
 FAILED_NEGATIVE = -3
+FAILED_TO_END = -4
 
 
 class Plan(NamedTuple):
@@ -145,7 +146,7 @@ def falling_factorials(j, w, net, work):
 
 def propensity(j, w, t, point, net, work):
     """Probability per time that reaction `j` fires."""
-    if GENERAL:
+    if GENERAL and (net.laws[j] >= 0 or net.pairs.shape[0] == 0):
         a = net.coefficients[point, j] * falling_factorials(j, w, net, work)
         if net.laws[j] >= 0:
             rate = evaluate(net.laws[j], w, t, point, net, work)
@@ -159,9 +160,14 @@ def propensity(j, w, t, point, net, work):
 
 
 def change(j, w, net, work):
-    """Change the state by what reaction `j` does at once."""
+    """Change the state by what reaction `j` does at once; false if a count falls below zero."""
+    fine = True
     for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
-        work.x[w, at(net.changed[at(entry)])] += net.changes[at(entry)]
+        variable = at(net.changed[at(entry)])
+        x = work.x[w, variable] + net.changes[at(entry)]
+        work.x[w, variable] = x
+        fine = fine and x >= 0.0
+    return fine
 
 
 # ---- results
@@ -287,7 +293,7 @@ def _trigger(w, t, point, net, others, work, waiting):
 
 @outlined
 def _execute(q, w, t, point, species_count, net, others, work, waiting):
-    """Assign what the pending event in place `q` assigns."""
+    """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
     e = waiting.pending[w, q]
     waiting.pending[w, q] = -1
     if others.flags[e] & 4 == 0:
@@ -298,17 +304,35 @@ def _execute(q, w, t, point, species_count, net, others, work, waiting):
         variable = others.assigned[entry]
         value = waiting.values[w, base + entry - first]
         # Amounts are whole; parameters, which come after the species, are what they are.
-        whole = variable < species_count
-        work.x[w, variable] = math.floor(value + real(0.5)) if whole else value
+        if variable < species_count:
+            if not abs(value) < INFINITY:
+                return FAILED_NOT_FINITE
+            if abs(value) < COUNT_LIMIT:
+                value = math.floor(value + real(0.5)) * real(1.0)
+            if value < 0.0:
+                return FAILED_NEGATIVE
+        work.x[w, variable] = value
+    return 1
+
+
+@outlined
+def turned(w, t, point, net, others, work, waiting):
+    """Whether a firing turned a trigger."""
+    for k in range(others.watched.size):
+        e = others.watched[k]
+        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
+        if now != waiting.armed[w, e]:
+            return True
+    return False
 
 
 @outlined
 def happen(w, t, point, species_count, net, others, work, waiting):
-    """Trigger and execute events until none is due: 0 nothing, 1 something happened, 2 no end."""
+    """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
     happened = 0
     for _ in range(EVENT_LIMIT):
         if not _trigger(w, t, point, net, others, work, waiting):
-            return 2
+            return FAILED_TO_END
         best, highest = -1, real(-INFINITY)
         for q in range(waiting.pending.shape[1]):
             if waiting.pending[w, q] >= 0 and waiting.due[w, q] <= t:
@@ -320,9 +344,17 @@ def happen(w, t, point, species_count, net, others, work, waiting):
                     best, highest = q, priority
         if best < 0:
             return happened
-        _execute(best, w, t, point, species_count, net, others, work, waiting)
-        happened = 1
-    return 2
+        happened = _execute(best, w, t, point, species_count, net, others, work, waiting)
+        if happened < 0:
+            return happened
+    return FAILED_TO_END
+
+
+def outcome_of(failed):
+    """The status for what `advance` or `happen` say is wrong."""
+    if failed == FAILED_NEGATIVE:
+        return _NEGATIVE
+    return _NOT_FINITE if failed == FAILED_NOT_FINITE else _TOO_MANY
 
 
 @outlined
@@ -378,11 +410,10 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
         if out.log_starts.size > 1:
             log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
         # Comparisons with the first time count as turned: what begins at it has begun.
-        if (
-            eventful
-            and happen(w, just_after(t), point, species_count, net, others, work, waiting) == 2
-        ):
-            outcome = _TOO_MANY
+        if eventful:
+            happened = happen(w, just_after(t), point, species_count, net, others, work, waiting)
+            if happened < 0:
+                outcome = outcome_of(happened)
         over = outcome != _DONE
         if others.stop.size > 0 and not over:
             over = evaluate(others.stop[0], w, t, point, net, work) != 0.0
@@ -408,18 +439,17 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
         fires_at, j, draw = advance(
             w, t, limit, point, draw, plan, replicate, net, work, own
         )  # fmt: skip
-        if j < NO_REACTION:
-            outcome = _NEGATIVE if j == FAILED_NEGATIVE else _NOT_FINITE
-            break
-        reached = fires_at if j >= 0 else limit
+        reached = limit if j == NO_REACTION else fires_at
         # What happens at a time of the grid is over when that is reported.
         while cursor < grid.size and (
-            grid[cursor] < reached or (j < 0 and soonest > end and grid[cursor] <= end)
+            grid[cursor] < reached or (j == NO_REACTION and soonest > end and grid[cursor] <= end)
         ):
             if not write(cursor, w, row, cell, slot, work, out):
                 outcome = _OVERFLOW
                 break
             cursor += 1
+        if j < NO_REACTION and outcome == _DONE:
+            outcome = outcome_of(j)
         if outcome != _DONE or cursor == grid.size:
             t = end
             if fires_at == INFINITY and outcome == _DONE and soonest == INFINITY:
@@ -430,8 +460,10 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             if LEAPS:
                 firings += np.int64(own.fired[w, 0])
             else:
-                change(j, w, net, work)
                 firings += 1
+                if not change(j, w, net, work):
+                    outcome = _NEGATIVE
+                    break
             if GENERAL:
                 if log_place < log_last:
                     out.log_times[log_place] = t
@@ -444,20 +476,17 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                         break
                     soonest = min(soonest, waiting.late_times[w, 0])
                 happened = 0
-                if eventful:
+                by_firing = turned(w, t, point, net, others, work, waiting)
+                if by_firing:
                     happened = happen(w, t, point, species_count, net, others, work, waiting)
-                    if happened == 2:
-                        outcome = _TOO_MANY
+                    if happened < 0:
+                        outcome = outcome_of(happened)
                         break
                 followed = update(j, w, t, point, plan, replicate, net, work, own)
                 if happened == 1 or not followed:
                     prepare(w, t, point, plan, replicate, net, work, own)
-                if happened == 1 or plan.moving_breaks:
+                if by_firing or plan.moving_breaks:
                     soonest = next_break(w, just_after(t), point, net, others, work, waiting)
-                elif eventful:
-                    for q in range(waiting.pending.shape[1]):
-                        if waiting.pending[w, q] >= 0:
-                            soonest = min(soonest, waiting.due[w, q])
             elif not update(j, w, t, point, plan, replicate, net, work, own):
                 prepare(w, t, point, plan, replicate, net, work, own)
             if firings >= plan.firings_most:
@@ -470,9 +499,11 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 late = pop_late(w, waiting)
                 for entry in range(others.late_starts[late], others.late_starts[late + 1]):
                     work.x[w, others.late[entry]] += others.late_changes[entry]
-            if eventful and happen(w, t, point, species_count, net, others, work, waiting) == 2:
-                outcome = _TOO_MANY
-                break
+            if eventful:
+                happened = happen(w, t, point, species_count, net, others, work, waiting)
+                if happened < 0:
+                    outcome = outcome_of(happened)
+                    break
             prepare(w, t, point, plan, replicate, net, work, own)
             soonest = next_break(w, just_after(t), point, net, others, work, waiting)
         if GENERAL and others.stop.size > 0:

@@ -6,6 +6,11 @@ bound.  As long as counts stay in their intervals nothing is to be followed.  Bo
 come from interval arithmetic - over time too, and so rates that depend on time are met exactly:
 bounds over a short window, then over the next.
 
+Where the bounds allow that a rate is negative, infinite or not a number somewhere in the interval,
+the interval is the state itself, and every propensity is looked at in every state: such a rate is
+noticed in the state in which it is one, as by other methods.  Of a rate that follows time it is
+noticed at the beginning of a window, or by a candidate.
+
 V. H. Thanh, C. Priami, R. Zunino, "Efficient rejection-based simulation of biochemical reactions
 with stochastic noise and delays", J. Chem. Phys. 141 (2014).
 """
@@ -21,7 +26,7 @@ from ergode.core.machine import outlined, real
 from ergode.core.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
 from ergode.stochastic import block_search
 from ergode.stochastic.block_search import choose
-from ergode.stochastic.programs import evaluate_bounds
+from ergode.stochastic.programs import bounds_of_product, evaluate_bounds
 from ergode.stochastic.realization import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
@@ -68,10 +73,12 @@ def _bound(j, w, point, net, work, own):
     low, high = real(1.0), real(1.0)
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         variable = net.reactants[entry]
-        for k in range(net.orders[entry]):
-            least = own.low[w, variable] - real(k)
-            low *= least if k == 0 else max(least, real(0.0))
-            high *= max(own.high[w, variable] - real(k), real(0.0))
+        least, most = own.low[w, variable], own.high[w, variable]
+        low, high = bounds_of_product(low, high, least, most)
+        for k in range(1, net.orders[entry]):
+            low, high = bounds_of_product(
+                low, high, max(least - real(k), real(0.0)), max(most - real(k), real(0.0))
+            )
     c = net.coefficients[point, j]
     low, high = c * low, c * high
     if net.laws[j] >= 0:
@@ -79,8 +86,8 @@ def _bound(j, w, point, net, work, own):
         least, most = evaluate_bounds(
             net.laws[j], w, t_low, t_high, point, net, work, own
         )  # fmt: skip
-        low = least * (low if least > 0.0 else high)
-        high = most * high if high > 0.0 else real(0.0)
+        low, high = bounds_of_product(least, most, low, high)
+        low = min(low, least) if least == -INFINITY else low
     own.lower[w, j] = low
     own.a[w, j] = max(high, real(0.0))
 
@@ -99,22 +106,28 @@ def _is_doubtful(j, w, own):
 
 
 @outlined
-def _bound_all(w, point, net, work, own):
-    """All bounds and sums; of the state itself if one in its interval is infinite or negative."""
-    unbounded = False
+def _bound_all(w, t, point, net, work, own):
+    """All bounds and sums; of the state itself if something may be wrong within its interval."""
+    doubtful = False
     own.negative[w, 0] = 0
     for j in range(own.a.shape[1]):
         _bound(j, w, point, net, work, own)
-        unbounded = unbounded or _is_doubtful(j, w, own)
-    if unbounded:
+        doubtful = doubtful or _is_doubtful(j, w, own)
+    if doubtful:
         for variable in range(own.low.shape[1]):
             own.low[w, variable] = work.x[w, variable]
             own.high[w, variable] = work.x[w, variable]
         for j in range(own.a.shape[1]):
-            _bound(j, w, point, net, work, own)
-            # Over time a bound may be negative where the rate never is: candidates will tell.
-            if own.lower[w, j] < 0.0 and own.follows_time[0] == 0:
+            a = propensity(j, w, t, point, net, work)
+            if own.follows_time[0] != 0:
+                _bound(j, w, point, net, work, own)
+            else:
+                own.a[w, j] = a
+                own.lower[w, j] = a
+            if a < 0.0:
                 own.negative[w, 0] = 1
+            if not a < INFINITY:
+                own.a[w, j] = real(INFINITY)
     for block in range(own.sums.shape[1]):
         _add_up(block, w, own)
         own.dirty[w, block] = 0
@@ -128,7 +141,7 @@ def prepare(w, t, point, plan, replicate, net, work, own):
     own.window[w, 2] = 0.0
     for variable in range(own.low.shape[1]):
         _surround(variable, w, work, own)
-    _bound_all(w, point, net, work, own)
+    _bound_all(w, t, point, net, work, own)
 
 
 def update(j, w, t, point, plan, replicate, net, work, own):
@@ -167,8 +180,6 @@ def _total(w, own):
 def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     """Candidates at the rate of the bounds, until one is accepted."""
     follows_time = own.follows_time[0] != 0
-    if own.negative[w, 0] != 0:
-        return t, FAILED_NEGATIVE, draw
     while True:
         total = _total(w, own)
         if follows_time and t >= own.window[w, 1]:
@@ -181,8 +192,10 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
                 width = min(width, CANDIDATES / total)
             own.window[w, 0] = t
             own.window[w, 1] = t + width
-            _bound_all(w, point, net, work, own)
+            _bound_all(w, t, point, net, work, own)
             total = _total(w, own)
+        if own.negative[w, 0] != 0:
+            return t, FAILED_NEGATIVE, draw
         if total == 0.0 and not follows_time:
             return real(INFINITY), NO_REACTION, draw
         if not (total >= 0.0 and total < INFINITY):

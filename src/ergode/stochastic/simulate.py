@@ -105,7 +105,13 @@ results.register(
     [
         Variable("firing_time", ("firing",), "float64", "time", "when a reaction fired"),
         Variable("reaction", ("firing",), "int32", "1", "which, in the network's order"),
-        Variable("realization", ("firing",), "int64", "1", "number of the realization it was in"),
+        Variable(
+            "realization",
+            ("firing",),
+            "int64",
+            "1",
+            "number of the realization it was in, over all points of a sweep",
+        ),
         *_STATUS,
     ],
 )

@@ -49,7 +49,7 @@ class Rates(NamedTuple):
 
 
 def transition(u, x, c, p):
-    """Sum of all propensities, the least of them, and the state after one fired.
+    """Sum of all propensities, the least of what must not be negative, the state after a firing.
 
     Made for each network: `u` chooses, `x` is the state, `c` the coefficients, `p` parameters.
     """
@@ -64,7 +64,7 @@ def code_of(
 ) -> tuple[str, list[int]]:
     """Text of `transition` for a network, and which parameters it reads.
 
-    Where counts stay above zero mass action needs not be looked at.
+    Where counts stay above zero neither they nor mass action need be looked at.
     """
     used: list[int] = []
     lines = ["def transition(u, x, c, p):"]
@@ -86,12 +86,14 @@ def code_of(
         lines.append(f"    a{j} = {' * '.join(factors)}")
         lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")
     last = len(laws) - 1
+    stoichiometry = network.stoichiometry.toarray()
+    if not counts_stay:
+        least += [f"x[{i}]" for i in np.flatnonzero((stoichiometry < 0).any(axis=1))]
     smallest = "0.0"
     for name in least:
         smallest = f"min({smallest}, {name})"
     lines.append(f"    least = {smallest}")
     lines.append(f"    target = u * s{last}")
-    stoichiometry = network.stoichiometry.toarray()
     for k in range(1, len(laws)):
         lines.append(f"    k{k} = target >= s{k - 1}")
     ends = []
@@ -165,7 +167,7 @@ def function_of(text: str) -> Callable[..., Any]:
 
 
 def next_firing(seed, replicate, draw, t, x, c, p):
-    """Time of the next firing, the state after it, the sum of propensities and their least."""
+    """Time of the next firing, the state after it, and sum and least as of `transition`."""
     w0, w1, w2, w3 = draw_words(seed, replicate, 0, FIRING, draw)
     total, least, y = transition(uniform(w2, w3), x, c, p)
     return t + exponential(w0, w1) / total, y, total, least

@@ -59,6 +59,7 @@ class Interruptions(NamedTuple):
     late: Any  # [entry] variable that changes after the delay
     late_changes: Any  # [entry]
     triggers: Any  # [event] program
+    watched: Any  # [0 ...] events whose trigger may turn by a firing, not by time alone
     event_delays: Any  # [event] program
     priorities: Any  # [event] program
     flags: Any  # [event] bits: persistent, initially true, values from trigger
@@ -202,7 +203,7 @@ def build(
     events = _gather_events(network, naming, programs)
     time_dependent = programs.time_outside
     stop_program = [] if stop is None else [programs.add(naming.inline(stop), "stop")]
-    moving = any(naming.varies(expression.tree) for expression in programs.breaks)
+    moving = any(map(naming.follows_state, programs.breaks))
     breaks = [programs.add(expression, None) for expression in programs.breaks]
     start = _initial(network, naming, known, initial, point_count, whole)
     rows = [np.broadcast_to(known[name], point_count) for name in naming.parameters]
@@ -449,12 +450,15 @@ def _gather_events(
     network: ReactionNetwork, naming: Naming, programs: _Programs
 ) -> dict[str, np.ndarray]:
     triggers, delays, priorities, flags = [], [], [], []
+    watched: list[int] = []
     lengths: list[int] = []
     assigned: list[int] = []
     assignments: list[int] = []
     for k, event in enumerate(network.events):
         what = f"trigger of event '{event.name or k}'"
         triggers.append(programs.add(event.trigger, what))
+        if naming.follows_state(naming.inline(event.trigger)):
+            watched.append(k)
         delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
         priorities.append(programs.add(event.priority, None))
         flags.append(
@@ -472,6 +476,7 @@ def _gather_events(
             assignments.append(programs.add(expression, None))
     return {
         "triggers": np.array(triggers, np.int32),
+        "watched": np.array(watched, np.int32),
         "event_delays": np.array(delays, np.int32),
         "priorities": np.array(priorities, np.int32),
         "flags": np.array(flags, np.int32),

@@ -27,7 +27,7 @@ from ergode.stochastic.direct_step import find
 from ergode.stochastic.indexing import at
 from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import Tables, offsets
-from ergode.stochastic.teams import (
+from ergode.stochastic.team_words import (
     PART,
     STRIDE,
     TEAM,
@@ -243,7 +243,7 @@ class TeamOwn(NamedTuple):
     a: Any  # [team, place]
     width: Any  # rows of shared memory that sums of chunks take
     changes_most: Any  # changes of a reaction
-    rows: Any  # [reaction * change * 4] (`teams.change_rows`)
+    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
     listed: Any  # [entry] reaction whose propensity depends on what changed
     spots: Any  # [entry] where the sum of its chunk is
 
@@ -347,7 +347,10 @@ def team_follow(j, t, point, me, net, work, own):
     memory = me.memory
     variable, delta, begin, end = row_of_change(j, me, own)
     if variable >= 0 and me.number == me.lane:
-        work.x[me.team, at(variable)] += real(delta)
+        x = work.x[me.team, at(variable)] + real(delta)
+        work.x[me.team, at(variable)] = x
+        if x < 0.0:
+            memory[at(me.base - 1)] = 1.0
     sync()
     k = np.int32(0)
     while k < own.changes_most:
