@@ -7,6 +7,7 @@ body problem; `corner-transport` is the published scheme and `split` this packag
 
 from __future__ import annotations
 
+import time
 import warnings
 
 import numpy as np
@@ -24,50 +25,70 @@ def third(y, t, p):
 
 # What Monte Carlo finds (1e6 trajectories): mean and standard deviation before the measurement.
 LORENZ_TRUTH = ((4.870, 5.707, -3.405), (8.750, 15.159, 14.636))
-SATURN = [7.030360843777e-9] * 2 + [2.514771104455e-8] * 2
 JUPITER = [2.2375e-8] * 2 + [5.2767e-7] * 2
-# Field, parameters, prior, measurements, times, width, threshold.
+SATURN = [7.030360843777e-9] * 2 + [2.514771104455e-8] * 2
+PLANAR = ergode.fields.planar_three_body()
+ENCELADUS = {"mu": 1.901109735892602e-7}
+LEAVING = [1.001471995170839, -1.7518099335e-5, 7.1987832396e-5, 0.013633926328993]
+INTERVALS = 0.931792004789438 * np.arange(5)
+
+
+def ranging():
+    """Range, bearing and range rate at the end of three intervals, as the mean's path has them."""
+    path = ergode.trajectories.integrate(
+        PLANAR, times=INTERVALS, parameters=ENCELADUS, rtol=1e-11, atol=1e-13, device="cpu",
+        initial=dict(zip(PLANAR.variables, LEAVING, strict=True)),
+    )["state"].values  # fmt: skip
+    h = ergode.fields.planar_ranging
+    return [
+        ergode.Measurement(
+            at, h, h(path[k], at, tuple(ENCELADUS.values())),
+            [7.03e-9, 3.0461733e-4, 2.5148e-8], angles=[1],
+        )
+        for k, at in enumerate(INTERVALS) if 0 < k < 4
+    ]  # fmt: skip
+
+
+# Field, parameters, prior, measurements, times, width, threshold, conserved quantity.
 CASES = {
     "lorenz63": (
         ergode.fields.lorenz63(centred=True), {"sigma": 4, "b": 1, "r": 48},
         ergode.Gaussian([-11.5, -10, 9.5], [1, 1, 1]),
-        [ergode.Measurement(1.0, third, -8.0, 1.0)], np.linspace(0, 2, 9), 0.5, 5e-6,
+        [ergode.Measurement(1.0, third, -8.0, 1.0)], np.linspace(0, 2, 9), 0.5, 5e-6, None,
     ),
     "lorenz96": (
         ergode.fields.lorenz96(6), {"force": 4}, ergode.Gaussian([4.5, 4, 4, 4, 4, 4], [0.04] * 6),
-        [], [0, 0.6], 0.1, 8e-9,
+        [], [0, 0.6], 0.1, 8e-9, None,
     ),
     "lorenz96-full": (
         ergode.fields.lorenz96(6), {"force": 4}, ergode.Gaussian([4.5, 4, 4, 4, 4, 4], [0.04] * 6),
-        [], [0, 1.3], 0.1, 8e-9,
+        [], [0, 1.3], 0.1, 8e-9, None,
     ),
     "jupiter-europa": (
-        ergode.fields.planar_three_body(), {"mu": 2.52801752854e-5},
+        PLANAR, {"mu": 2.52801752854e-5},
         ergode.Gaussian([1.0169962521469986, 0, 0, 0.012575912545456968], JUPITER),
         [], np.linspace(0, 0.889584448745932, 5), None, 1e-7,
+        ergode.fields.planar_jacobi_constant,
     ),
     "saturn-enceladus": (
-        ergode.fields.planar_three_body(), {"mu": 1.901109735892602e-7},
-        ergode.Gaussian(
-            [1.001471995170839, -1.7518099335e-5, 7.1987832396e-5, 0.013633926328993], SATURN
-        ),
-        [], np.linspace(0, 0.931792004789438, 5), None, 1e-7,
+        PLANAR, ENCELADUS, ergode.Gaussian(LEAVING, SATURN), ranging, INTERVALS, None, 1e-7,
+        ergode.fields.planar_jacobi_constant,
     ),
 }  # fmt: skip
 _LARGE = ("lorenz96", "lorenz96-full")
+_MINUTES = ("jupiter-europa", "saturn-enceladus")  # on a CPU
 
 
 def propagate(name, device, scheme, **options):
-    field, parameters, prior, measurements, times, width, threshold = CASES[name]
+    field, parameters, prior, measurements, times, width, threshold, conserved = CASES[name]
     settings = {
         "width": width, "threshold": threshold, "keep": "none", "parameters": parameters,
+        "times": times, "conserved": conserved,
+        "measurements": measurements() if callable(measurements) else measurements,
     } | options  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return ergode.density.propagate(
-            field, prior, times=times, measurements=measurements, scheme=scheme, device=device,
-            **settings,
-        )  # fmt: skip
+        return ergode.density.propagate(field, prior, scheme=scheme, device=device, **settings)
 
 
 def whole_runs(options, rows):
@@ -75,7 +96,7 @@ def whole_runs(options, rows):
     on_cuda = options.device == "cuda"
     device = devices.resolve("cuda" if on_cuda else "cpu:1")
     for name in options.case:
-        if name in _LARGE and not on_cuda:
+        if not on_cuda and (name in _LARGE or (options.quick and name in _MINUTES)):
             continue
         for scheme in ("corner-transport", "split"):
             precision = "float32" if name in _LARGE else "float64"
@@ -84,12 +105,20 @@ def whole_runs(options, rows):
             def work(name=name, scheme=scheme, precision=precision, found=found):
                 found[:] = [propagate(name, device, scheme, precision=precision)]
 
-            repeats = 5 if name == "lorenz63" else 3 if on_cuda else 1
-            (seconds,) = medians([work], repeats=repeats, cpu=not on_cuda)
+            if not on_cuda and name in _MINUTES:
+                propagate(name, device, scheme, times=CASES[name][4][:1], measurements=())
+                started = time.process_time()
+                work()
+                seconds = time.process_time() - started
+            else:
+                repeats = 5 if name == "lorenz63" else 3
+                (seconds,) = medians([work], repeats=repeats, cpu=not on_cuda)
             label = f"{name} {scheme}"
             rows.add(label, "seconds", seconds, "s")
             rate = found[0].attrs["cell_steps"] / seconds
             rows.add(label, "cell-steps per second", rate, "1/s", smaller_is_better=False)
+            rows.add(label, "cells at most", found[0].attrs["cell_count_most"], "1")
+            rows.add(label, "probability lost", float(found[0]["mass_lost"][-1]), "1")
 
 
 def all_cores(options, rows):
@@ -111,17 +140,34 @@ def side_by_side(options, rows):
         return
     on_cuda = options.device == "cuda"
     count = 512 if on_cuda else 16
-    _, parameters, *_ = CASES["lorenz63"]
+    _, parameters, prior, *_ = CASES["lorenz63"]
+    rng = np.random.default_rng(1)
+    values = rng.normal(-8.0, 1.0, (count, 1))
+    means = rng.normal(prior.mean, 0.5, (count, 3))
+    lorenz = CASES["lorenz63"]
 
-    def work(many):
-        values = np.linspace(44.0, 52.0, count) if many else 48.0
-        propagate("lorenz63", options.device, "split", parameters=parameters | {"r": values})
+    def work(**different):
+        propagate("lorenz63", options.device, "split", **different)
 
-    alone, many = medians([lambda: work(False), lambda: work(True)], repeats=3)
-    rows.add(
-        f"lorenz63 split, {count} filters", "filters per second", count / many, "1/s",
-        peer="one after the other", peer_value=1 / alone, smaller_is_better=False,
-    )  # fmt: skip
+    def bank():
+        seen = [ergode.Measurement(1.0, third, values, 1.0)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            ergode.density.propagate(
+                lorenz[0], ergode.Gaussian(means, prior.covariance), times=lorenz[4],
+                measurements=seen, parameters=parameters, width=0.5, threshold=5e-6,
+                device=options.device,
+            )  # fmt: skip
+
+    alone, many, different = medians(
+        [work, lambda: work(parameters=parameters | {"r": np.linspace(44.0, 52.0, count)}), bank],
+        repeats=3,
+    )
+    for what, seconds in (("parameters", many), ("priors and measured values", different)):
+        rows.add(
+            f"lorenz63 split, {count} filters, {what}", "filters per second", count / seconds,
+            "1/s", peer="one after the other", peer_value=1 / alone, smaller_is_better=False,
+        )  # fmt: skip
 
 
 def noise(options, rows):
@@ -154,7 +200,7 @@ def particles(options, rows):
     """An ensemble that answers what the grid does, and how far the grid is from it."""
     if "lorenz63" not in options.case:
         return
-    field, parameters, prior, measurements, _, width, threshold = CASES["lorenz63"]
+    field, parameters, prior, measurements, *_ = CASES["lorenz63"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         for count in (10_000, 100_000):
@@ -205,7 +251,7 @@ def evolution_alone(options, rows):
     from ergode.core import cuda
 
     for name in (name for name in options.case if name in ("lorenz63", *_LARGE)):
-        field, parameters, prior, _, times, width, threshold = CASES[name]
+        field, parameters, prior, _, times, width, threshold, _ = CASES[name]
         for scheme in ("corner-transport", "split"):
             lattice = lay_lattice(prior, width, None)
             laid = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
