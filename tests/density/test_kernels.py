@@ -65,7 +65,7 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
     from ergode.core import cuda
 
     n = len(field.variables)
-    lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n))
+    lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n), is_rotated=False)
     bindings = specialize.bindings_of(
         field,
         [lattice],

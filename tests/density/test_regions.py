@@ -99,3 +99,15 @@ def test_figures(ball):
     assert len(ax.collections) == 2
     with pytest.raises(PlanError, match="two times"):
         ergode.plots.density_over_time(ball)
+
+
+def test_marginals_of_a_turned_grid_have_the_widths_of_their_variables():
+    """Axes come by the size of their deviations: the first is that of the thin variable."""
+    start = ergode.density.propagate(
+        ergode.fields.rotation(), ergode.Gaussian([0.0, 0.0], [1.0, 1e-6]), times=[0],
+        parameters={"rate": 1}, axes="principal", threshold=1e-9, device="cpu:1",
+    )  # fmt: skip
+    assert start["width"].values.tolist() == pytest.approx([5e-4, 0.5])
+    curve = views.marginal(views.cells_at(start), "x")
+    assert (curve > 0).all() and curve.sizes["x"] < 40
+    assert float((curve * curve["x"] ** 2).sum() * 0.5) == pytest.approx(1.0, rel=1e-3)

@@ -17,7 +17,6 @@ from ergode.core.machine import real, rolled
 from ergode.density import corner_transport, split
 from ergode.density.cells import (
     CELL_STEPS,
-    COURANT,
     FLOOR,
     LOADED_AT,
     NOISE_TIME,
@@ -58,7 +57,7 @@ _FIRST_STEP = np.float64(1 / 256)
 
 def _longest_step(t, taken, cells, frame, clock):
     """How long the next step may be, after one of length `taken`."""
-    dt = clock[COURANT] / np.float64(cells.fastest[0])
+    dt = np.float64(1.0) / np.float64(cells.fastest[0])
     if VARYING:
         dt = min(dt, _LONGER * taken)
     if ANY_NOISE:

@@ -50,13 +50,13 @@ MASS_UNIT = np.float64(2.0**60)
 REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 
 # Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
-# loaded -, the threshold, the part of the largest step to take, what may be pruned - at once
-# after it was loaded, and a unit of time -, whether (1 or 0) to prune before the next step, and the
-# mass of a cell that was at the threshold when the latest step began (0: there was none).
+# loaded -, the threshold, what may be pruned - at once after it was loaded, and a unit of time -,
+# whether (1 or 0) to prune before the next step, and the mass of a cell that was at the threshold
+# when the latest step began (0: there was none).
 (
-    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, COURANT, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR,
+    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR,
     CLOCKS,
-) = range(11)  # fmt: skip
+) = range(10)  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -204,13 +204,22 @@ def survey(i, t, cells, frame):
     bound = real(0.0)
     all_finite = True
     for d in unroll(range(DIMENSION)):
-        cells.rate[d, i] = above[d]
-        all_finite = all_finite and math.isfinite(above[d])
-        if above[d] > 0.0 or NOISY[d]:
+        rate = above[d]
+        if not (math.isfinite(rate) and math.isfinite(below[d])):
+            # Beyond the edge of what is admissible the field need not be defined.
+            key, step = cells.key[i], step_key(d)
+            rate = rate if math.isfinite(rate) else real(0.0)
+            if (not math.isfinite(above[d]) and is_admissible(key + step, frame)) or (
+                not math.isfinite(below[d]) and is_admissible(key - step, frame)
+            ):
+                rate = real(math.inf)
+                all_finite = False
+        cells.rate[d, i] = rate
+        if rate > 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << d))
         if below[d] < 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
-        fraction = abs(above[d])
+        fraction = abs(rate)
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
     if not VARYING:  # else what a cell needs may be another by now
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)

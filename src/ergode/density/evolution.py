@@ -35,7 +35,9 @@ _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
 _CELLS_A_THREAD = 2000  # of a CPU, at least: fewer and it waits more than it works
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
-_CELLS_LEAST = 1 << 12  # of a density for which room is made; for each of a few on CUDA more
+_CELLS_LEAST = 1 << 12  # of a density for which room is made on a CPU; on CUDA, and of a few there
+_CELLS_LEAST_CUDA = 1 << 14
+_CELLS_LEAST_FEW = 1 << 16
 _CREW_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
 _CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
 _FEW = 8  # densities side by side for which there are as many clusters; more have a block each
@@ -124,7 +126,6 @@ class Evolution:
         self._tally, self._clock = self._parts_of(self._books)
         self._tally_there, self._clock_there = self._parts_of(self._books_there)
         self._clock[:, cells.THRESHOLD] = threshold
-        self._clock[:, cells.COURANT] = 1.0
         self._clock[:, cells.LOSS_RATE] = loss_rate or 0.0
         self.has_ended = np.zeros(count, bool)
         self.why_ended = ""
@@ -135,7 +136,7 @@ class Evolution:
     @staticmethod
     def count_that_fits(dimension: int, cell_count: int, device: Device) -> int:
         """Number of densities that may run side by side, if their grids grow as grids do."""
-        each = 4 * max(_CELLS_LEAST, 2 * cell_count) * (150 + 16 * dimension)
+        each = 4 * max(_CELLS_LEAST_CUDA, 2 * cell_count) * (150 + 16 * dimension)
         return max(1, device.available_bytes() // each)
 
     # ---- what they are
@@ -205,7 +206,8 @@ class Evolution:
         key, mass = (self.device.get(array) for array in self._filled(which))
         key = key & cells.KEY
         order = np.argsort(key)
-        return key[order], mass[order].astype(np.float64)
+        # Rounding may leave a little less than nothing.
+        return key[order], np.maximum(mass[order].astype(np.float64), 0.0)
 
     def advance(self, target: float) -> None:
         """Move forward to a time; a density that cannot go on stays where it is.
@@ -459,19 +461,21 @@ class Evolution:
         if self._capacity > count + count // 2:
             return
         is_one = self.device.is_cuda and self.count <= _FEW
-        wanted = max(16 * _CELLS_LEAST, 3 * count) if is_one else max(_CELLS_LEAST, 2 * count)
-        if self._cells_most is not None:
-            wanted = min(wanted, self._cells_most + 1)
+        least = _CELLS_LEAST_CUDA if self.device.is_cuda else _CELLS_LEAST
+        wanted = max(_CELLS_LEAST_FEW, 3 * count) if is_one else max(least, 2 * count)
         each = self._bytes_per_cell()
         room = self.device.available_bytes() // (each * self.count)
-        if min(wanted, room) <= count:
+        limit = f"there is room for {room} on {self.device.name}"
+        # Nobody, who has no mass, is not one of them.
+        if self._cells_most is not None and self._cells_most + 1 < room:
+            room, limit = self._cells_most + 1, f"cells_most is {self._cells_most}"
+        if room <= count:
             which = "the density needs" if self.count == 1 else f"{self.count} densities need"
             fewer = "" if self.count == 1 else ", or fewer densities at a time"
             raise PlanError(
-                f"{which} more than {count} cells{' each' if fewer else ''} of {each} bytes, "
-                f"{self.count * count * each / 1e9:.2g} GB, and there is room for "
-                f"{min(room, wanted)} on {self.device.name}; use larger widths or a larger "
-                f"threshold{fewer}"
+                f"{which} more than {count - 1} cells{' each' if fewer else ''} of {each} bytes, "
+                f"{self.count * count * each / 1e9:.2g} GB, and {limit}; use larger widths or a "
+                f"larger threshold{fewer}"
             )
         self._make_arrays(min(wanted, room))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.density.views import cells_at, marginal
+from ergode.density.views import cells_at, marginal, widths_along
 
 if TYPE_CHECKING:
     import xarray
@@ -106,13 +106,7 @@ def _voxels(dataset: xarray.Dataset, time: float | None, variables: Any) -> Any:
         raise PlanError(f"a .vtu file has three variables; got {', '.join(chosen) or 'none'}")
     cells = cells_at(dataset, time)
     space = marginal(cells, chosen)
-    steps = np.array(
-        [
-            float(space[name][1] - space[name][0]) if space.sizes[name] > 1
-            else float(cells.attrs["width"][names.index(name)])
-            for name in chosen
-        ]
-    )  # fmt: skip
+    steps = widths_along(cells)[[names.index(name) for name in chosen]]
     low = np.array([float(space[name][0]) for name in chosen]) - 0.5 * steps
     full = np.argwhere(space.values > 0)
     corners = (full[:, None] + _CORNERS).reshape(-1, 3)

@@ -21,8 +21,8 @@ _FAR = 5.0  # standard deviations to look for a density of which only mean and c
 _CELLS_MOST = 1 << 28
 
 
-def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray:
-    """Axes of the lattice, as columns.
+def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray | None:
+    """Axes of the lattice, as columns; None where they are those of the variables.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray:
     if isinstance(axes, str) and axes == "variables":
         if noise is not None and np.any(noise != np.diag(np.diag(noise))):
             return np.linalg.eigh(noise)[1]
-        return np.eye(size)
+        return None
     if isinstance(axes, str) and axes == "principal":
         turned = np.linalg.eigh(prior.covariance)[1]
     else:
@@ -84,7 +84,7 @@ def lay_lattice(
             ) from None
     if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise ModelError(f"width is {widths}; expected positive numbers")
-    return Lattice(np.array(prior.mean, np.float64), widths, turned)
+    return Lattice(np.array(prior.mean, np.float64), widths, turned, axes is not None)
 
 
 @dataclass(frozen=True)

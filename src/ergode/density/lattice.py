@@ -35,11 +35,14 @@ class Lattice:
         Of a cell, along the axes.
     axes : ndarray, shape [dimension, dimension]
         Columns are the directions of the axes: orthonormal.
+    is_rotated : bool
+        Whether the axes may be others than those of the variables; kernels are made for either.
     """
 
     centre: np.ndarray
     width: np.ndarray
     axes: np.ndarray
+    is_rotated: bool = True
 
     @property
     def dimension(self) -> int:
@@ -50,11 +53,6 @@ class Lattice:
     def bits(self) -> int:
         """Bits of a key for one coordinate."""
         return min(21, 62 // self.dimension)
-
-    @property
-    def is_rotated(self) -> bool:
-        """Whether the axes are not those of the variables."""
-        return not np.array_equal(self.axes, np.eye(self.dimension))
 
     @cached_property
     def reach(self) -> int:

@@ -207,7 +207,7 @@ def propagate(
     -----
     RuntimeWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
-        show: use smaller widths or a smaller threshold, or an ensemble (`ergode.trajectories`).
+        show; the message says what to change. Or use an ensemble (`ergode.particles`).
         Or the run ended early - memory, a field that is not finite, an impossible measurement,
         Ctrl-C: the result ends with the last good density. Of many densities the others go on; what
         there was of this one is in the row of the first time that it did not reach, and
@@ -331,14 +331,17 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
     said = []
     lost = np.fmax.reduce(found["mass_lost"], axis=1)
     if lost.max() > _LOST_MOST:
-        said.append(f"{100 * lost.max():.2g} % of the probability was dropped on the way")
+        said.append(
+            f"{100 * lost.max():.2g} % of the probability was dropped on the way - use a smaller "
+            "threshold, or retained"
+        )
     sharp = np.fmin.reduce(found["cells_in_deviation"], axis=1)
     if sharp.min() < _SHARPEST:
         axis = int(sharp.min(axis=0).argmin())
         where = f"axis {axis} of the grid" if is_turned else f"'{names[axis]}'"
         said.append(
             f"along {where} a standard deviation of its features comes to {sharp.min():.2g} cells, "
-            "so that what is thinner was smeared"
+            "so that what is thinner was smeared - use smaller widths"
         )
     if said:
         count = ((lost > _LOST_MOST) | (sharp.min(axis=1) < _SHARPEST)).sum()
@@ -347,8 +350,7 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
             else f"{count} of {lost.size} densities are not resolved; at worst"
         )  # fmt: skip
         warnings.warn(
-            f"{who}: {' and '.join(said)}; use smaller widths or a smaller threshold, or an "
-            "ensemble of trajectories",
+            f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.density.views import cells_at, highest_density, marginal
+from ergode.density.views import cells_at, highest_density, marginal, widths_along
 
 if TYPE_CHECKING:
     import xarray
@@ -55,8 +55,7 @@ def quantiles(dataset: xarray.Dataset, probability: float | Sequence[float]) -> 
         cells = cells_at(dataset, index=index)
         for k, name in enumerate(names):
             curve = marginal(cells, name)
-            at = curve[name].values
-            half = 0.5 * (at[1] - at[0]) if at.size > 1 else 0.5 * float(cells.attrs["width"][k])
+            at, half = curve[name].values, 0.5 * widths_along(cells)[k]
             faces = np.append(at - half, at[-1] + half)
             rises = np.concatenate([[0.0], np.cumsum(curve.values)])
             found[index, k] = np.interp(wanted, rises / rises[-1], faces)
@@ -137,16 +136,9 @@ def surface(
     padded = np.pad(space.values, 1)
     # The edge runs between the last cell inside and the next one outside.
     below = padded[padded < level].max(initial=0.0)
-    widths = [_step(space[name].values, cells, name) for name in names]
+    known = [str(name) for name in cells["variable"].values]
+    widths = widths_along(cells)[[known.index(name) for name in names]]
     marching_cubes: Any = measure.marching_cubes
     vertices, faces, _, _ = marching_cubes(padded, 0.5 * (level + below), spacing=widths)
-    low = np.array(
-        [space[name].values[0] - width for name, width in zip(names, widths, strict=True)]
-    )
+    low = np.array([space[name].values[0] for name in names]) - widths
     return vertices + low, faces
-
-
-def _step(values: np.ndarray, cells: xarray.Dataset, name: str) -> float:
-    if values.size > 1:
-        return float(values[1] - values[0])
-    return float(cells.attrs["width"][list(cells["variable"].values).index(name)])

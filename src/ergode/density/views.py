@@ -105,14 +105,10 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
         if name not in known:
             raise PlanError(f"there is no variable '{name}'; expected one of {', '.join(known)}")
     columns = [known.index(name) for name in names]
-    width = np.asarray(cells.attrs["width"], float)[columns]
-    if _is_turned(cells):
-        # The grid's own axes are others: points are gathered on a new grid as fine as it.
-        centre = np.asarray(cells.attrs["centre"], float)[columns]
-        coordinate = np.rint((cells["point"].values[:, columns] - centre) / width).astype(int)
-    else:
-        centre = np.asarray(cells.attrs["centre"], float)[columns]
-        coordinate = cells["coordinate"].values[:, columns]
+    width = widths_along(cells)[columns]
+    centre = np.asarray(cells.attrs["centre"], float)[columns]
+    # Where the grid's own axes are others, points are gathered on a new grid as fine as it.
+    coordinate = np.rint((cells["point"].values[:, columns] - centre) / width).astype(int)
     low = coordinate.min(axis=0)
     shape = tuple(coordinate.max(axis=0) - low + 1)
     place = np.ravel_multi_index((coordinate - low).T, shape)
@@ -121,6 +117,12 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
         name: centre[k] + width[k] * (low[k] + np.arange(shape[k])) for k, name in enumerate(names)
     }
     return xarray.DataArray(density / width.prod(), coords=axes, dims=names, name="density")
+
+
+def widths_along(cells: xarray.Dataset) -> np.ndarray:
+    """Width of cells along each variable, shape [variable_count]: what marginals are made with."""
+    width = np.asarray(cells.attrs["width"], float)
+    return np.sqrt(np.square(np.reshape(cells.attrs["axes"], (width.size, -1)) * width).sum(axis=1))
 
 
 def highest_density(cells: xarray.Dataset, probability: float | Sequence[float]) -> np.ndarray:
@@ -196,11 +198,6 @@ def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
 def _check_cells(cells: xarray.Dataset) -> None:
     if "point" not in cells:
         raise PlanError("expected the cells of one time, from ergode.density.cells_at")
-
-
-def _is_turned(cells: xarray.Dataset) -> bool:
-    size = cells.sizes["variable"]
-    return not np.array_equal(np.reshape(cells.attrs["axes"], (size, size)), np.eye(size))
 
 
 def _index(dataset: xarray.Dataset, time: Any, index: int | None) -> int:

@@ -202,7 +202,8 @@ def _both(
         "mean_error": mean_error,
         "deviation_error": about / (2 * np.maximum(deviation, 1e-300)),
     }
-    columns = [_marginals(cells, str(name), points[:, k], weights, bins)
+    widths = views.widths_along(cells)
+    columns = [_marginals(views.marginal(cells, str(name)), widths[k], points[:, k], weights, bins)
                for k, name in enumerate(cells["variable"].values)]  # fmt: skip
     for name in columns[0]:
         found[name] = np.stack([column[name] for column in columns])
@@ -211,12 +212,10 @@ def _both(
 
 
 def _marginals(
-    cells: xarray.Dataset, name: str, x: np.ndarray, weights: np.ndarray, bins: int
+    curve: xarray.DataArray, width: float, x: np.ndarray, weights: np.ndarray, bins: int
 ) -> dict[str, Any]:
     """One variable's marginals and the distances between them."""
-    curve = views.marginal(cells, name)
-    at = curve[name].values
-    width = float(at[1] - at[0]) if at.size > 1 else float(np.max(cells.attrs["width"]))
+    at = curve[curve.dims[0]].values
     faces = np.append(at - 0.5 * width, at[-1] + 0.5 * width)
     rises = np.concatenate([[0.0], np.cumsum(curve.values * width)])
     rises /= rises[-1]

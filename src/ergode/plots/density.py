@@ -72,10 +72,9 @@ def density(
     # A margin of nothing, so that regions close at the edge of the grid.
     padded = np.pad(plane.values, 1)
     x, y = (_widened(plane[name].values) for name in pair)
-    ax.contourf(
-        x, y, padded.T, [*levels, max(padded.max(), levels[-1]) * 1.01], colors=color,
-        alpha=0.25, extend="neither",
-    )  # fmt: skip
+    top = 1.01 * max(padded.max(), levels[-1])
+    for level in levels:  # one on the other, so that inner regions are darker
+        ax.contourf(x, y, padded.T, [level, top], colors=color, alpha=0.25)
     ax.contour(x, y, padded.T, levels, colors=color, linewidths=0.8)
     ax.set_xlabel(pair[0])
     ax.set_ylabel(pair[1])
@@ -94,6 +93,11 @@ def density_strip(
     """
     if "covariance" not in dataset:
         raise PlanError("the dataset has no covariance; expected one from ergode.density.propagate")
+    several = dataset["covariance"].dims[:-3]
+    if several:
+        raise PlanError(
+            f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
+        )
     names = [str(name) for name in dataset["variable"].values]
     name = names[0] if variable is None else variable
     if name not in names:
