@@ -183,7 +183,7 @@ def angle(y, t, p):
 
 
 def test_a_spacecraft_near_europa():
-    """A quarter of the published arc, where cells still follow what is drawn out, and its bounds."""
+    """A quarter of the published arc, with its bounds: cells still follow what is drawn out."""
     field = ergode.fields.planar_three_body()
     prior = ergode.Gaussian(
         [1.0169962521469986, 0, 0, 0.012575912545456968], [2.2375e-8] * 2 + [5.2767e-7] * 2
