@@ -15,8 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _ORDER = "seq_cst"
-# In milliseconds there, in microseconds elsewhere.
-_SLEEP, _MOMENT = ("Sleep", 0) if sys.platform == "win32" else ("usleep", 20)
+_GIVE_WAY = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -75,14 +74,11 @@ def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def give_way(context):  # type: ignore[no-untyped-def]
-    """Sleep for a moment, so that other threads of the machine run."""
+    """Let another thread that waits for this core run, if there is one."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        word = ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(word, [word]), _SLEEP
-        )
-        builder.call(function, [word(_MOMENT)])
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, _GIVE_WAY), [])
         return context.get_dummy_value()
 
     return types.void(), generate

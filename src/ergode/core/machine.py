@@ -132,7 +132,7 @@ atomic_swap_if = Word("atomic_swap_if")
 atomic_load = Word("atomic_load")
 """`atomic_load(array, at)` is an element as it is now; only on the CPU."""
 give_way = Word("give_way")
-"""`give_way()` sleeps for a moment, so that other threads run; only on the CPU."""
+"""`give_way()` lets another thread that waits for this core run; only on the CPU."""
 release_add = Word("release_add")
 """`release_add(array, at, amount)`: adds; who acquires it sees all before it; only on CUDA."""
 acquire = Word("acquire")

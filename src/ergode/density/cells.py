@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.machine import atomic_add, atomic_max, atomic_swap_if, real, unroll
+from ergode.density.crew import APART
 from ergode.density.lattice import (
     BITS,
     DIMENSION,
@@ -45,6 +46,10 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
     USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
 ) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
+
+# Words that a thread of a CPU has to itself among those of `meeting`: how many cells it lists, and
+# of those that it claimed the latest place and the number.
+LISTED, LATEST, CLAIMED = range(3)
 
 # Values of STATE: why the steps ended.
 REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
@@ -162,25 +167,61 @@ def enter(i, cells):
     cells.table[at + 1] = i
 
 
-def create(cells, masses, fresh, key):
-    """Make a cell without mass, unless it is there."""
-    at = _home(cells.table, key)
+def claim(table, key):
+    """Take a place in the table for a cell: where it is; EMPTY if the cell is there already."""
+    at = _home(table, key)
     while True:
-        found = cells.table[at]
+        found = table[at]
         if found == EMPTY:
-            found = atomic_swap_if(cells.table, at, EMPTY, key)
+            found = atomic_swap_if(table, at, EMPTY, key)
             if found == EMPTY:
-                number = atomic_add(cells.tally, USED, 1)
-                if number < cells.key.size:
-                    cells.table[at + 1] = number
-                    cells.key[number] = key
-                    cells.flow[number] = np.uint32(0)
-                    masses[number] = real(0.0)
-                    fresh[number] = real(0.0)
-                return
+                return at
         if found == key:
-            return
-        at = _next(cells.table, at)
+            return EMPTY
+        at = _next(table, at)
+
+
+def settle(at, number, key, cells, masses, fresh):
+    """Give a cell that has a place in the table its number, and no mass."""
+    cells.table[at + 1] = number
+    cells.key[number] = key
+    cells.flow[number] = np.uint32(0)
+    masses[number] = real(0.0)
+    fresh[number] = real(0.0)
+
+
+def create_cuda(rank, key, cells, masses, fresh):
+    """Make a cell without mass, unless it is there."""
+    at = claim(cells.table, key)
+    if at != EMPTY:
+        number = atomic_add(cells.tally, USED, 1)
+        if number < cells.key.size:
+            settle(at, number, key, cells, masses, fresh)
+
+
+def create_cpu(rank, key, cells, masses, fresh):
+    """Claim a place for a cell, unless it is there; `settle_claimed` gives it a number.
+
+    To count cells together, and write to what others write beside it, takes longer than all else.
+    """
+    at = claim(cells.table, key)
+    if at != EMPTY:
+        mine = APART * (rank + 1)
+        cells.table[at + 1] = cells.meeting[mine + LATEST]  # until it has its number
+        cells.meeting[mine + LATEST] = at
+        cells.meeting[mine + CLAIMED] += 1
+
+
+def settle_claimed(at, number, cells, masses, fresh):
+    """Give the cells that a thread of a CPU claimed, the latest of them at a place, numbers."""
+    while at != EMPTY:
+        before = cells.table[at + 1]
+        settle(at, number, cells.table[at], cells, masses, fresh)
+        number += 1
+        at = before
+
+
+create = create_cpu  # bound for each kernel
 
 
 # ---- a cell's faces and neighbours
@@ -258,16 +299,16 @@ def _moves_out(bits, d, side):
     return (bits >> np.uint32(d + 16 * side)) & np.uint32(1) != 0
 
 
-def _try_to_create(cells, masses, fresh, key, d, frame):
+def _try_to_create(rank, key, d, cells, masses, fresh, frame):
     """Make a cell unless it is there, not admissible or beyond the lattice."""
     if is_inside(key, d):
         if is_admissible(key, frame):
-            create(cells, masses, fresh, key)
+            create(rank, key, cells, masses, fresh)
     else:
         cells.tally[STATE] = EDGE
 
 
-def grow_towards(move, i, key, bits, cells, masses, fresh, frame):
+def grow_towards(move, rank, i, key, bits, cells, masses, fresh, frame):
     """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
 
     The first moves are those along one dimension, up and down; then come diagonals, four for each
@@ -279,7 +320,7 @@ def grow_towards(move, i, key, bits, cells, masses, fresh, frame):
             there = cells.above[d, i] if side == 0 else cells.below[d, i]
             if there == 0:
                 beside = key + (1 - 2 * side) * step_key(d)
-                _try_to_create(cells, masses, fresh, beside, d, frame)
+                _try_to_create(rank, beside, d, cells, masses, fresh, frame)
         return
     side, turn = move & 1, (move >> 1) & 1
     pair = (move - 2 * DIMENSION) >> 2
@@ -294,41 +335,7 @@ def grow_towards(move, i, key, bits, cells, masses, fresh, frame):
             there = cells.above[e, there] if turn == 0 else cells.below[e, there]
         if there == 0:
             beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
-            _try_to_create(cells, masses, fresh, beside, e, frame)
-
-
-def grow(i, cells, masses, fresh, frame):
-    """Make all neighbours that a cell needs: downwind ones and their diagonals.
-
-    What `grow_towards` does for all moves; written out, for on a CPU a call costs more than a look.
-    """
-    bits = cells.flow[i]
-    cells.flow[i] = np.uint32(bits | COMPLETE)
-    key = cells.key[i]
-    for d in range(DIMENSION):
-        for side in range(2):
-            if _moves_out(bits, d, side):
-                beside = key + (1 - 2 * side) * step_key(d)
-                there = cells.above[d, i] if side == 0 else cells.below[d, i]
-                if there == 0:
-                    _try_to_create(cells, masses, fresh, beside, d, frame)
-                for e in range(d + 1, DIMENSION):
-                    for turn in range(2):
-                        if _moves_out(bits, e, turn):
-                            other = np.uint32(0)
-                            if there != 0:
-                                other = (
-                                    cells.above[e, there] if turn == 0 else cells.below[e, there]
-                                )
-                            if other == 0:
-                                _try_to_create(
-                                    cells,
-                                    masses,
-                                    fresh,
-                                    beside + (1 - 2 * turn) * step_key(e),
-                                    e,
-                                    frame,
-                                )
+            _try_to_create(rank, beside, e, cells, masses, fresh, frame)
 
 
 # ---- pruning

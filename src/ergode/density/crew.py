@@ -27,7 +27,7 @@ BLOCKS = 1  # of a cluster
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 APART = 16  # words between what different threads write, so that they are not in each other's way
-_SPINS = 20_000  # looks at the others before a thread of a CPU sleeps, for the machine may be busy
+_SPINS = 20_000  # looks at the others before a thread of a CPU lets others have its core
 
 
 # ---- CPU
@@ -58,6 +58,14 @@ def meet_cpu(size, meeting):
             looks += 1
             if looks > _SPINS:
                 give_way()
+
+
+def sum_of_threads(size, word, words):
+    """Sum over the first threads of a CPU of a word that each has to itself."""
+    total = np.int64(0)
+    for other in range(size):
+        total += words[APART * (other + 1) + word]
+    return total
 
 
 def book_cpu(tally, at, amount):

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import atomic_add, cuda, real, rolled
+from ergode.core.machine import atomic_add, borrowing, cuda, real, rolled
 from ergode.density.cells import (
+    CLAIMED,
     COMPLETE,
     DUE,
     EMPTY,
     FULL,
+    LATEST,
+    LISTED,
     REACHED,
     STATE,
     UNDEFINED,
     USED,
     enter,
-    grow,
     grow_towards,
     is_undefined,
     link,
+    settle_claimed,
     survey,
 )
-from ergode.density.crew import meet, share
+from ergode.density.crew import APART, edge, meet, share, sum_of_threads
 from ergode.density.lattice import DIMENSION
 
 # Bound for each kernel.
@@ -29,6 +32,7 @@ VARYING = False  # the field or the noise depends on time
 MOVES = 2  # two times the square of the dimension
 
 
+@borrowing
 def build(rank, size, used, t, cells, frame):
     """Table, rates and neighbours of all cells, from their keys."""
     if rank == 0:
@@ -48,19 +52,15 @@ def build(rank, size, used, t, cells, frame):
     meet(size, cells.meeting)
 
 
+@borrowing
 def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
     """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 
     In cells that are made `p` and `q` are zero. Room to write: `due` [cell], which on CUDA has the
     cells that need neighbours where they were `listed` as mass moved to them.
     """
-    tally = cells.tally
-    if make_needed(rank, size, used, floor, listed, cells, due, p, q, frame):
-        meet(size, cells.meeting)
-    if rank == 0:
-        tally[DUE] = 0
-    grown = tally[USED]
-    state = tally[STATE]
+    grown = make_needed(rank, size, used, floor, listed, cells, due, p, q, frame)
+    state = cells.tally[STATE]
     if grown > cells.key.size:
         state = FULL
         grown = used
@@ -84,13 +84,46 @@ def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
 
 
 def make_needed_cpu(rank, size, used, floor, listed, cells, due, p, q, frame):
-    """Make the neighbours that cells above the floor need; whether there may be any."""
-    flow = cells.flow
-    for i in rolled(share(rank, size, 1, used)):
-        # Asked here: to hand all arrays to a function costs more than the answer.
-        if p[i] >= floor and flow[i] & COMPLETE == 0:
-            grow(i, cells, p, q, frame)
-    return True
+    """Make the neighbours that cells above the floor need; the number of cells.
+
+    Every thread lists those of its share.  Most are cells that were made last, which are the last
+    one's, so the list is then divided anew.
+    """
+    flow, words = cells.flow, cells.meeting
+    mine = APART * (rank + 1)
+    start = edge(rank, size, 1, used)
+    place = start
+    for i in range(start, edge(rank + 1, size, 1, used)):
+        if (p[i] >= floor) & (flow[i] & COMPLETE == 0):
+            due[place] = i
+            place += 1
+    words[mine + LISTED] = place - start
+    words[mine + LATEST] = EMPTY
+    words[mine + CLAIMED] = 0
+    meet(size, words)
+    count = sum_of_threads(size, LISTED, words)
+    if count == 0:
+        return used
+    before = np.int64(0)
+    for other in range(size):
+        there = words[APART * (other + 1) + LISTED]
+        begin = edge(other, size, 1, used) - before
+        first = max(before, edge(rank, size, 0, count))
+        last = min(before + there, edge(rank + 1, size, 0, count))
+        for n in range(first, last):
+            i = due[begin + n]
+            bits = flow[i]
+            flow[i] = np.uint32(bits | COMPLETE)
+            for move in range(MOVES):
+                grow_towards(move, rank, i, cells.key[i], bits, cells, p, q, frame)
+        before += there
+    meet(size, words)
+    grown = used + sum_of_threads(size, CLAIMED, words)
+    if grown <= cells.key.size:
+        number = used + sum_of_threads(rank, CLAIMED, words)
+        settle_claimed(words[mine + LATEST], number, cells, p, q)
+    meet(size, words)
+    return grown
 
 
 def make_needed_cuda(rank, size, used, floor, listed, cells, due, p, q, frame):
@@ -105,8 +138,12 @@ def make_needed_cuda(rank, size, used, floor, listed, cells, due, p, q, frame):
     for n in rolled(share(rank, size, 0, count * MOVES)):
         row = n // MOVES
         i = due[row]
-        grow_towards(n - row * MOVES, i, cells.key[i], cells.flow[i], cells, p, q, frame)
-    return count > 0
+        grow_towards(n - row * MOVES, rank, i, cells.key[i], cells.flow[i], cells, p, q, frame)
+    if count > 0:
+        meet(size, cells.meeting)
+    if rank == 0:
+        tally[DUE] = 0
+    return tally[USED]
 
 
 make_needed = make_needed_cpu  # bound for each kernel

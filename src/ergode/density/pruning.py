@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.machine import atomic_add, cuda, from_bits, real, rolled, to_bits
+from ergode.core.machine import atomic_add, borrowing, cuda, from_bits, real, rolled, to_bits
 from ergode.density.cells import (
     ALLOWED,
+    LISTED,
     LOADED_AT,
     LOSS_RATE,
     LOST,
@@ -25,7 +26,7 @@ from ergode.density.cells import (
     total_mass,
     units,
 )
-from ergode.density.crew import APART, EVERY_LANE, book, meet, share
+from ergode.density.crew import APART, EVERY_LANE, book, meet, share, sum_of_threads
 
 # Bound for each kernel.
 RETAINED = False  # the floor follows from what may be lost
@@ -58,6 +59,7 @@ def _highest_floor(allowed, ladder):
     return from_bits(np.uint64(rung + _BOTTOM) << _HALF_OCTAVE)
 
 
+@borrowing
 def drop(rank, size, used, t, cells, masses, p, q, clock):
     """Drop the cells below the floor, but for those that mass above it flows into.
 
@@ -97,15 +99,13 @@ def drop(rank, size, used, t, cells, masses, p, q, clock):
 
 def compact_cpu(rank, size, used, floor, cells, masses, p, q):
     """List the cells that stay, in their order; the mass of the others."""
-    kept, counts = masses.kept, cells.meeting
+    kept, words = masses.kept, cells.meeting
     count = 0
     for i in rolled(share(rank, size, 1, used)):
         count += np.int64(kept[i])
-    counts[APART * (rank + 1)] = count
-    meet(size, cells.meeting)
-    place = np.int64(1)
-    for other in range(rank):
-        place += counts[APART * (other + 1)]
+    words[APART * (rank + 1) + LISTED] = count
+    meet(size, words)
+    place = 1 + sum_of_threads(rank, LISTED, words)
     dropped = np.int64(0)
     for i in rolled(share(rank, size, 1, used)):
         if kept[i] != 0:

@@ -12,6 +12,7 @@ from ergode.core.machine import Formula
 from ergode.core.source import Precision, formula_text
 from ergode.density import (
     advance,
+    cells,
     corner_transport,
     crew,
     growth,
@@ -94,6 +95,7 @@ def bindings_of(
             "FLUXES_FIRST": keeps_fluxes(lattice.dimension, on_cuda),
             "EAGER": not on_cuda,
             "note_due": getattr(growth, f"note_due_{target}"),
+            "create": getattr(cells, f"create_{target}"),
             "make_needed": getattr(growth, f"make_needed_{target}"),
             "compact": getattr(pruning, f"compact_{target}"),
             "find_fluxes": getattr(corner_transport if corner else split, f"find_fluxes_{target}"),
