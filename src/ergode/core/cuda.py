@@ -231,10 +231,12 @@ def fill_zero(array: Any) -> None:
     driver.device_memset(array, 0, array.nbytes)
 
 
-def copy_to(target: Any, array: np.ndarray) -> None:
-    """Copy a contiguous host array into a contiguous device array of its shape and type."""
-    if array.size:
-        driver.host_to_device(target, array, array.nbytes)
+def copy_to(target: Any, array: Any) -> None:
+    """Copy an array, of the host or the device, into a device array of its shape and type."""
+    if isinstance(array, DeviceNDArray):
+        driver.device_to_device(target, array, array.nbytes)
+    elif array.size:
+        driver.host_to_device(target, np.ascontiguousarray(array), array.nbytes)
 
 
 def copy_from(array: Any, target: np.ndarray) -> None:

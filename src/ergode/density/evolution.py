@@ -26,7 +26,7 @@ from ergode.density.specialize import (
     keeps_fluxes,
     reweigh_kernel,
 )
-from ergode.density.summary import Summary, summary_of, word_count
+from ergode.density.summary import Summary, mass_word, summary_of, word_count
 from ergode.models.measurement import Measurement
 from ergode.models.vector_field import VectorField
 
@@ -195,11 +195,9 @@ class Evolution:
         tally = self._tally
         tally[:, [cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
         for which, (keys, mass) in enumerate(priors):
-            mass = np.asarray(mass, self.precision)
-            self._place(which, keys, mass)
-            units = (mass.astype(np.float64) * cells.MASS_UNIT).astype(np.int64)
-            tally[which, cells.LOADED] = units.sum()
+            self._place(which, keys, np.asarray(mass, self.precision))
         self.settle()
+        tally[:, cells.LOADED] = tally[:, mass_word(self.lattices[0].dimension)]
 
     def read(self, which: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Keys of a density in ascending order, and the mass of each cell."""
@@ -397,13 +395,23 @@ class Evolution:
             books[-clocks:].view(np.float64).reshape(self.count, cells.CLOCKS),
         )
 
-    def _copy_to(self, target: Any, array: np.ndarray) -> None:
+    def _copy_to(self, target: Any, array: Any) -> None:
         if self.device.is_cuda:
             from ergode.core import cuda
 
-            cuda.copy_to(target, np.ascontiguousarray(array))
+            cuda.copy_to(target, array)
         elif target is not array:
             target[...] = array
+
+    def _copy_of(self, array: Any) -> Any:
+        """The same array elsewhere, on the device if there is room."""
+        if not self.device.is_cuda:
+            return np.array(array)
+        if array.nbytes > self.device.available_bytes() // 2:
+            return self.device.get(array)
+        there = self.device.empty(array.shape, array.dtype)
+        self._copy_to(there, array)
+        return there
 
     def _filled(self, which: int) -> tuple[Any, Any]:
         """Keys and masses of the cells of a density, on the device."""
@@ -426,7 +434,7 @@ class Evolution:
         key[...] = key[order]
         mass[...] = mass[order]
 
-    def _place(self, which: int, keys: np.ndarray, mass: np.ndarray) -> None:
+    def _place(self, which: int, keys: Any, mass: Any) -> None:
         """Put cells into the arrays."""
         self._tally[which, cells.USED] = len(keys) + 1
         self._tally[which, cells.READY] = 0
@@ -512,8 +520,7 @@ class Evolution:
         before = self._capacity
         # All but these is given back first, so that as much as possible can be had.
         held = [
-            [np.array(self.device.get(array)) for array in self._filled(which)]
-            for which in range(self.count)
+            [self._copy_of(array) for array in self._filled(which)] for which in range(self.count)
         ]
         self._cells = self._masses = None
         self._prepared.clear()

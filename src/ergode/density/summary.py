@@ -28,6 +28,11 @@ def word_count(dimension: int) -> int:
     return RANGE + 2 * dimension + sums
 
 
+def mass_word(dimension: int) -> int:
+    """Word of a tally that is the mass of all cells, in units."""
+    return RANGE + 2 * dimension
+
+
 def _middle(range_, d):
     """Middle of the cells' range along a dimension; `range_` has minus the least, and the most."""
     return (range_[2 * d + 1] - range_[2 * d]) // 2
