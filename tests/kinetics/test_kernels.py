@@ -8,12 +8,14 @@ from type_ia import TYPE_IA
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.kinetics import asymptotic, blocks, rosenbrock, rosenbrock_small, runs
-from ergode.kinetics.block_tables import program_of, rounds_of, segments_of
+from ergode.kinetics import asymptotic, blocks, rosenbrock_small, runs
+from ergode.kinetics.block_tables import block_system_of, program_of, rounds_of, segments_of
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.elimination import eliminate
+from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import lower
-from ergode.kinetics.system import system_of
+from ergode.kinetics.system import coupled, system_of
+from ergode.kinetics.tableaus import RODAS4, method_of
 
 
 def chain(count):
@@ -45,24 +47,50 @@ CASES = {
 }
 
 
-def launch_of(network, initial, threads, method, rtol=1e-2):
+def burning():
+    """A few molecules, with third bodies and reverse reactions."""
+    kinds = {"H": (2.5, -700.0), "OH": (3.0, 3e3), "H2O": (4.0, -3e4), "H2": (3.5, -1e3)}
+    made = {"H": {"H": 1}, "OH": {"O": 1, "H": 1}, "H2O": {"O": 1, "H": 2}, "H2": {"H": 2}}
+    species = []
+    for name, (heat, energy) in kinds.items():
+        row = (heat, 1e-4, 0.0, 0.0, 0.0, energy, 1.0)
+        gas = ergode.NasaPolynomials(row, row, 1000.0, made[name])
+        species.append(ergode.Species(name, thermochemistry=gas))
+    weak = ergode.ThreeBody(ergode.Arrhenius(1e18, -1.0, 0.0), {"H2O": 6.0, "H2": 0.0})
+    fall = ergode.Falloff(
+        ergode.Arrhenius(1e22, -2.0, 0.0), ergode.Arrhenius(1e14, 0.0, 0.0), {"H2": 2.0},
+        troe=(0.6, 100.0, 1e4),
+    )  # fmt: skip
+    reactions = []
+    for text, law in (("2 H -> H2", weak), ("H + OH -> H2O", fall), ("H2 + OH -> H2O + H",
+                      ergode.Arrhenius(1e10, 1.0, 2e3))):  # fmt: skip
+        left, right = text.split(" -> ")
+        reactions += [
+            ergode.Reaction(text, rate_constant=law),
+            ergode.Reaction(f"{right} -> {left}", rate_constant=ergode.DetailedBalance(law)),
+        ]
+    return ergode.ReactionNetwork(species, reactions)
+
+
+def launch_of(network, initial, threads, method, rtol=1e-2, **conditions):
     mechanism = lower(network)
-    explicit = method in runs.EXPLICIT
     zones = zones_of(
-        network, mechanism, temperature=None, density=None, pressure=None, initial=initial,
-        heating=None,
+        network, mechanism, initial=initial,
+        **dict.fromkeys(("temperature", "density", "pressure", "heating")) | conditions,
     )  # fmt: skip
     bindings = runs.bindings_of(mechanism, zones) | runs.EXPLICIT.get(method, {})
-    how = (
-        asymptotic.Control(0.01, 1e-7, rtol, True, False)
-        if explicit
-        else rosenbrock.method_of(rosenbrock.RODAS4)
-    )
     absolute = runs.absolute_tolerances(mechanism, zones, None)
+    if method in runs.EXPLICIT:
+        how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
+        system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], blocks=True)
+    else:
+        how = method_of(RODAS4)
+        pattern, _ = coupled(mechanism, zones.heating)
+        alone = system_of(mechanism, absolute, heating=zones.heating)
+        system = block_system_of(alone, pattern, threads)
     launch = blocks.Launch(
-        mechanism, resolve("cpu:1"), bindings, explicit=explicit, method=how, rtol=rtol,
-        absolute=absolute, step_limit=60, threads=threads,
-    )  # fmt: skip
+        resolve("cpu:1"), bindings, system, how, rtol=rtol, step_limit=60, threads=threads
+    )
     return mechanism, zones, launch
 
 
@@ -80,8 +108,7 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     block.run(
         *launch.arguments(
             course.times, course.temperature, course.density, grid, scratch,
-            np.zeros(1, np.int32), found.amounts, found.status, found.taken, found.repeated,
-            found.defect,
+            np.zeros(1, np.int32), found.amounts, outcome_of(found),
         )
     )  # fmt: skip
     options = runs.Options(method, 1e-2, None, True, 60)
@@ -91,14 +118,42 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
 
+def test_a_reactor_by_a_block_is_the_one_by_a_thread():
+    """Third bodies, reverse reactions, warmth and a density that follows from the pressure."""
+    mechanism, zones, launch = launch_of(
+        burning(), {"H": 0.2, "OH": 0.3, "H2": 0.5}, 32, "rodas4", temperature=1500.0,
+        pressure=1e6, heating="constant-pressure",
+    )  # fmt: skip
+    grid = np.array([0.0, 1e-8, 2e-7])
+    found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    course, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            course.times, course.temperature, course.density, grid, scratch, np.zeros(1, np.int32),
+            found.amounts, outcome_of(found),
+        )
+    )  # fmt: skip
+    options = runs.Options("rodas4", 1e-2, None, True, 60)
+    runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 50.0
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9)
+    np.testing.assert_allclose(found.peak, expected.peak, rtol=1e-6)
+
+
+def outcome_of(found):
+    return found.status, found.taken, found.repeated, found.defect, found.peak
+
+
 def small_launch(network, initial):
     """A kernel in which the network is written out, and what it takes."""
     mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
     system = system_of(mechanism, runs.absolute_tolerances(mechanism, zones, None), heating=0)
     assert rosenbrock_small.can_be_written_out(system)
-    launch = blocks.ThreadLaunch(
-        resolve("cpu:1"), runs.bindings_of(mechanism, zones), system,
-        rosenbrock.method_of(rosenbrock.RODAS4), rtol=1e-2, step_limit=60, small=True,
+    launch = blocks.SmallLaunch(
+        resolve("cpu:1"), runs.bindings_of(mechanism, zones), system, method_of(RODAS4), rtol=1e-2,
+        step_limit=60,
     )  # fmt: skip
     return mechanism, zones, launch
 
@@ -120,8 +175,7 @@ def small_arguments(launch, zones, grid, outcome):
     course = zones.course
     return (
         *launch._parts, course.times, course.temperature, course.density, grid, *launch._options,
-        np.zeros(1, np.int32), outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
-        outcome.defect, outcome.peak,
+        np.zeros(1, np.int32), outcome.amounts, *outcome_of(outcome),
     )  # fmt: skip
 
 
@@ -145,45 +199,23 @@ def test_block_kernels_compile(method, dynamic):
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
-    if method != "rodas4":
-        bindings["BODIES"] = dynamic
+    bindings["BODIES"] = dynamic
+    if method == "rodas4":
+        bindings |= {"HEATING": 2 * dynamic, "PLASMA": dynamic, "MOLECULES": dynamic}
     kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
+    mechanism = lower(ROBERTSON)
+    full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
+    launch._parts = launch._parts[0]._replace(**full), *launch._parts[1:]
     outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
     course = zones.course
     text = cuda.ptx(
         kernel.compiled("cuda"),
         launch.arguments(
             course.times, course.temperature, course.density, np.array([0.0, 1.0]),
-            np.zeros((1, 9)), np.zeros(1, np.int32), outcome.amounts, outcome.status,
-            outcome.taken, outcome.repeated, outcome.defect,
+            np.zeros((1, 9)), np.zeros(1, np.int32), outcome.amounts, outcome_of(outcome),
         ),
     )  # fmt: skip
     assert "__local_depot" not in text
-
-
-def test_thread_kernel_compiles():
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    mechanism, zones, _ = launch_of(ROBERTSON, {"A": 1.0}, 32, "rodas4")
-    bindings = runs.bindings_of(mechanism, zones) | {
-        "DYNAMIC": True, "HEATING": 2, "BODIES": True, "PLASMA": True, "REVERSIBLE": True,
-        "MOLECULES": True,
-    }  # fmt: skip
-    system = system_of(mechanism, np.ones(4), heating=2)
-    outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
-    course = zones.course
-    kernel = kernels.cuda_kernel(rosenbrock.integrate_threads, bindings=bindings)
-    text = cuda.ptx(
-        kernel.compiled("cuda"),
-        (
-            system, rosenbrock.method_of(rosenbrock.RODAS4), course.times, course.temperature,
-            course.density, np.array([0.0, 1.0]), 1e-3, 100, np.zeros((9, 32)),
-            np.zeros(1, np.int32), outcome.amounts, outcome.status, outcome.taken,
-            outcome.repeated, outcome.defect, outcome.peak,
-        ),
-    )  # fmt: skip
-    assert ".entry" in text
 
 
 def test_elimination_fills_in_what_it_must():
@@ -324,16 +356,15 @@ def test_cuda_type_ia_zone_step_for_step(fern, reference):
 
 
 @pytest.mark.cuda
-def test_cuda_reactors_agree_with_cpu():
-    ct = pytest.importorskip("cantera")
-    import pathlib
-
-    network = ergode.read_cantera(pathlib.Path(ct.__file__).parent / "data" / "h2o2.yaml")
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_cuda_reactors_agree_with_cpu(heating):
     one, other = (
-        ergode.kinetics.ignition_delay(
-            network, temperature=[1000.0, 1100.0], pressure=[1e6, 1e7], fuel="H2",
-            oxidizer={"O2": 1.0, "AR": 3.76}, device=device,
+        ergode.kinetics.integrate(
+            burning(), times=[0, 1e-7, 1e-3], temperature=np.linspace(1200.0, 2000.0, 5),
+            pressure=1e6, initial={"H": 0.2, "OH": 0.3, "H2": 0.5}, heating=heating, device=device,
         )
         for device in ("cpu", "cuda")
     )  # fmt: skip
-    np.testing.assert_allclose(one["ignition_delay"], other["ignition_delay"], rtol=1e-4)
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-9)
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6)

@@ -3,8 +3,8 @@
 ``tuple(... for i in range(N))``, ``sum(... for i in range(N) if ...)`` and
 ``for i in unroll(range(N))``, where N and all that the conditions look at are constants, become
 straight-line code on scalars: it stays in registers on a GPU and vectorises over the lanes of a
-CPU loop.  A sum of products becomes a chain of `fma`.  An ``if`` on constants keeps one branch,
-and an element of a constant table is the number itself.
+CPU loop.  A sum of products becomes a chain of `fma`.  An ``if`` on constants keeps one branch
+(``if CONSTANT and ...`` too), and an element of a constant table is the number itself.
 """
 
 from __future__ import annotations
@@ -66,7 +66,19 @@ class _WriteOut(ast.NodeTransformer):
             return self.visit(node.body if test else node.orelse)
         return self.generic_visit(node)
 
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        decides = isinstance(node.op, ast.Or)
+        known = [self._constant(value) for value in node.values]
+        if any(value is decides for value in known):
+            return ast.copy_location(ast.Constant(decides), node)
+        left = [
+            value for value, one in zip(node.values, known, strict=True) if one is not (not decides)
+        ]
+        node.values = left or [ast.Constant(not decides)]
+        return self.generic_visit(node if len(node.values) > 1 else node.values[0])
+
     def visit_If(self, node: ast.If) -> Any:
+        node.test = self.visit(node.test)
         test = self._constant(node.test)
         if isinstance(test, bool):
             return self._statements(node.body if test else node.orelse) or ast.Pass()

@@ -8,14 +8,7 @@ from __future__ import annotations
 from ergode.core.machine import cuda, real, rolled, unroll
 from ergode.kinetics.block_tables import SUM_WIDTH
 from ergode.kinetics.mechanism import NATURAL
-from ergode.kinetics.rates import (
-    base_coefficients,
-    detailed_balance,
-    log_volumes,
-)
-from ergode.kinetics.system import interpolated
 
-REVERSIBLE = False
 ALL = -1  # every lane of a warp
 
 
@@ -138,29 +131,3 @@ def block_sums(sums, values, found, partial, result):
         even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
         put_segment(sums, segment, even + odd, partial, result, 0)
     block_rows(sums, partial, result, 0)
-
-
-def block_values(tables, slots, values):
-    """Values of entries from coefficients; ends in a barrier."""
-    for entry in rolled(range(cuda.threadIdx.x, values.size, cuda.blockDim.x)):
-        total = 0.0
-        for count in range(tables.source_start[entry], tables.source_start[entry + 1]):
-            term = count & NATURAL
-            total += tables.weight[term] * slots[tables.source[term]]
-        values[entry] = total
-    cuda.syncthreads()
-
-
-def block_conditions(tables, rates, thermo, times, temperatures, densities, t, slots, values,
-                     volumes):  # fmt: skip
-    """Coefficients at time t, and values of entries; ends in a barrier."""
-    first, stride = cuda.threadIdx.x, cuda.blockDim.x
-    temperature = interpolated(times, temperatures, t)
-    density = interpolated(times, densities, t)
-    base_coefficients(rates, temperature, density, slots, first, stride)
-    if REVERSIBLE:
-        log_volumes(thermo, temperature, volumes, first, stride)
-        cuda.syncthreads()
-        detailed_balance(rates, density, volumes, slots, first, stride)
-    cuda.syncthreads()
-    block_values(tables, slots, values)

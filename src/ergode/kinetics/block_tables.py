@@ -22,14 +22,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ergode.kinetics.elimination import Elimination, eliminate
-from ergode.kinetics.lower import Mechanism
-from ergode.kinetics.mechanism import SLOTS, Complexes, Flows
-from ergode.kinetics.system import pattern_of
+from ergode.kinetics.mechanism import SLOTS, Complexes, Flows, pattern_of
+
+if TYPE_CHECKING:
+    from ergode.kinetics.rates import Rates, Thermodynamics
+    from ergode.kinetics.system import System
 
 FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
 """Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
@@ -40,6 +42,8 @@ WARP = 32
 _BANKS = 16
 """Numbers of eight bytes that half a warp reads from shared memory at once."""
 SMALL, _LARGE = 16, 48
+_DEPTH_WEIGHT = 0.5
+"""As for `eliminate`."""
 _FIELD = 16
 INDEXABLE = 1 << _FIELD
 """Indices of items are smaller than this."""
@@ -100,25 +104,45 @@ class Program(NamedTuple):
     level: np.ndarray
 
 
-class BlockSystem(NamedTuple):
-    """A network for implicit methods on blocks.
+class BlockFlows(NamedTuple):
+    """Sums over the flows of a network: net changes, or gains and then losses.
 
     Attributes
     ----------
     triple : ndarray of int64, shape [complex_count]
         The amounts that make a complex.
     sums : Segments
-        Rates of change of species: value and complex of each term.
+        Value and complex of each term.
     source_start, source, weight : ndarray
         As in `Flows`, in the order of the values.
+    value_count : int
+        The last value is zero.
+    """
+
+    triple: np.ndarray
+    sums: Segments
+    source_start: np.ndarray
+    source: np.ndarray
+    weight: np.ndarray
+    value_count: int
+
+
+class BlockSystem(NamedTuple):
+    """A network for implicit methods on blocks.
+
+    Attributes
+    ----------
+    flows : BlockFlows
+    rates, thermo, invariants, absolute, place
+        As in `System`.
     slopes : Segments
         Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
     pivots : Program
         Pivots by level: variable, and place of its entry; -1 where a thread has none.
-    pivot : ndarray of int32, shape [species_count]
+    pivot : ndarray of int32, shape [variable_count]
         Where the pivot of each variable is.
-    tail : ndarray of int32, shape [tail_of(species_count)]
-        Variables of the tail; the number of species where there are fewer.
+    tail : ndarray of int32, shape [tail_of(variable_count)]
+        Variables of the tail; the number of variables where there are fewer.
     tail_count : int
         Their matrix is the last `tail_count` squared entries, by rows.
     gather, spread : Segments
@@ -128,15 +152,16 @@ class BlockSystem(NamedTuple):
         Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
     forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
         Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
-    value_count, entry_count : int
-        Values, and entries of the factors. The first entry, and the last value, are zero.
+    entry_count : int
+        Entries of the factors, the first of which is zero.
     """
 
-    triple: np.ndarray
-    sums: Segments
-    source_start: np.ndarray
-    source: np.ndarray
-    weight: np.ndarray
+    flows: BlockFlows
+    rates: Rates
+    thermo: Thermodynamics
+    invariants: np.ndarray
+    absolute: np.ndarray
+    place: np.ndarray
     slopes: Segments
     pivots: Program
     pivot: np.ndarray
@@ -147,26 +172,7 @@ class BlockSystem(NamedTuple):
     factorization: Program
     forward: np.ndarray
     backward: np.ndarray
-    value_count: int
     entry_count: int
-
-
-class BlockFlows(NamedTuple):
-    """Gains and losses for explicit methods on blocks: rows are gains, then losses.
-
-    Attributes
-    ----------
-    triple, sums, source_start, source, weight
-        As in `BlockSystem`.
-    value_count : int
-    """
-
-    triple: np.ndarray
-    sums: Segments
-    source_start: np.ndarray
-    source: np.ndarray
-    weight: np.ndarray
-    value_count: int
 
 
 def segments_of(
@@ -395,26 +401,27 @@ def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
     return _laid_out(rounds, nothing, lanes)
 
 
-def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.5) -> BlockSystem:
+def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockSystem:
     """Tables for implicit methods.
 
     Parameters
     ----------
-    mechanism : Mechanism
-        Whose coefficients do not depend on amounts.
+    system : System
+        The same for one thread.
+    pattern : ndarray of bool, shape [variable_count, variable_count]
+        Where the Jacobian may not be zero.
     threads : int
         Of a block.
-    depth_weight : float
-        As for `eliminate`.
     """
-    structure = mechanism.structure
-    count = structure.species_count
-    pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
-    plan = eliminate(pattern, depth_weight)
+    count = len(pattern)
+    plan = eliminate(pattern, _DEPTH_WEIGHT)
     blocked = _Blocked(plan)
     places = blocked.places
-    sums, value_place, start, source, weight = _sums_of(structure.net_flows, count, SUM_WIDTH)
-    complexes = np.array(structure.complexes)
+    flows, value_place = _sums_of(
+        system.complexes, system.flows, system.flows.start.size - 1, SUM_WIDTH
+    )
+    complexes = np.array(system.complexes)
+    _, terms = pattern_of(system.complexes, system.flows, count)
     slope_rows, slope_items = [], []
     for pair, items in terms.items():
         for entry, number in items:
@@ -428,12 +435,18 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
     forward, backward = blocked.substitution()
     tail = np.full(tail_of(count), count)
     tail[: blocked.tail_count] = plan.order[blocked.first_of_tail :]
+    place = system.place
+    if place.size > 1:
+        place = np.zeros_like(place)
+        for (i, j), index in places.items():
+            place[i, j] = index
     return BlockSystem(
-        packed(*complexes),
-        sums,
-        start,
-        source,
-        weight,
+        flows,
+        system.rates,
+        system.thermo,
+        system.invariants,
+        system.absolute,
+        place,
         slopes._replace(item=packed(*slope.T)[slopes.item]),
         blocked.pivots(threads),
         np.array([places[i, i] for i in range(count)], np.int32),
@@ -444,22 +457,19 @@ def block_system_of(mechanism: Mechanism, threads: int, depth_weight: float = 0.
         program_of(blocked.factorization(), (0, 0, 0, 0), threads),
         rounds_of(forward, (count, 0, 0, 0), WARP),
         rounds_of(backward, (count, 0, 0, 0), WARP),
-        value_place.size + 1,
         blocked.entry_count,
     )
 
 
 def block_flows_of(complexes: Complexes, flows: Flows) -> BlockFlows:
     """Tables for explicit methods, from flows whose rows are gains, then losses."""
-    sums, place, start, source, weight = _sums_of(flows, flows.start.size - 1, FLOW_WIDTH)
-    triple = packed(*np.array(complexes))
-    return BlockFlows(triple, sums, start, source, weight, place.size + 1)
+    return _sums_of(complexes, flows, flows.start.size - 1, FLOW_WIDTH)[0]
 
 
 def _sums_of(
-    flows: Flows, count: int, width: int
-) -> tuple[Segments, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Segments of flows, where the value of each entry is, and what values are made of."""
+    complexes: Complexes, flows: Flows, count: int, width: int
+) -> tuple[BlockFlows, np.ndarray]:
+    """Sums of flows, and where the value of each entry is."""
     start = flows.start.tolist()
     rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
     sums, order = segments_of(rows, range(count), width, flows.complex.tolist())
@@ -471,13 +481,15 @@ def _sums_of(
     lengths = np.append(np.diff(begin)[order], 0)
     which = [np.arange(begin[e], begin[e + 1]) for e in order]
     flat = np.concatenate([np.empty(0, np.int64), *which])
-    return (
+    found = BlockFlows(
+        packed(*np.array(complexes)),
         sums._replace(item=item),
-        place,
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
         flows.source[flat],
         flows.weight[flat],
+        place.size + 1,
     )
+    return found, place
 
 
 def _levels(count: int, waits: Callable[[int], Sequence[int]], order: Sequence[int]) -> list[int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.kinetics import explicit as explicit_method
-from ergode.kinetics import rosenbrock, rosenbrock_block, rosenbrock_small
-from ergode.kinetics.block_tables import INDEXABLE, SMALL, block_system_of
+from ergode.kinetics import rosenbrock, rosenbrock_small
+from ergode.kinetics.asymptotic import Control
+from ergode.kinetics.block_elimination import tiles
+from ergode.kinetics.block_tables import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.explicit_flows import explicit_system_of
-from ergode.kinetics.lower import Mechanism
 
 # Threads of a block, and registers of a thread at most, by the number of species. Where there is a
 # zone at most for each multiprocessor, a block may have as many as help it; else as many blocks run
@@ -31,21 +30,10 @@ _SHAPES: dict[tuple[bool, bool], tuple[tuple[int, int, int], ...]] = {
 _ZONES_AT_ONCE = 1 << 20
 
 
-def shape_for(species_count: int, explicit: bool, few: bool) -> tuple[int, int]:
+def shape_for(variable_count: int, explicit: bool, few: bool) -> tuple[int, int]:
     """Threads of a block, and registers, that serve a network well."""
     sizes = _SHAPES[explicit, few]
-    return next((threads, most) for count, threads, most in sizes if species_count <= count)
-
-
-@lru_cache(maxsize=16)
-def _system(mechanism: Mechanism, threads: int) -> Any:
-    return block_system_of(mechanism, threads)
-
-
-@lru_cache(maxsize=16)
-def _explicit(mechanism: Mechanism, partial: bool) -> Any:
-    nothing = np.zeros(mechanism.structure.species_count)
-    return explicit_system_of(mechanism, nothing, partial=partial, blocks=True)
+    return next((threads, most) for count, threads, most in sizes if variable_count <= count)
 
 
 def put_all(device: Device, value: Any) -> Any:
@@ -58,20 +46,17 @@ def put_all(device: Device, value: Any) -> Any:
 
 
 class Launch:
-    """A kernel with everything of a network on the device, ready for zones.
+    """A kernel with everything of a network on the device, ready for zones: a block for each.
 
     Parameters
     ----------
-    mechanism : Mechanism
     device : Device
     bindings : mapping
         As from `runs.bindings_of`.
-    explicit : bool
-        An explicit method, or a Rosenbrock method.
-    method : Control or Method
+    system : BlockSystem or ExplicitSystem
+    method : Method or Control
+        A Rosenbrock method, or how an explicit one chooses its steps.
     rtol : float
-    absolute : ndarray, shape [species_count]
-        Absolute tolerances.
     step_limit : int
     few : bool
         Whether there is a zone at most for each multiprocessor.
@@ -81,60 +66,55 @@ class Launch:
 
     def __init__(
         self,
-        mechanism: Mechanism,
         device: Device,
         bindings: dict[str, Any],
-        *,
-        explicit: bool,
+        system: Any,
         method: Any,
+        *,
         rtol: float = 0.0,
-        absolute: np.ndarray | None = None,
         step_limit: int,
         few: bool = False,
         threads: int | None = None,
         registers: int | None = None,
     ) -> None:
         self.device = device
-        self.explicit = explicit
-        usual = shape_for(mechanism.structure.species_count, explicit, few)
+        self.explicit = isinstance(method, Control)
+        usual = shape_for(system.absolute.size, self.explicit, few)
         self.threads = threads or usual[0]
-        rates, thermo = mechanism.rates, mechanism.thermo
-        self._limit = step_limit
-        if explicit:
-            system = _explicit(mechanism, bindings["PARTIAL"])._replace(absolute=absolute)
+        self._options = (step_limit,) if self.explicit else (rtol, step_limit)
+        rates = system.rates
+        kinds = len(rates.efficiency)
+        if self.explicit:
             body: Callable[..., Any] = explicit_method.explicit_block
             numbers = explicit_method.shared_count(system)
             self.scratch_count = explicit_method.scratch_count(system)
-            parts: tuple[Any, ...] = (system, system.flows.sums.place_count, method)
+            several = system.flows.sums.place_count
         else:
-            system = _system(mechanism, self.threads)
-            if max(system.entry_count, system.value_count) >= INDEXABLE:
+            if max(system.entry_count, system.flows.value_count) >= INDEXABLE:
                 raise PlanError(
                     f"the factors of the Jacobian have {system.entry_count} entries; at most "
                     f"{INDEXABLE - 1} are possible on '{device.name}': use device='cpu'"
                 )
-            body = rosenbrock_block.integrate_block
-            numbers = rosenbrock_block.shared_count(
-                system, method.m.size, len(mechanism.invariants)
+            body = rosenbrock.integrate_block
+            numbers = rosenbrock.shared_count(system, method.m.size, bindings["DYNAMIC"])
+            self.scratch_count = rosenbrock.scratch_count(
+                system, rates.slot_count, rates.order.size, kinds
             )
-            self.scratch_count = rosenbrock_block.scratch_count(system, rates.slot_count)
-            several = rosenbrock_block.partial_count(system)
-            bindings = bindings | rosenbrock_block.tiles(system, self.threads)
-            parts = (system, several, rates, thermo, method, mechanism.invariants, absolute)
+            several = rosenbrock.partial_count(system)
+            bindings = bindings | tiles(system, self.threads)
         self.shared_bytes = 8 * numbers
-        self._parts = tuple(put_all(device, part) for part in parts)
-        self._rtol = rtol
-        registers = registers or usual[1]
-        self.kernel = kernels.cuda_kernel(body, bindings=bindings, registers=registers)
+        self._parts = put_all(device, system), several, put_all(device, method)
+        self.kernel = kernels.cuda_kernel(
+            body, bindings=bindings, registers=registers or usual[1]
+        )  # fmt: skip
 
     def arguments(
         self, times: Any, temperature: Any, density: Any, grid: Any, scratch: Any, counter: Any,
-        out: Any, status: Any, taken: Any, repeated: Any, defect: Any,
+        out: Any, outcome: Sequence[Any],
     ) -> tuple[Any, ...]:  # fmt: skip
         """What the kernel takes, in order."""
-        head = (*self._parts, times, temperature, density, grid)
-        tail = (self._limit, scratch, counter, out, status, taken, repeated, defect)
-        return (*head, *tail) if self.explicit else (*head, self._rtol, *tail)
+        head = (*self._parts, times, temperature, density, grid, *self._options)
+        return (*head, scratch, counter, out, *outcome)
 
     def start(self, times: Any, temperature: Any, density: Any, grid: Any, out: Any) -> Any:
         """Start the kernel on zones whose arrays are on the device.
@@ -147,40 +127,32 @@ class Launch:
         from ergode.core import cuda
 
         count = out.shape[0]
-        counter, *outcome, peak = _results(self.device, count)
+        counter, *outcome = _results(self.device, count)
         compiled = self.kernel.compiled("cuda")
-        few = self.device.empty((1, max(self.scratch_count, 1)), np.float64)
-        probe = self.arguments(times, temperature, density, grid, few, counter, out, *outcome)
+        few = self.device.empty((1, self.scratch_count), np.float64)
+        probe = self.arguments(times, temperature, density, grid, few, counter, out, outcome)
         blocks = cuda.cooperative_block_count(compiled, self.threads, probe, self.shared_bytes)
         blocks = min(count, max(blocks, 1))
-        scratch = self.device.empty((blocks, max(self.scratch_count, 1)), np.float64)
+        scratch = self.device.empty((blocks, self.scratch_count), np.float64)
         arguments = self.arguments(
-            times, temperature, density, grid, scratch, counter, out, *outcome
+            times, temperature, density, grid, scratch, counter, out, outcome
         )
         cuda.launch(compiled, blocks, self.threads, arguments, self.shared_bytes)
-        return (*outcome, peak)
+        return tuple(outcome)
 
 
 _ALONE_THREADS = 32
 _ALONE_BLOCKS_PER_CORE = 16
 
 
-class ThreadLaunch:
-    """As `Launch`, with a thread for every zone.
-
-    Of networks whose coefficients depend on amounts; and of small ones in many zones.
+class SmallLaunch:
+    """As `Launch`, with a thread for every zone, of many, and a small network written out.
 
     Parameters
     ----------
-    device : Device
-    bindings : mapping
-        As from `runs.bindings_of`.
+    device, bindings, method, rtol, step_limit, registers
+        As of `Launch`.
     system : System
-    method : Method
-    rtol : float
-    step_limit : int
-    small : bool
-        Write the network out, whose coefficients do not depend on amounts (`rosenbrock_small`).
     """
 
     def __init__(
@@ -192,16 +164,14 @@ class ThreadLaunch:
         *,
         rtol: float,
         step_limit: int,
-        small: bool = False,
         registers: int | None = None,
     ) -> None:
         self.device = device
-        body: Callable[..., Any] = rosenbrock.integrate_threads
-        self._numbers = rosenbrock.thread_count_of_numbers(system, method.m.size)
-        if small:
-            body, self._numbers = rosenbrock_small.integrate_small, 0
-            bindings = bindings | rosenbrock_small.written_out(system, method)
-        self.kernel = kernels.cuda_kernel(body, bindings=bindings, registers=registers)
+        self.kernel = kernels.cuda_kernel(
+            rosenbrock_small.integrate_small,
+            bindings=bindings | rosenbrock_small.written_out(system, method),
+            registers=registers,
+        )
         self._parts = put_all(device, system), put_all(device, method)
         self._options = rtol, step_limit
 
@@ -211,15 +181,9 @@ class ThreadLaunch:
 
         device, count = self.device, out.shape[0]
         blocks = min(-(-count // _ALONE_THREADS), _ALONE_BLOCKS_PER_CORE * device.core_count)
-        scratch: tuple[Any, ...] = ()
-        if self._numbers:
-            room = device.available_bytes() // 2
-            blocks = max(1, min(blocks, room // (8 * self._numbers * _ALONE_THREADS)))
-            scratch = (device.empty((self._numbers, blocks * _ALONE_THREADS), np.float64),)
         counter, *outcome = _results(device, count)
         arguments = (
-            *self._parts, times, temperature, density, grid, *self._options, *scratch, counter,
-            out, *outcome,
+            *self._parts, times, temperature, density, grid, *self._options, counter, out, *outcome,
         )  # fmt: skip
         cuda.launch(self.kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
         return tuple(outcome)
@@ -245,7 +209,7 @@ def zones_at_once(device: Device, numbers: int) -> int:
 
 
 def run_on_device(
-    launch: Launch | ThreadLaunch,
+    launch: Launch | SmallLaunch,
     zones: Zones,
     grid: np.ndarray,
     outcome: Any,

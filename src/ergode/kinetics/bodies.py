@@ -30,7 +30,16 @@ _TEN = 2.302585092994046
 # --- device functions -----------------------------------------------------------------------------
 
 
-def third_bodies(rates, temperature, density, y, slots, slopes, first, stride):
+def collision_partners(rates, density, y, partners, first, stride):
+    """Concentration of the partners of each kind [mol/cm3]."""
+    for kind in range(first, partners.size, stride):
+        total = 0.0
+        for i in range(rates.efficiency.shape[1]):
+            total += rates.efficiency[kind, i] * y[i]
+        partners[kind] = density * total
+
+
+def third_bodies(rates, temperature, density, partners_of, slots, slopes, first, stride):
     """Coefficients of reactions with collision partners, from what is in their slots.
 
     `slopes` of these reactions becomes d ln k / d ln M.
@@ -38,10 +47,7 @@ def third_bodies(rates, temperature, density, y, slots, slopes, first, stride):
     for b in range(first, rates.body_reaction.size, stride):
         r, kind = rates.body_reaction[b], rates.body_kind[b]
         numbers = rates.body_number[rates.body_start[b] : rates.body_start[b + 1]]
-        partners = 0.0
-        for i in range(rates.efficiency.shape[1]):
-            partners += rates.efficiency[rates.body_set[b], i] * y[i]
-        partners *= density
+        partners = partners_of[rates.body_set[b]]
         power = 1.0
         for _ in range(1, rates.order[r]):
             power *= density

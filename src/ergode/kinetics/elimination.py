@@ -113,13 +113,11 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 # no saying.
 
 
-def factorize_shifted(plan, slopes, diagonal, matrix, row):
-    """Factors of diagonal I - slopes in `matrix`; pivots as their inverses.
+def factorize_shifted(plan, matrix, diagonal, row):
+    """Factors of `matrix` + diagonal I in its place; pivots as their inverses.
 
     `row` is room for one row. Returns whether every pivot was a number other than zero.
     """
-    for index in range(plan.column.size):
-        matrix[index] = -slopes[index]
     for k in range(plan.order.size):
         matrix[plan.pivot[k]] += diagonal
     sound = True
@@ -146,12 +144,12 @@ def factorize_shifted(plan, slopes, diagonal, matrix, row):
     return sound
 
 
-def solve(plan, factors, right, x, room):
-    """Solve for `x`, whose order is that of variables; `right` may be `x`."""
+def solve(plan, factors, x, room):
+    """Replace the right-hand side `x`, whose order is that of variables, by the solution."""
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
-        total = right[plan.order[k]] - _dot(plan, factors, room, int(begin), int(middle))
+        total = x[plan.order[k]] - _dot(plan, factors, room, int(begin), int(middle))
         room[k] = total
     for back in range(size):
         k = (size - 1 - back) & NATURAL

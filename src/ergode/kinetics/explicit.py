@@ -36,6 +36,7 @@ BEGIN, FIRST = 1e-11, 1.23456789e-13
 # --- device functions -----------------------------------------------------------------------------
 
 DYNAMIC = False
+BODIES = False
 PARTIAL = False
 QUASI_STEADY = False
 INFINITY = float("inf")
@@ -142,12 +143,13 @@ def shared_count(system: ExplicitSystem) -> int:
 def scratch_count(system: ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
-    return rates.slot_count + rates.order.size + system.weight.size + system.flows.value_count
+    numbers = rates.slot_count + rates.order.size + len(rates.efficiency)
+    return numbers + system.weight.size + system.flows.value_count
 
 
 def explicit_block(
     system, several, control, times, temperature, density, grid, most_steps, scratch, counter, out,
-    status, taken, repeated, defect,
+    status, taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one block."""
     species, groups = system.weight.size, system.groups.left.shape[1]
@@ -163,10 +165,11 @@ def explicit_block(
     mine = scratch[cuda.blockIdx.x]
     slot_count = system.rates.slot_start.size - 1
     h = slot_count + system.rates.order.size
-    i = h + species
+    k = h + (system.rates.efficiency.shape[0] if BODIES else 0)
+    i = k + species
     room = ExplicitRoom(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
-        shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:i],
+        shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
         cuda.local.array(HELD, np.int32),
         shared[g : g + groups], shared[g + groups : g + 2 * groups],

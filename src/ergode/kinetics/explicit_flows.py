@@ -9,19 +9,11 @@ import numpy as np
 from ergode.core.machine import ByTarget, cuda, real, rolled, unroll
 from ergode.kinetics.block import block_products, block_rows, put_segment
 from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
-from ergode.kinetics.bodies import third_bodies
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import NATURAL, Complexes, Flows, entry_values, products, row_sums
 from ergode.kinetics.partial_equilibrium import Groups, group_rates, groups_of
-from ergode.kinetics.plasma import plasma_coefficients
-from ergode.kinetics.rates import (
-    Rates,
-    Thermodynamics,
-    base_coefficients,
-    detailed_balance,
-    log_volumes,
-)
-from ergode.kinetics.system import interpolated
+from ergode.kinetics.rates import Rates, Thermodynamics
+from ergode.kinetics.system import coefficients, interpolated
 from ergode.kinetics.team import rank, size, wait
 
 HELD_ROUNDS = 2
@@ -67,8 +59,8 @@ class ExplicitRoom(NamedTuple):
         Products of complexes.
     partial, reduced : ndarray
         What threads add up together.
-    slots, slopes, volumes, values : ndarray
-        Coefficients, and what the entries of the flows make of them.
+    slots, slopes, partners, volumes, values : ndarray
+        Coefficients and what goes into them, and what the entries of the flows make of them.
     held_value, held_complex : ndarray
         Entries that a CUDA thread keeps in registers.
     forward, backward, active, extent, ahead, back : ndarray, shape [group_count]
@@ -86,6 +78,7 @@ class ExplicitRoom(NamedTuple):
     reduced: np.ndarray
     slots: np.ndarray
     slopes: np.ndarray
+    partners: np.ndarray
     volumes: np.ndarray
     values: np.ndarray
     held_value: np.ndarray
@@ -120,8 +113,7 @@ def explicit_system_of(
     return ExplicitSystem(
         structure.complexes,
         flows,
-        mechanism.rates,
-        mechanism.thermo,
+        *mechanism.used(False),
         groups_of(structure, partial),
         weight,
         absolute,
@@ -142,6 +134,7 @@ def room_of(system):
         np.empty(1),
         np.empty(system.rates.slot_start.size - 1),
         np.zeros(system.rates.order.size),
+        np.empty(system.rates.efficiency.shape[0] if BODIES else 0),
         np.empty(count),
         np.empty(system.flows.complex.size),
         np.empty(1),
@@ -158,8 +151,6 @@ def room_of(system):
 # --- device functions -----------------------------------------------------------------------------
 
 BODIES = False
-PLASMA = False
-REVERSIBLE = False
 PARTIAL = False
 
 
@@ -169,21 +160,7 @@ def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
     temperature = interpolated(times, temperatures, t)
     density = interpolated(times, densities, t)
     wait()
-    base_coefficients(system.rates, temperature, density, room.slots, first, stride)
-    if BODIES:
-        wait()
-        third_bodies(system.rates, temperature, density, y, room.slots, room.slopes, first, stride)
-    if PLASMA:
-        wait()
-        plasma_coefficients(
-            system.rates.plasma, system.thermo.charge, temperature, density, y, room.slots,
-            first, stride,
-        )  # fmt: skip
-    if REVERSIBLE:
-        log_volumes(system.thermo, temperature, room.volumes, first, stride)
-        wait()
-        detailed_balance(system.rates, density, room.volumes, room.slots, first, stride)
-    wait()
+    coefficients(system.rates, system.thermo, room, temperature, density, y, 1.0, 1.0)
     entry_values(system.flows, room.slots, room.values, first, stride)
     if PARTIAL:
         group_rates(system.groups, room, first, stride)

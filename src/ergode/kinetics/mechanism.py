@@ -158,6 +158,24 @@ def _flows(
     )
 
 
+def pattern_of(
+    complexes: Complexes, flows: Flows, count: int
+) -> tuple[np.ndarray, dict[tuple[int, int], list[tuple[int, int]]]]:
+    """Where the Jacobian may not be zero, and of which (entry, slope) each place is the sum."""
+    pattern = np.zeros((count, count), bool)
+    terms: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    species_count = flows.start.size - 1
+    for i in range(species_count):
+        for entry in range(flows.start[i], flows.start[i + 1]):
+            s = int(flows.complex[entry])
+            for slot in range(SLOTS):
+                j = int(complexes[slot][s])
+                if j < species_count:
+                    pattern[i, j] = True
+                    terms.setdefault((i, j), []).append((entry, SLOTS * s + slot))
+    return pattern, terms
+
+
 # --- device functions: what the tables mean -----------------------------------------------------
 
 

@@ -30,7 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.elementary import exp, log
+from ergode.core.machine import rolled
 from ergode.kinetics.mechanism import NATURAL
+from ergode.kinetics.team import rank, size, total_of
 
 NONE, WEAK, CHUGUNOV = 0, 1, 2
 SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
@@ -83,13 +85,17 @@ _BARRIER = (
 _LEAST = 1e-100
 
 
-def plasma_coefficients(plasma, charge, temperature, density, y, slots, first, stride):
+def charges(charge, amount, reduced):
+    """Electrons and squared charges of so much of every nucleus, summed up; waits on the way."""
+    electrons, squares = 0.0, 0.0
+    for i in rolled(range(rank(), charge.size, size())):
+        electrons += charge[i] * amount[i]
+        squares += charge[i] * charge[i] * amount[i]
+    return total_of(electrons, reduced, 0), total_of(squares, reduced, 1)
+
+
+def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, first, stride):
     """Tabulated coefficients, and the factors of screening, into the slots."""
-    nuclei, electrons, squares = 0.0, 0.0, 0.0
-    for i in range(charge.size):
-        nuclei += y[i]
-        electrons += charge[i] * y[i]
-        squares += charge[i] * charge[i] * y[i]
     electrons = max(electrons, _LEAST)
     squares = max(squares, _LEAST)
     for w in range(first, plasma.weak_reaction.size, stride):

@@ -121,6 +121,10 @@ def rates_of(
     changes = [net[forward] for _, forward in reverse]
     both = np.array(reverse, np.uint32).reshape(-1, 2)
     reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
+    depends = np.arange(len(reactant), dtype=np.uint32)
+    depends[both[:, 0]] = both[:, 1]
+    partners = np.full(len(reactant), len(bodies.partners), np.uint32)
+    partners[reaction_of] = set_of
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
         np.array([item[0] for item in flat], np.float64),
@@ -129,6 +133,8 @@ def rates_of(
         reaction_of, low_of, kind_of, set_of,
         _starts(bodies.numbers),
         np.array([x for one in bodies.numbers for x in one], np.float64),
+        partners[depends],
+        depends,
         _efficiencies(network, bodies.partners),
         both[:, 0].copy(),
         both[:, 1].copy(),

@@ -52,6 +52,9 @@ class Rates(NamedTuple):
     body_start : ndarray of uint32, shape [body_count + 1]
     body_number : ndarray of float64
         Numbers of each, as its kind has them.
+    body_of, body_slope : ndarray of uint32, shape [reaction_count]
+        Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
+        that it depends as, its own or the one it is the reverse of.
     efficiency : ndarray of float64, shape [set_count, species_count]
         How each species counts as a collision partner.
     reverse, forward : ndarray of uint32, shape [reverse_count]
@@ -73,6 +76,8 @@ class Rates(NamedTuple):
     body_set: np.ndarray
     body_start: np.ndarray
     body_number: np.ndarray
+    body_of: np.ndarray
+    body_slope: np.ndarray
     efficiency: np.ndarray
     reverse: np.ndarray
     forward: np.ndarray
@@ -196,11 +201,11 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
         slots[r] = slots[forward] * exp(exponent + change * log(density))
 
 
-def energies(thermo, temperature, found):
+def energies(thermo, temperature, found, first, stride):
     """Internal energy of every molecule [erg/mol]."""
     a = thermo.polynomials
     t = temperature
-    for i in range(found.size):
+    for i in range(first, found.size, stride):
         o = 1 if t <= a[0, i] else 8
         enthalpy = (
             a[o, i]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def reaction_rates(
     place.run(
         kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
         zones.amounts, slots, np.zeros((count, rates.order.size)),
-        np.zeros((count, thermo.charge.size)),
+        np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
     )  # fmt: skip
     found = slots[:, : rates.order.size]
     left = mechanism.structure.reactant
@@ -105,10 +105,18 @@ def reaction_rates(
     )
 
 
+class _Room(NamedTuple):
+    slots: np.ndarray
+    slopes: np.ndarray
+    partners: np.ndarray
+    volumes: np.ndarray
+    reduced: np.ndarray
+
+
 def _coefficients(  # type: ignore[no-untyped-def]
-    zone, rates, thermo, temperature, density, amounts, slots, slopes, volumes
+    zone, rates, thermo, temperature, density, amounts, slots, slopes, partners, volumes
 ):
+    room = _Room(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
     coefficients(  # type: ignore[no-untyped-call]
-        rates, thermo, temperature[zone], density[zone], amounts[zone], slots[zone], slopes[zone],
-        volumes[zone],
-    )  # fmt: skip
+        rates, thermo, room, temperature[zone], density[zone], amounts[zone], 1.0, 1.0
+    )

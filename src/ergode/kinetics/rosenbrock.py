@@ -11,239 +11,216 @@ the solution is read off
 
 p and q sums of the U_i.
 
-``rodas4`` is the stiffly accurate pair of order 4(3) of E. Hairer, G. Wanner, "Solving Ordinary
-Differential Equations II", 2nd ed. (1996), section IV.7 and VI.4; ``rosenbrock23`` the pair of
-order 2(3) of L. F. Shampine, M. W. Reichelt, SIAM J. Sci. Comput. 18, 1 (1997), brought to the
-same form by U_1 = h d k_1, U_2 = h d (k_2 - k_1).
+What electrons do to coefficients (see `plasma`) follows the sums E = sum of Z_i Y_i and Q = sum of
+Z_i^2 Y_i, and would couple every nucleus with every other: of J it is df/dE Z^T + df/dQ (Z^2)^T,
+two columns times rows. The factors are those of the matrix without them, W_0, and
+
+    W x = b:    x = W_0^-1 b + w c,    w = W_0^-1 (df/dE, df/dQ),    (I - v w) c = v W_0^-1 b
+
+with the rows v of Z and Z^2 (M. A. Woodbury, 1950).
+
+The step is written once: for a thread on the CPU, and for a block of threads, or one alone, on CUDA
+(see `team`); the coefficients of the methods are in `tableaus`.
+
+E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.machine import borrowing, cuda
+from ergode.core.machine import ByTarget, borrowing, cuda, real, rolled
 from ergode.core.status import Status
+from ergode.kinetics.block import next_zone
+from ergode.kinetics.block_elimination import block_factorize, block_solve
+from ergode.kinetics.block_tables import BlockSystem
 from ergode.kinetics.elimination import factorize_shifted, solve
-from ergode.kinetics.mechanism import NATURAL
+from ergode.kinetics.mechanism import NATURAL, entry_values
+from ergode.kinetics.plasma import charges
 from ergode.kinetics.system import (
     FIXED,
+    PRESSURE,
     Room,
-    System,
-    jacobian,
-    rate_of_change,
-    set_conditions,
+    add_thinning,
+    change_at,
+    coefficients,
+    density_of,
+    fill_slopes,
+    keep_slopes,
+    put_slopes,
+    put_warmth,
+    subtract_partners,
+    temperature_of,
+    warm,
+    warming_row,
 )
-
-Row = tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Tableau:
-    """One Rosenbrock method, in the form above."""
-
-    order: int
-    gamma: float
-    a: tuple[Row, ...]
-    c: tuple[Row, ...]
-    m: Row
-    e: Row
-    alpha: Row
-    gammas: Row
-    p: Row
-    q: Row
-
-
-class Method(NamedTuple):
-    """A tableau as arrays, so that all methods are one kernel."""
-
-    a: np.ndarray
-    c: np.ndarray
-    m: np.ndarray
-    e: np.ndarray
-    alpha: np.ndarray
-    gammas: np.ndarray
-    p: np.ndarray
-    q: np.ndarray
-    gamma: float
-    exponent: float
-
-
-def method_of(tableau: Tableau) -> Method:
-    """Arrays of a tableau."""
-    stages = len(tableau.m)
-
-    def square(rows: tuple[Row, ...]) -> np.ndarray:
-        full = np.zeros((stages, stages))
-        for i, row in enumerate(rows):
-            full[i, : len(row)] = row
-        return full
-
-    rows = (np.array(getattr(tableau, name)) for name in ("m", "e", "alpha", "gammas", "p", "q"))
-    m, e, alpha, gammas, p, q = rows
-    return Method(
-        square(tableau.a), square(tableau.c), m, e, alpha, gammas, p, q,
-        tableau.gamma, 1.0 / tableau.order,
-    )  # fmt: skip
-
-
-_A5 = (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950)
-
-RODAS4 = Tableau(
-    order=4,
-    gamma=0.25,
-    a=(
-        (),
-        (1.544,),
-        (0.9466785280815826, 0.2557011698983284),
-        (3.314825187068521, 2.896124015972201, 0.9986419139977817),
-        _A5,
-        (*_A5, 1.0),
-    ),
-    c=(
-        (),
-        (-5.6688,),
-        (-2.430093356833875, -0.2063599157091915),
-        (-0.1073529058151375, -9.594562251023355, -20.47028614809616),
-        (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160),
-        (
-            8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136,
-            -6.058818238834054,
-        ),
-    ),
-    m=(*_A5, 1.0, 1.0),
-    e=(0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
-    alpha=(0.0, 0.386, 0.21, 0.63, 1.0, 1.0),
-    gammas=(0.25, -0.1043, 0.1035, -0.0362, 0.0, 0.0),
-    p=(
-        10.12623508344586, -7.487995877610167, -34.80091861555747, -7.992771707568823,
-        1.025137723295662, 0.0,
-    ),
-    q=(
-        -0.6762803392801253, 6.087714651680015, 16.43084320892478, 24.76722511418386,
-        -6.594389125716872, 0.0,
-    ),
-)  # fmt: skip
-
-_D = 1.0 / (2.0 + math.sqrt(2.0))
-_E = 6.0 + math.sqrt(2.0)
-
-ROSENBROCK23 = Tableau(
-    order=2,
-    gamma=_D,
-    a=((), (0.5 / _D,), (1.0 / _D, 1.0 / _D)),
-    c=((), (-1.0 / _D,), (-2.0 / _D, -_E / _D)),
-    m=(1.0 / _D, 1.0 / _D, 0.0),
-    e=(1.0 / (6.0 * _D), (_E - 2.0) / (6.0 * _D), 1.0 / (6.0 * _D)),
-    alpha=(0.0, 0.5, 1.0),
-    gammas=(_D, 0.0, -_D),
-    p=(0.0, -1.0 / (_D * (1.0 - 2.0 * _D)), 0.0),
-    q=(0.0, 0.0, 0.0),
-)
-
-TABLEAUS = {"rodas4": RODAS4, "rosenbrock23": ROSENBROCK23}
-
+from ergode.kinetics.team import rank, size, total_of, wait
 
 # --- device functions -----------------------------------------------------------------------------
 
 DYNAMIC = False
 HEATING = FIXED
 BODIES = False
+PLASMA = False
 REVERSIBLE = False
-SLOPES_KEPT = True
-"""Whether the Jacobian outlives its factors, for a step that is repeated."""
-DONE, NOT_FINITE, TOO_MANY_STEPS, INACCURATE = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS), int(Status.INACCURATE)
+DONE, NOT_FINITE, TOO_MANY_STEPS = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS)
 )  # fmt: skip
-NOT_A_NUMBER = math.nan
+NOT_A_NUMBER, INFINITY = math.nan, math.inf
 SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
 # Steps shorter than this of the time are lost in rounding.
 SHORTEST = 1e-15
+# Of a step, of the temperature, and of what else a column of the Jacobian is differenced along.
+_LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
 
 class Work(NamedTuple):
-    """Vectors of a zone."""
+    """Vectors of a zone.
+
+    Attributes
+    ----------
+    y, new : ndarray, shape [variable_count + 1]
+        At the start of the step, and where rates of change are asked for; then one.
+    change : ndarray, shape [variable_count]
+        dy/dt at the start.
+    trial : ndarray, shape [variable_count + 1]
+        dy/dt elsewhere; what is to be solved for.
+    in_time : ndarray, shape [variable_count]
+        Derivative of dy/dt in time.
+    columns : ndarray, shape [2 * variable_count]
+        What electrons change, and what is solved of it.
+    stages : ndarray, shape [stage_count * variable_count]
+    matrix : ndarray, shape [entry_count]
+        The Jacobian's negative, then factors.
+    row : ndarray, shape [variable_count + 1]
+        Of the elimination.
+    gram : ndarray, shape [invariant_count + 3, invariant_count]
+        Of the projection.
+    pivoting, tile : ndarray
+        Of the elimination by a block.
+    """
 
     y: np.ndarray
     new: np.ndarray
     change: np.ndarray
     trial: np.ndarray
     in_time: np.ndarray
+    columns: np.ndarray
     stages: np.ndarray
-    slopes: np.ndarray
     matrix: np.ndarray
     row: np.ndarray
     gram: np.ndarray
+    pivoting: np.ndarray
+    tile: np.ndarray
 
 
-def weighted_norm(absolute, rtol, error, y, new):
-    """Root mean square of errors over what is allowed."""
-    total = 0.0
-    for i in range(error.size):
-        allowed = absolute[i] + rtol * max(abs(y[i]), abs(new[i]))
-        ratio = error[i] / allowed
-        total += ratio * ratio
-    return (total / error.size) ** 0.5
+def _factorize_alone(system, work, diagonal):
+    return factorize_shifted(system.plan, work.matrix, diagonal, work.row)
 
 
-def first_step(absolute, rtol, y, change, span):
+def _factorize_together(system, work, diagonal):
+    return block_factorize(system, work.matrix, diagonal, work.row, work.pivoting, work.tile)
+
+
+def _solve_alone(system, room, work):
+    solve(system.plan, work.matrix, work.trial, work.row)
+
+
+def _solve_together(system, room, work):
+    block_solve(system, work.matrix, work.row, work.tile, work.trial, room.partial)
+
+
+factorize = ByTarget(cpu=_factorize_alone, cuda=_factorize_together)
+"""Factors of the matrix and so much on its diagonal; whether pivots were numbers but zero."""
+solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
+"""Replace the right-hand side `work.trial` by the solution; begins and ends in a wait."""
+
+
+def first_step(absolute, rtol, y, change, span, reduced):
     """A step in which little happens."""
-    size, speed = 0.0, 0.0
-    for i in range(y.size - 1):
+    amount, speed = 0.0, 0.0
+    for i in rolled(range(rank(), absolute.size, size())):
         allowed = absolute[i] + rtol * abs(y[i])
-        size += (y[i] / allowed) ** 2
+        amount += (y[i] / allowed) ** 2
         speed += (change[i] / allowed) ** 2
+    amount = total_of(amount, reduced, 0)
+    speed = total_of(speed, reduced, 1)
     if speed == 0.0:
         return span
-    return min(span, 0.01 * max((size / speed) ** 0.5, 1e-3 / speed**0.5))
+    return min(span, 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5))
 
 
-def project(invariants, species_count, totals, y, gram):
+def conserved(invariants, y, totals, reduced):
+    """Sums that no reaction changes."""
+    for k in rolled(range(invariants.shape[0])):
+        part = 0.0
+        for i in rolled(range(rank(), invariants.shape[1], size())):
+            part += invariants[k, i] * y[i]
+        part = total_of(part, reduced, k & 1)
+        if rank() == 0:
+            totals[k] = part
+    wait()
+
+
+def project(invariants, y, gram, reduced):
     """Clip negative amounts and restore sums that are conserved; returns the largest defect.
 
     Each amount is multiplied by one plus a combination of the invariants' weights: what is zero
-    stays zero.
+    stays zero. `gram` has a row for each invariant, of as many numbers, what is missing and a
+    scale; then the sums as they are to be. Ends in a wait.
     """
-    for i in range(species_count):
+    first, stride = rank(), size()
+    count, species_count = invariants.shape
+    width = count + 2
+    for i in rolled(range(first, species_count, stride)):
         y[i] = max(y[i], 0.0)
-    count = invariants.shape[0]
-    width = count + 1
+    turn = 0
+    for k in rolled(range(count)):
+        for other in rolled(range(width)):
+            part = 0.0
+            for i in rolled(range(first, species_count, stride)):
+                term = invariants[k, i] * y[i]
+                if other < count:
+                    term *= invariants[other, i]
+                elif other > count:
+                    term = abs(term)
+                part += term
+            part = total_of(part, reduced, turn & 1)
+            turn += 1
+            if first == 0:
+                wanted = gram[count * width + k]
+                gram[k * width + other] = wanted - part if other == count else part
+    wait()
     worst = 0.0
-    for k in range(count):
-        for other in range(count):
-            total = 0.0
-            for i in range(species_count):
-                total += invariants[k, i] * y[i] * invariants[other, i]
-            gram[k * width + other] = total
-        total, scale = 0.0, 0.0
-        for i in range(species_count):
-            total += invariants[k, i] * y[i]
-            scale += abs(invariants[k, i]) * y[i]
-        gram[k * width + count] = totals[k] - total
+    for k in rolled(range(count)):
+        scale = gram[k * width + count + 1]
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
-    for k in range(count):
-        pivot = gram[k * width + k]
-        for other in range(k + 1, count):
-            factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
-            for m in range(k, count + 1):
-                gram[other * width + m] -= factor * gram[k * width + m]
-    for back in range(count):
-        k = (count - 1 - back) & NATURAL
-        total = gram[k * width + count]
-        for m in range(k + 1, count):
-            total -= gram[k * width + m] * gram[m * width + count]
-        gram[k * width + count] = (
-            total / gram[k * width + k] if gram[k * width + k] > 1e-280 else 0.0
-        )
-    for i in range(species_count):
+    wait()
+    if first == 0:
+        for k in rolled(range(count)):
+            pivot = gram[k * width + k]
+            for other in rolled(range(k + 1, count)):
+                factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
+                for m in rolled(range(k, count + 1)):
+                    gram[other * width + m] -= factor * gram[k * width + m]
+        for back in rolled(range(count)):
+            k = (count - 1 - back) & NATURAL
+            total = gram[k * width + count]
+            for m in rolled(range(k + 1, count)):
+                total -= gram[k * width + m] * gram[m * width + count]
+            own = gram[k * width + k]
+            gram[k * width + count] = total / own if own > 1e-280 else 0.0
+    wait()
+    for i in rolled(range(first, species_count, stride)):
         factor = 1.0
-        for k in range(count):
+        for k in rolled(range(count)):
             factor += gram[k * width + count] * invariants[k, i]
         y[i] *= max(factor, 0.0)
+    wait()
     return worst
 
 
@@ -256,100 +233,164 @@ def integrate_zone(
     Returns status, steps taken, steps repeated, the largest defect that was put right and, where
     the zone heats itself, the time when its temperature rose fastest.
     """
+    first, stride = rank(), size()
     y, new, change, trial, U = work.y, work.new, work.change, work.trial, work.stages
-    size, species_count = change.size, system.flows.start.size - 1
-    invariants, plan, matrix = system.invariants, system.plan, work.matrix
+    rates, thermo, invariants = system.rates, system.thermo, system.invariants
+    count, species_count = system.absolute.size, invariants.shape[1]
     stage_count, point_count = method.m.size, grid.size
-    for i in range(size):
+    for i in rolled(range(first, count, stride)):
         y[i] = out[0, i]
-    # The variable that empty slots of complexes refer to.
-    y[size] = 1.0
-    new[size] = 1.0
-    width = invariants.shape[0] + 1
-    totals = work.gram[width * (width - 1) : width * width - 1]
-    for k in range(invariants.shape[0]):
-        totals[k] = 0.0
-        for i in range(species_count):
-            totals[k] += invariants[k, i] * y[i]
+    if first == 0:
+        # The variable that empty slots of complexes refer to.
+        y[count] = 1.0
+        new[count] = 1.0
+    wait()
+    widths = invariants.shape[0] * (invariants.shape[0] + 2)
+    conserved(invariants, y, work.gram[widths : widths + invariants.shape[0]], room.reduced)
     t, end = grid[0], grid[point_count - 1]
     if not DYNAMIC:
-        set_conditions(system, room, temperatures[0], densities[0], y)
+        coefficients(rates, thermo, room, temperatures[0], densities[0], y, 1.0, 1.0)
+        entry_values(system.flows, room.slots, room.values, first, stride)
+    # Rates of change are asked for at the start of a step; then, for the Jacobian and for the
+    # derivative in time, along one direction each; the last of these turns is stage zero.
+    warmer = 1 + (rates.efficiency.shape[0] if BODIES else 0)
+    denser = warmer + (1 if HEATING != FIXED else 0)
+    charged = denser + (1 if HEATING == PRESSURE else 0)
+    later = charged + (2 if PLASMA else 0)
+    last_direction = later if DYNAMIC and times.size > 1 else later - 1
     h = 0.0
     place, taken, repeated, defect = 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, begun = 0.0, 0.0, t
-    fresh, after_reject = True, False
+    after_reject, last, sound = False, False, True
+    hot, dense = 0.0, 0.0
     while place < point_count:
         if taken + repeated >= most_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
-        if fresh:
-            rate_of_change(system, room, times, temperatures, densities, t, y, change)
-            if HEATING != FIXED and taken > 0:
-                # Of the cubic through both ends of the step.
-                for eighth in range(1, 9):
-                    theta = 0.125 * eighth
-                    slope = 6.0 * theta * (1.0 - theta) * (y[size - 1] - before) / (t - begun)
-                    slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
-                    slope += theta * (3.0 * theta - 2.0) * change[size - 1]
-                    if slope > steepest:
-                        steepest = slope
-                        peak = begun + theta * (t - begun)
-            if taken == 0:
-                h = first_step(system.absolute, rtol, y, change, end - t)
-        if not (h > SHORTEST * max(abs(t), 1e-12 * (end - t))) or not (h < np.inf):
-            return NOT_FINITE, taken, repeated, defect, peak
-        last = t + h * 1.0000001 >= end
-        if last:
-            h = end - t
-        if fresh:
-            jacobian(system, room, times, temperatures, densities, t, y, change, trial, work.slopes)
+        for turn in rolled(range(last_direction + stage_count)):
+            stage = turn - last_direction
+            for i in rolled(range(first, count, stride)):
+                total = y[i]
+                for j in rolled(range(stage)):
+                    total += method.a[stage, j] * U[j * count + i]
+                if HEATING != FIXED and turn == warmer and i == species_count:
+                    total *= 1.0 + _WARMER
+                new[i] = total
+            wait()
             if DYNAMIC:
-                # The derivative in time, last: it leaves other coefficients behind.
-                shift = 1e-6 * h if times.size > 1 else 0.0
-                for i in range(size):
-                    work.in_time[i] = 0.0
-                if shift > 0.0:
-                    rate_of_change(
-                        system, room, times, temperatures, densities, t + shift, y, work.in_time
-                    )
-                    for i in range(size):
-                        work.in_time[i] = (work.in_time[i] - change[i]) / shift
-        elif not SLOPES_KEPT:
-            jacobian(system, room, times, temperatures, densities, t, y, change, trial, work.slopes)
-        fresh = False
-        diagonal = 1.0 / (h * method.gamma)
-        sound = factorize_shifted(plan, work.slopes, diagonal, matrix, work.row)
-        for stage in range(stage_count):
-            if stage > 0:
-                for i in range(size):
-                    total = y[i]
-                    for j in range(stage):
-                        total += method.a[stage, j] * U[j * size + i]
-                    new[i] = total
-                rate_of_change(
-                    system, room, times, temperatures, densities,
-                    t + method.alpha[stage] * h, new, trial,
-                )  # fmt: skip
-            else:
-                for i in range(size):
-                    trial[i] = change[i]
-            for i in range(size):
-                total = 0.0
-                for j in range(stage):
-                    total += method.c[stage, j] * U[j * size + i]
-                trial[i] += total / h
-                if DYNAMIC:
-                    trial[i] += method.gammas[stage] * h * work.in_time[i]
-            solve(plan, matrix, trial, U[stage * size : (stage + 1) * size], work.row)
-        for i in range(size):
+                at = t
+                if stage > 0:
+                    at += method.alpha[stage] * h
+                elif turn == later:
+                    at += _LATER * h
+                hot = temperature_of(times, temperatures, at, new, species_count)
+                dense = density_of(times, densities, at, new, species_count, room.reduced)
+                if HEATING == PRESSURE and turn == denser:
+                    dense *= 1.0 + _MORE
+                anew = True
+                if BODIES:
+                    anew = turn == 0 or turn >= warmer
+                    if not anew:
+                        put_slopes(rates, room, turn - 1)
+                if anew:
+                    more_electrons, more_squares = 1.0, 1.0
+                    if PLASMA:
+                        more_electrons += _MORE if turn == charged else 0.0
+                        more_squares += _MORE if turn == charged + 1 else 0.0
+                    coefficients(
+                        rates, thermo, room, hot, dense, new, more_electrons, more_squares
+                    )  # fmt: skip
+                entry_values(system.flows, room.slots, room.values, first, stride)
+                wait()
+            change_at(system, room, new, trial)
+            capacity = 0.0
+            if HEATING != FIXED:
+                capacity = warm(system, room, hot, dense, new, trial)
+            if turn == 0:
+                for i in rolled(range(first, count, stride)):
+                    change[i] = trial[i]
+                wait()
+                if HEATING != FIXED and taken > 0:
+                    # Of the cubic through both ends of the step.
+                    for eighth in rolled(range(1, 9)):
+                        theta = 0.125 * eighth
+                        slope = 6.0 * theta * (1.0 - theta) * (y[count - 1] - before)
+                        slope /= t - begun
+                        slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
+                        slope += theta * (3.0 * theta - 2.0) * change[count - 1]
+                        if slope > steepest:
+                            steepest = slope
+                            peak = begun + theta * (t - begun)
+                if taken + repeated == 0:
+                    h = first_step(system.absolute, rtol, y, change, end - t, room.reduced)
+                if not (h > SHORTEST * max(abs(t), 1e-12 * (end - t))) or not (h < INFINITY):
+                    return NOT_FINITE, taken, repeated, defect, peak
+                last = t + h * 1.0000001 >= end
+                if last:
+                    h = end - t
+                fill_slopes(system, room, work, y)
+                if BODIES:
+                    keep_slopes(rates, room)
+                if HEATING != FIXED:
+                    warming_row(system, room, work, hot, dense, y, change, capacity)
+            elif stage <= 0:
+                if BODIES and turn < warmer:
+                    subtract_partners(system, room, work, turn - 1, dense, trial)
+                if turn >= warmer:
+                    for i in rolled(range(first, count, stride)):
+                        trial[i] -= change[i]
+                        if HEATING != FIXED and turn == warmer:
+                            trial[i] /= _WARMER * y[count - 1]
+                        if HEATING == PRESSURE and turn == denser:
+                            trial[i] /= _MORE
+                        if PLASMA and charged <= turn < charged + 2:
+                            work.columns[(turn - charged) * count + i] = trial[i] / _MORE
+                        if turn == later:
+                            work.in_time[i] = trial[i] / (_LATER * h)
+                    wait()
+                    if HEATING != FIXED and turn == warmer:
+                        put_warmth(system, work, trial)
+                    if HEATING == PRESSURE and turn == denser:
+                        add_thinning(system, work, room.reduced, y, trial)
+            if stage == 0:
+                sound = factorize(system, work, 1.0 / (h * method.gamma))
+            if stage >= 0:
+                electrons, squares = 1.0, 1.0
+                if PLASMA:
+                    electrons, squares = charges(thermo.charge, y, room.reduced)
+                # Before the first stage the columns of what electrons change.
+                for column in rolled(range(charged - later if stage == 0 else 0, 1)):
+                    wait()
+                    for i in rolled(range(first, count, stride)):
+                        total = 0.0
+                        for j in rolled(range(stage)):
+                            total += method.c[stage, j] * U[j * count + i]
+                        total = total / h + (trial[i] if stage > 0 else change[i])
+                        if DYNAMIC and last_direction == later:
+                            total += method.gammas[stage] * h * work.in_time[i]
+                        if PLASMA and column < 0:
+                            total = work.columns[(column + 2) * count + i]
+                        trial[i] = total
+                    solve_trial(system, room, work)
+                    if PLASMA:
+                        if column < 0:
+                            for i in rolled(range(first, count, stride)):
+                                work.columns[(column + 2) * count + i] = trial[i]
+                        else:
+                            add_electrons(system, room, work, electrons, squares)
+                for i in rolled(range(first, count, stride)):
+                    U[stage * count + i] = trial[i]
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
             total, error = y[i], 0.0
-            for j in range(stage_count):
-                total += method.m[j] * U[j * size + i]
-                error += method.e[j] * U[j * size + i]
+            for j in rolled(range(stage_count)):
+                total += method.m[j] * U[j * count + i]
+                error += method.e[j] * U[j * count + i]
             new[i] = total
-            trial[i] = error
-        error = weighted_norm(system.absolute, rtol, trial, y, new)
-        if not (sound and error < np.inf):
+            ratio = error / (system.absolute[i] + rtol * max(abs(y[i]), abs(total)))
+            part += ratio * ratio
+        error = (total_of(part if sound else INFINITY, room.reduced, 0) / count) ** 0.5
+        if not error < INFINITY:
             repeated += 1
             h *= 0.1
             after_reject = True
@@ -363,25 +404,42 @@ def integrate_zone(
             continue
         taken += 1
         then = end if last else t + h
-        defect = max(defect, project(invariants, species_count, totals, new, work.gram))
+        defect = max(defect, project(invariants, new, work.gram, room.reduced))
         while place < point_count and grid[place] <= then:
             theta = (grid[place] - t) / h
-            for i in range(size):
+            for i in rolled(range(first, count, stride)):
                 curve, bend = 0.0, 0.0
-                for j in range(stage_count):
-                    curve += method.p[j] * U[j * size + i]
-                    bend += method.q[j] * U[j * size + i]
+                for j in rolled(range(stage_count)):
+                    curve += method.p[j] * U[j * count + i]
+                    bend += method.q[j] * U[j * count + i]
                 inner = new[i] + (1.0 - theta) * (curve + theta * bend)
                 out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
             place += 1
-        before, speed, begun = y[size - 1], change[size - 1], t
-        for i in range(size):
+        if HEATING != FIXED:
+            before, speed, begun = y[count - 1], change[count - 1], t
+            wait()
+        for i in rolled(range(first, count, stride)):
             y[i] = new[i]
         t = then
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
-        fresh = True
     return DONE, taken, repeated, defect, peak
+
+
+def add_electrons(system, room, work, electrons, squares):
+    """What a solution lacks that knows nothing of how electrons change coefficients."""
+    charge, columns, x = system.thermo.charge, work.columns, work.trial
+    count = system.absolute.size
+    a, b = charges(charge, x, room.reduced)
+    aa, ba = charges(charge, columns[0:count], room.reduced)
+    ab, bb = charges(charge, columns[count : 2 * count], room.reduced)
+    a, aa, ab = a / electrons, 1.0 - aa / electrons, -ab / electrons
+    b, ba, bb = b / squares, -ba / squares, 1.0 - bb / squares
+    determinant = aa * bb - ab * ba
+    by_electrons = (a * bb - b * ab) / determinant
+    by_squares = (b * aa - a * ba) / determinant
+    for i in rolled(range(rank(), count, size())):
+        x[i] += by_electrons * columns[i] + by_squares * columns[count + i]
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -392,31 +450,35 @@ def integrate_cpu(
     defect, peak,
 ):  # fmt: skip
     """Zones `start` to `stop`, one after another."""
-    size, width = out.shape[2], system.invariants.shape[0] + 1
-    rates = system.rates
-    species = system.flows.start.size - 1
+    count = out.shape[2]
+    rates, species = system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
     room = Room(
         np.empty(rates.slot_start.size - 1),
         np.zeros(rates.order.size) if BODIES else nothing,
-        np.zeros(rates.order.size) if BODIES else nothing,
+        np.empty(rates.order.size) if BODIES else nothing,
+        np.empty(rates.efficiency.shape[0]) if BODIES else nothing,
         np.empty(species) if REVERSIBLE else nothing,
         np.empty(species) if HEATING != FIXED else nothing,
         np.empty(system.flows.complex.size),
         np.empty(system.complexes.first.size),
         np.empty(3 * system.complexes.first.size),
+        nothing,
+        nothing,
     )
     work = Work(
-        np.empty(size + 1),
-        np.empty(size + 1),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(method.m.size * size),
+        np.empty(count + 1),
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(2 * count) if PLASMA else nothing,
+        np.empty(method.m.size * count),
         np.empty(system.plan.column.size + 1),
-        np.empty(system.plan.column.size + 1),
-        np.empty(size),
-        np.empty(width * width),
+        np.empty(count),
+        np.empty((system.invariants.shape[0] + 3) * system.invariants.shape[0]),
+        nothing,
+        nothing,
     )
     for zone in range(start, stop):
         outcome, steps, again, worst, when = integrate_zone(
@@ -430,75 +492,110 @@ def integrate_cpu(
         peak[zone] = when
 
 
-# --- CUDA, a thread for every zone ----------------------------------------------------------------
+# --- CUDA, a block for every zone -----------------------------------------------------------------
+
+TILE = 18
+_REDUCTION = 32
 
 
-def thread_count_of_numbers(system: System, stage_count: int) -> int:
-    """Numbers that a thread keeps in device memory."""
-    size, width = system.absolute.size, system.invariants.shape[0] + 1
-    rates, complexes = system.rates, system.complexes.first.size
-    room = rates.slot_count + 2 * rates.order.size + 2 * (system.flows.start.size - 1)
-    room += system.flows.complex.size + 4 * complexes
-    work = 2 * (size + 1) + (4 + stage_count) * size + 2 * (system.plan.column.size + 1)
-    return room + work + width * width
+def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+    """Numbers that a zone keeps in shared memory."""
+    n, several = system.pivot.size, len(system.invariants)
+    fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
+    return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
-def integrate_threads(
-    system, method, times, temperature, density, grid, rtol, most_steps, scratch, counter, out,
-    status, taken, repeated, defect, peak,
+def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+    """Room for the matrix, stages and products.
+
+    Once the tail of the matrix is in registers, stages take its place; and products, unless they
+    are asked for while the matrix is being filled.
+    """
+    tail, products = system.tail_count**2, system.flows.triple.size
+    stages = stage_count * system.pivot.size
+    behind = max(tail, stages) + products if dynamic else max(tail, stages + products)
+    return system.entry_count - tail + behind
+
+
+def partial_count(system: BlockSystem) -> int:
+    """Room for parts of rows that have several."""
+    parts = (system.flows.sums, system.slopes, system.gather, system.spread)
+    return max(system.tail.size, *(part.place_count for part in parts))
+
+
+def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kinds: int) -> int:
+    """Numbers that a block keeps in device memory."""
+    numbers = slot_count + 2 * reaction_count + kinds + 3 * system.pivot.size
+    return numbers + system.flows.value_count
+
+
+def integrate_block(
+    system, several, method, times, temperature, density, grid, rtol, most_steps, scratch, counter,
+    out, status, taken, repeated, defect, peak,
 ):  # fmt: skip
-    """Zones from a queue, each by one thread, whose numbers lie beside those of the others."""
-    memory = scratch[:, cuda.grid(1)]
-    size, width = out.shape[2], system.invariants.shape[0] + 1
-    rates, species = system.rates, system.flows.start.size - 1
-    slots, reactions = rates.slot_start.size - 1, rates.order.size
-    entries, complexes = system.flows.complex.size, system.complexes.first.size
-    factors, stages = system.plan.column.size + 1, method.m.size * size
-    a = slots
-    b = a + reactions
-    c = b + reactions
-    d = c + species
-    e = d + species
-    f = e + entries
-    g = f + complexes
-    h = g + 3 * complexes
+    """Zones from a queue, each by one block."""
+    count, species = system.pivot.size, system.invariants.shape[1]
+    invariants, width = system.invariants.shape[0], system.pivot.size + 1
+    rates, tail = system.rates, system.tail_count * system.tail_count
+    shared = cuda.shared.array(0, real)
+    mine = scratch[cuda.blockIdx.x]
+    pivoting = _REDUCTION + 4 * system.tail.size
+    a = pivoting + width
+    b = a + width
+    c = b + width
+    d = c + width
+    e = d + width
+    f = e + width
+    g = f + width
+    h = g + (invariants + 3) * invariants
+    i = h + several
+    matrix = i + system.entry_count
+    # Where the matrix of the tail was, which is in registers then.
+    stages = matrix - tail
+    k = stages + method.m.size * count
+    products = max(matrix, k) if DYNAMIC else k
+    slots = rates.slot_start.size - 1
+    slopes = slots + rates.order.size
+    saved = slopes + rates.order.size
+    partners = saved + (rates.efficiency.shape[0] if BODIES else 0)
+    volumes = partners + species
+    columns = volumes + 2 * count
     room = Room(
-        memory[0:a], memory[a:b], memory[b:c], memory[c:d], memory[d:e], memory[e:f], memory[f:g],
-        memory[g:h],
+        mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
+        mine[partners:volumes], shared[f : f + species],
+        mine[columns : columns + system.flows.value_count],
+        shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
+        shared[0:_REDUCTION],
     )  # fmt: skip
-    a = h + size + 1
-    b = a + size + 1
-    c = b + size
-    d = c + size
-    e = d + size
-    f = e + stages
-    g = f + factors
-    i = g + factors
-    j = i + size
     work = Work(
-        memory[h:a], memory[a:b], memory[b:c], memory[c:d], memory[d:e], memory[e:f], memory[f:g],
-        memory[g:i], memory[i:j], memory[j : j + width * width],
+        shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
+        mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
+        shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
     )  # fmt: skip
-    integrate_queue(
+    if BODIES:
+        for r in rolled(range(rank(), rates.order.size, size())):
+            room.slopes[r] = 0.0
+    work_through(
         system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
         out, status, taken, repeated, defect, peak,
     )  # fmt: skip
 
 
-def integrate_queue(
+def work_through(
     system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter, out,
     status, taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, one after another, until it is empty."""
-    zone = cuda.atomic.add(counter, 0, 1)
+    zone = next_zone(counter, room.reduced)
     while zone < out.shape[0]:
         outcome, steps, again, worst, when = integrate_zone(
             system, method, room, work, times, temperature[zone], density[zone], grid, rtol,
             most_steps, out[zone],
         )  # fmt: skip
-        status[zone] = outcome
-        taken[zone] = steps
-        repeated[zone] = again
-        defect[zone] = worst
-        peak[zone] = when
-        zone = cuda.atomic.add(counter, 0, 1)
+        if rank() == 0:
+            status[zone] = outcome
+            taken[zone] = steps
+            repeated[zone] = again
+            defect[zone] = worst
+            peak[zone] = when
+        zone = next_zone(counter, room.reduced)

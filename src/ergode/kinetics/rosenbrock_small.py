@@ -14,8 +14,10 @@ import numpy as np
 
 from ergode.core.machine import cuda, real, unroll
 from ergode.kinetics.block_tables import SMALL
-from ergode.kinetics.rosenbrock import Method, Work, integrate_queue
+from ergode.kinetics.rosenbrock import Work, work_through
 from ergode.kinetics.system import Room, System
+from ergode.kinetics.tableaus import Method
+from ergode.kinetics.team import ALONE
 
 _MOST_ENTRIES = 200
 
@@ -42,26 +44,27 @@ def written_out(system: System, method: Method) -> dict[str, Any]:
     return bindings | {
         "PLACE": tuple(map(tuple, places.tolist())), "SIZE": plan.size,
         "ENTRIES": plan.column.size, "COMPLEXES": complexes.first.size,
-        "VALUES": system.flows.complex.size, "REACTIONS": system.rates.order.size,
-        "COEFFICIENTS": system.rates.slot_count, "VECTOR": plan.size + 1,
+        "VALUES": system.flows.complex.size,
+        "COEFFICIENTS": system.rates.slot_start.size - 1, "VECTOR": plan.size + 1,
         "STAGES": method.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
-        "GRAM": (len(system.invariants) + 1) ** 2, "SLOPES_KEPT": False,
-        "rate_of_change": change_written_out, "jacobian": jacobian_written_out,
-        "factorize_shifted": factorize_written_out, "solve": solve_written_out,
+        "GRAM": (len(system.invariants) + 3) * len(system.invariants) or 1,
+        "change_at": change_written_out, "fill_slopes": slopes_written_out,
+        "factorize": factorize_written_out, "solve_trial": solve_written_out,
+        "next_zone": next_alone, **ALONE,
     }  # fmt: skip
 
 
 # --- device functions -----------------------------------------------------------------------------
 
-SIZE, VECTOR, ENTRIES, COMPLEXES, VALUES, COEFFICIENTS, REACTIONS = 1, 2, 1, 1, 1, 1, 1
+SIZE, VECTOR, ENTRIES, COMPLEXES, VALUES, COEFFICIENTS = 1, 2, 1, 1, 1, 1
 STAGES, SLOPES, GRAM = 1, 3, 1
 FIRST, SECOND, THIRD, COMPLEX, ORDER, COLUMN, PIVOT, VALUE, SLOPE_OF = ((0,),) * 9
 ROW, START, TERM = ((0, 1),) * 3
 PLACE = ((0,),)
 
 
-def change_written_out(system, room, times, temperatures, densities, t, y, found):
-    """dy/dt, as `system.rate_of_change`."""
+def change_written_out(system, room, y, found):
+    """dy/dt, as `system.change_at`."""
     for s in unroll(range(COMPLEXES)):
         room.products[s] = y[FIRST[s]] * y[SECOND[s]] * y[THIRD[s]]
     for i in unroll(range(SIZE)):
@@ -71,10 +74,8 @@ def change_written_out(system, room, times, temperatures, densities, t, y, found
         found[i] = total
 
 
-def jacobian_written_out(
-    system, room, times, temperatures, densities, t, y, change, trial, matrix
-):  # fmt: skip
-    """dy'/dy, as `system.jacobian`."""
+def slopes_written_out(system, room, work, y):
+    """The Jacobian's negative, as `system.fill_slopes`."""
     for s in unroll(range(COMPLEXES)):
         room.derivatives[3 * s] = y[SECOND[s]] * y[THIRD[s]]
         room.derivatives[3 * s + 1] = y[FIRST[s]] * y[THIRD[s]]
@@ -82,14 +83,13 @@ def jacobian_written_out(
     for index in unroll(range(ENTRIES)):
         total = 0.0
         for term in unroll(range(TERM[index], TERM[index + 1])):
-            total += room.values[VALUE[term]] * room.derivatives[SLOPE_OF[term]]
-        matrix[index] = total
+            total -= room.values[VALUE[term]] * room.derivatives[SLOPE_OF[term]]
+        work.matrix[index] = total
 
 
-def factorize_written_out(plan, slopes, diagonal, matrix, row):
-    """Factors of diagonal - slopes, as `elimination.factorize_shifted`, in the place of slopes."""
-    for index in unroll(range(ENTRIES)):
-        matrix[index] = -slopes[index]
+def factorize_written_out(system, work, diagonal):
+    """Factors, as `elimination.factorize_shifted`."""
+    matrix = work.matrix
     sound = True
     for k in unroll(range(SIZE)):
         matrix[PIVOT[k]] += diagonal
@@ -103,19 +103,25 @@ def factorize_written_out(plan, slopes, diagonal, matrix, row):
     return sound
 
 
-def solve_written_out(plan, factors, right, x, room):
-    """Solve for `x`, as `elimination.solve`."""
+def solve_written_out(system, room, work):
+    """Solve for `work.trial`, as `elimination.solve`."""
+    factors, x, row = work.matrix, work.trial, work.row
     for k in unroll(range(SIZE)):
-        total = right[ORDER[k]]
+        total = x[ORDER[k]]
         for left in unroll(range(START[k], PIVOT[k])):
-            total -= factors[left] * room[COLUMN[left]]
-        room[k] = total
+            total -= factors[left] * row[COLUMN[left]]
+        row[k] = total
     for k in unroll(range(SIZE - 1, -1, -1)):
-        total = room[k]
+        total = row[k]
         for entry in unroll(range(PIVOT[k] + 1, START[k + 1])):
-            total -= factors[entry] * room[COLUMN[entry]]
-        room[k] = total * factors[PIVOT[k]]
-        x[ORDER[k]] = room[k]
+            total -= factors[entry] * row[COLUMN[entry]]
+        row[k] = total * factors[PIVOT[k]]
+        x[ORDER[k]] = row[k]
+
+
+def next_alone(counter, room):
+    """As `block.next_zone`."""
+    return cuda.atomic.add(counter, 0, 1)
 
 
 def integrate_small(
@@ -123,16 +129,18 @@ def integrate_small(
     taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one thread."""
-    matrix = cuda.local.array(ENTRIES, real)
     room = Room(
         cuda.local.array(COEFFICIENTS, real),
-        cuda.local.array(REACTIONS, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
         cuda.local.array(1, real),
         cuda.local.array(SIZE, real),
         cuda.local.array(1, real),
         cuda.local.array(VALUES, real),
         cuda.local.array(COMPLEXES, real),
         cuda.local.array(SLOPES, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
     )
     work = Work(
         cuda.local.array(VECTOR, real),
@@ -140,13 +148,15 @@ def integrate_small(
         cuda.local.array(SIZE, real),
         cuda.local.array(SIZE, real),
         cuda.local.array(1, real),
+        cuda.local.array(1, real),
         cuda.local.array(STAGES, real),
-        matrix,
-        matrix,
+        cuda.local.array(ENTRIES, real),
         cuda.local.array(SIZE, real),
         cuda.local.array(GRAM, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
     )
-    integrate_queue(
+    work_through(
         system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
         out, status, taken, repeated, defect, peak,
     )  # fmt: skip

@@ -14,15 +14,17 @@ from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics import explicit, rosenbrock
 from ergode.kinetics.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
-from ergode.kinetics.blocks import Launch, ThreadLaunch, run_on_device
+from ergode.kinetics.block_tables import BlockSystem, block_system_of
+from ergode.kinetics.blocks import Launch, SmallLaunch, run_on_device, shape_for
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
-from ergode.kinetics.explicit_flows import explicit_system_of
+from ergode.kinetics.explicit_flows import ExplicitSystem, explicit_system_of
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.rosenbrock_small import can_be_written_out
-from ergode.kinetics.system import FIXED, system_of
+from ergode.kinetics.system import FIXED, System, coupled, system_of
+from ergode.kinetics.tableaus import TABLEAUS, method_of
 
-IMPLICIT = tuple(rosenbrock.TABLEAUS)
+IMPLICIT = tuple(TABLEAUS)
 EXPLICIT = {
     "asymptotic": {"QUASI_STEADY": False, "PARTIAL": False},
     "quasi-steady-state": {"QUASI_STEADY": True, "PARTIAL": False},
@@ -131,19 +133,22 @@ def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) 
 
 
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heating: int, depth_weight: float) -> Any:
-    absolute = np.zeros(mechanism.structure.species_count + (heating != FIXED))
-    system = system_of(mechanism, absolute, heating=heating, depth_weight=depth_weight)
-    rates, thermo = mechanism.used(heating != FIXED)
-    return system._replace(rates=rates, thermo=thermo)
+def _tables(mechanism: Mechanism, heating: int) -> System:
+    nothing = np.zeros(mechanism.structure.species_count + (heating != FIXED))
+    return system_of(mechanism, nothing, heating=heating)
+
+
+@lru_cache(maxsize=16)
+def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
+    system = _tables(mechanism, heating)
+    threads, _ = shape_for(system.absolute.size, False, few)
+    return block_system_of(system, coupled(mechanism, heating)[0], threads)
 
 
 @lru_cache(maxsize=32)
-def _explicit_tables(mechanism: Mechanism, partial: bool) -> Any:
+def _explicit_tables(mechanism: Mechanism, partial: bool, blocks: bool) -> ExplicitSystem:
     nothing = np.zeros(mechanism.structure.species_count)
-    rates, thermo = mechanism.used(False)
-    system = explicit_system_of(mechanism, nothing, partial=partial)
-    return system._replace(rates=rates, thermo=thermo)
+    return explicit_system_of(mechanism, nothing, partial=partial, blocks=blocks)
 
 
 def launch_of(
@@ -154,7 +159,7 @@ def launch_of(
     options: Options,
     device: Device,
     zone_count: int | None = None,
-) -> Launch | ThreadLaunch:
+) -> Launch | SmallLaunch:
     """A kernel on a CUDA device with everything of a network, ready for zones; many, or so many."""
     few = zone_count is not None and zone_count <= device.core_count
     many = zone_count is None or zone_count >= _MANY_ZONES_PER_CORE * device.core_count
@@ -174,27 +179,22 @@ def _launch(
     device: Device,
     few: bool,
     many: bool,
-) -> Launch | ThreadLaunch:
+) -> Launch | SmallLaunch:
     bindings, absolute = dict(bound), np.array(tolerances)
+    options_of: dict[str, Any] = {"rtol": options.rtol, "step_limit": options.step_limit}
     if options.method in EXPLICIT:
+        bindings |= EXPLICIT[options.method]
+        flows = _explicit_tables(mechanism, bindings["PARTIAL"], True)
         return Launch(
-            mechanism, device, bindings | EXPLICIT[options.method], explicit=True,
-            method=_control(mechanism, options), absolute=absolute, step_limit=options.step_limit,
-            few=few,
+            device, bindings, flows._replace(absolute=absolute), _control(mechanism, options),
+            few=few, **options_of,
         )  # fmt: skip
-    method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
-    system = _tables(mechanism, heating, 0.0)._replace(absolute=absolute)
-    by_amounts = heating != FIXED or mechanism.has_bodies or mechanism.has_plasma
-    small = many and not bindings["DYNAMIC"] and can_be_written_out(system)
-    if by_amounts or small:
-        return ThreadLaunch(
-            device, bindings, system, method, rtol=options.rtol, step_limit=options.step_limit,
-            small=small,
-        )  # fmt: skip
-    return Launch(
-        mechanism, device, bindings, explicit=False, method=method, rtol=options.rtol,
-        absolute=absolute, step_limit=options.step_limit, few=few,
-    )  # fmt: skip
+    method = method_of(TABLEAUS[options.method])
+    system = _tables(mechanism, heating)._replace(absolute=absolute)
+    if many and not bindings["DYNAMIC"] and can_be_written_out(system):
+        return SmallLaunch(device, bindings, system, method, **options_of)
+    blocks = _block_tables(mechanism, heating, few)._replace(absolute=absolute)
+    return Launch(device, bindings, blocks, method, few=few, **options_of)
 
 
 @lru_cache(maxsize=64)
@@ -231,8 +231,8 @@ def run_zones(
         )
         run_on_device(launch, zones, grid, outcome, finished)
     elif options.method in IMPLICIT:
-        method = rosenbrock.method_of(rosenbrock.TABLEAUS[options.method])
-        system = _tables(mechanism, zones.heating, 0.0)._replace(absolute=absolute)
+        method = method_of(TABLEAUS[options.method])
+        system = _tables(mechanism, zones.heating)._replace(absolute=absolute)
         kernel = _cpu_kernel(rosenbrock.integrate_cpu, tuple(bindings.items()))
         device.run(
             kernel, zones.count, system, method, zones.course, grid, options.rtol,
@@ -241,10 +241,10 @@ def run_zones(
         )  # fmt: skip
     else:
         bindings |= EXPLICIT[options.method]
-        system = _explicit_tables(mechanism, bindings["PARTIAL"])._replace(absolute=absolute)
+        flows = _explicit_tables(mechanism, bindings["PARTIAL"], False)._replace(absolute=absolute)
         kernel = _cpu_kernel(explicit.explicit_cpu, tuple(bindings.items()))
         device.run(
-            kernel, zones.count, system, _control(mechanism, options), zones.course, grid,
+            kernel, zones.count, flows, _control(mechanism, options), zones.course, grid,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
             outcome.defect, finished=finished,
         )  # fmt: skip

@@ -41,6 +41,9 @@ def _own(value, room, slot):
     return value
 
 
+ALONE = {"rank": _first, "size": _one, "wait": _go_on, "total_of": _own}
+"""Bindings by which a thread on CUDA has a zone for itself."""
+
 rank = ByTarget(cpu=_first, cuda=_thread)
 size = ByTarget(cpu=_one, cuda=_threads)
 wait = ByTarget(cpu=_go_on, cuda=_barrier)
