@@ -246,7 +246,11 @@ def pynucastro(options, rows):
              "fe52", "ni56"]  # fmt: skip
     density, hot, end = 1e7, 4e9, 1e-3
     protons = ["p", "al27", "p31", "cl35", "k39", "sc43", "v47", "mn51", "co55"]
-    for nuclei in [chain] if options.quick else [chain, chain + protons]:
+    others = ["n", "c13", "n13", "n14", "o15", "o17", "f18", "f19", "ne21", "ne22", "na22", "na23",
+              "mg25", "mg26", "al26", "si29", "si30", "p30", "s33", "s34", "cl36", "ar37", "ar38",
+              "k40", "ca41", "ca42", "fe54", "ni58"]  # fmt: skip
+    sizes = [chain, chain + protons, chain + protons + others]
+    for nuclei in sizes[:1] if options.quick else sizes:
         ours_network = ergode.read_reaclib(nuclei)
         library = pyna.ReacLibLibrary().linking_nuclei(nuclei, print_warning=False)
         with tempfile.TemporaryDirectory() as folder:
@@ -271,6 +275,18 @@ def pynucastro(options, rows):
             )  # fmt: skip
 
         works = [ours, lambda: theirs("BDF"), lambda: theirs("Radau")]
+        started = time.perf_counter()
+        last = theirs("Radau").y[:, -1]
+        rows.add(
+            f"pynucastro {len(nuclei)} nuclei", "seconds of the peer's first call",
+            time.perf_counter() - started, "s",
+        )  # fmt: skip
+        found = ours()["mass_fraction"][0, -1]
+        apart = sum(
+            abs(float(found.sel(species=name)) - last[getattr(peer, f"j{name}")] * mass)
+            for name, mass in zip(found["species"].values, found["mass_number"].values, strict=True)
+        )
+        rows.add(f"pynucastro {len(nuclei)} nuclei", "sum of differences", apart, "1")
         seconds = medians(works, 3, cpu=True)
         for kind, taken in zip(("BDF", "Radau"), seconds[1:], strict=True):
             rows.add(

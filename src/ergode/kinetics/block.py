@@ -5,7 +5,7 @@ Every function here is called by all threads of a block; those that say so end i
 
 from __future__ import annotations
 
-from ergode.core.machine import cuda, real, rolled, unroll
+from ergode.core.machine import cuda, real, rolled
 from ergode.kinetics.block_tables import SUM_WIDTH
 from ergode.kinetics.mechanism import NATURAL
 
@@ -17,7 +17,7 @@ def block_sum(value, room, slot):
 
     Two reductions that follow one another without a barrier between need different slots, 0 or 1.
     """
-    for shift in unroll(range(5)):
+    for shift in range(5):
         value += cuda.shfl_down_sync(ALL, value, 16 >> shift)
     if cuda.threadIdx.x & 31 == 0:
         room[8 * slot + (cuda.threadIdx.x >> 5)] = value
@@ -29,14 +29,14 @@ def block_sum(value, room, slot):
 
 def block_max(value, room, slot):
     """Largest value of all threads, as `block_sum`; not-a-number counts as largest."""
-    for shift in unroll(range(5)):
+    for shift in range(5):
         other = cuda.shfl_down_sync(ALL, value, 16 >> shift)
         value = value if value >= other or value != value else other
     if cuda.threadIdx.x & 31 == 0:
         room[8 * slot + (cuda.threadIdx.x >> 5)] = value
     cuda.syncthreads()
     largest = 0.0
-    for warp in unroll(range(8)):
+    for warp in range(8):
         other = room[8 * slot + warp]
         largest = largest if largest >= other or largest != largest else other
     return largest
@@ -86,7 +86,7 @@ def put_segment(sums, segment, total, partial, result, sign):
     """
     if segment < sums.joined:
         rest = sums.rest[segment]
-        for shift in unroll(range(5)):
+        for shift in range(5):
             other = cuda.shfl_down_sync(ALL, total, 1 << shift)
             total += other if rest >= 1 << shift else 0.0
     target = sums.target[segment]
@@ -123,7 +123,7 @@ def block_sums(sums, values, found, partial, result):
         segment = base & NATURAL
         even, odd = 0.0, 0.0
         # Without a branch or a store, so that all terms are on their way at once.
-        for k in unroll(range(0, SUM_WIDTH - 1, 2)):
+        for k in range(0, SUM_WIDTH - 1, 2):
             a, b = sums.item[k, segment], sums.item[k + 1, segment]
             even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]
             odd += values[b & 0xFFFF] * found[(b >> 16) & 0xFFFF]

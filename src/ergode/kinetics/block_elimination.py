@@ -41,7 +41,7 @@ def block_slopes(system, values, y, matrix, partial):
         other = segment + threads
         second = other if other < count else segment
         total, more = 0.0, 0.0
-        for k in unroll(range(SLOPE_WIDTH)):
+        for k in range(SLOPE_WIDTH):
             a, b = sums.item[k, segment], sums.item[k, second]
             total -= values[a & 0xFFFF] * y[(a >> 16) & 0xFFFF] * y[(a >> 32) & 0xFFFF]
             more -= values[b & 0xFFFF] * y[(b >> 16) & 0xFFFF] * y[(b >> 32) & 0xFFFF]
@@ -92,8 +92,8 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
         inverse[system.tail[k]] = 1.0
     front = system.entry_count - count * count
     column, row = tid & 7, tid >> 3
-    for a in unroll(range(TILE_ROWS)):
-        for b in unroll(range(TILE_COLUMNS)):
+    for a in range(TILE_ROWS):
+        for b in range(TILE_COLUMNS):
             i, j = row + a * ACROSS, column + 8 * b
             value = 1.0 if i == j else 0.0
             if i < count and j < count:
@@ -120,23 +120,23 @@ def invert_tile(tile, count, room):
             own_row = row == c % ACROSS + step
             own_column = column == c % 8 + step
             if own_row:
-                for b in unroll(range(TILE_COLUMNS)):
+                for b in range(TILE_COLUMNS):
                     room[half + column + 8 * b] = tile[c // ACROSS * TILE_COLUMNS + b]
             if own_column:
-                for a in unroll(range(TILE_ROWS)):
+                for a in range(TILE_ROWS):
                     room[half + TAIL + row + a * ACROSS] = tile[a * TILE_COLUMNS + c // 8]
             cuda.syncthreads()
             pivot = room[half + c + step]
             sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
             inverse = 1.0 / pivot
-            for b in unroll(range(TILE_COLUMNS)):
+            for b in range(TILE_COLUMNS):
                 scaled = room[half + column + 8 * b] * inverse
-                for a in unroll(range(TILE_ROWS)):
+                for a in range(TILE_ROWS):
                     tile[a * TILE_COLUMNS + b] -= room[half + TAIL + row + a * ACROSS] * scaled
                 if own_row:
                     tile[c // ACROSS * TILE_COLUMNS + b] = scaled
             if own_column:
-                for a in unroll(range(TILE_ROWS)):
+                for a in range(TILE_ROWS):
                     factor = room[half + TAIL + row + a * ACROSS]
                     tile[a * TILE_COLUMNS + c // 8] = -factor * inverse
                 if own_row:
@@ -163,7 +163,7 @@ def block_subtract(sums, matrix, inverse, x, partial):
     for count in rolled(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
         segment = count & NATURAL
         total = 0.0
-        for k in unroll(range(BETWEEN_WIDTH)):
+        for k in range(BETWEEN_WIDTH):
             item = sums.item[k, segment]
             source = (item >> 16) & 0xFFFF
             total += matrix[item & 0xFFFF] * inverse[source] * x[source]
@@ -185,13 +185,13 @@ def block_solve(system, matrix, inverse, tile, x, partial):
     block_subtract(system.gather, matrix, inverse, x, partial)
     column, row = tid & 7, tid >> 3
     totals = cuda.local.array(TILE_ROWS, real)
-    for a in unroll(range(TILE_ROWS)):
+    for a in range(TILE_ROWS):
         totals[a] = 0.0
-    for b in unroll(range(TILE_COLUMNS)):
+    for b in range(TILE_COLUMNS):
         amount = x[system.tail[column + 8 * b]]
-        for a in unroll(range(TILE_ROWS)):
+        for a in range(TILE_ROWS):
             totals[a] += tile[a * TILE_COLUMNS + b] * amount
-    for a in unroll(range(TILE_ROWS)):
+    for a in range(TILE_ROWS):
         total = totals[a]
         total += cuda.shfl_xor_sync(ALL, total, 1)
         total += cuda.shfl_xor_sync(ALL, total, 2)

@@ -141,6 +141,8 @@ def burn(
         raise PlanError(f"method {method!r} cannot follow a temperature; use 'rodas4'")
     if not (isinstance(rtol, int | float) and 1e-13 <= rtol < 1):
         raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
+    if atol is not None and not (isinstance(atol, int | float) and 0 < atol < np.inf):
+        raise PlanError(f"atol is {atol!r}; expected a positive number")
     if not (isinstance(duration, int | float) and 0 < duration < np.inf):
         raise ModelError(f"duration is {duration!r}; expected a positive number of seconds")
     limit = integer("step_limit", step_limit, 1, 2**31 - 1)

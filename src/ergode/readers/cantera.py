@@ -79,7 +79,9 @@ class _Mechanism:
         self.content = _load(path)
         phases = self.content.get("phases") or []
         names = [one.get("name") for one in phases]
-        if not phases or (phase is not None and phase not in names):
+        if not phases:
+            raise ReadError(f"{path}: it has no phases; expected at least one")
+        if phase is not None and phase not in names:
             raise ReadError(f"{path}: no phase {phase!r}; there are {', '.join(map(str, names))}")
         self.phase = phases[0] if phase is None else phases[names.index(phase)]
         if self.phase.get("thermo") != "ideal-gas":
