@@ -6,6 +6,7 @@ from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 
 import ergode
+from ergode import Event, Reaction, ReactionNetwork
 from ergode.core import cuda
 from ergode.stochastic import leap, methods, partial_propensity, team_ensemble, three_level
 from ergode.stochastic.ensemble import Ensemble, Wanted, kernel_of
@@ -14,6 +15,21 @@ from ergode.stochastic.tables import build
 from ergode.stochastic.team_ensemble import TeamEnsemble
 
 PREPARED = "composition-rejection"
+REPRESSED = ReactionNetwork(
+    {"X": 5, "Y": 0},
+    [
+        Reaction("0 -> X", rate="8 if X < 20 else 2"),
+        Reaction("X -> 0", rate_constant=0.5),
+        Reaction("X -> Y", rate_constant="k"),
+        Reaction("Y -> 0", rate_constant=0.25),
+    ],
+    parameters={"k": 0.25},
+    events=[
+        Event("time >= 1.25", {"X": "X + 30"}),
+        Event("Y >= 6", {"Y": 0, "k": "k + 0.25"}, delay=0.5),
+        Event("X < 3", {"X": "X + 2"}, priority=1),
+    ],
+)
 ALL = [*methods.EXACT, *methods.APPROXIMATE]
 
 
@@ -75,18 +91,48 @@ def test_kernels_of_teams_compile(method, size):
     assert ("bar.sync" in text) == (size > team_ensemble.WARP)
 
 
+@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
+def test_kernel_of_teams_that_are_interrupted_compiles(size):
+    tables = build(REPRESSED, {}, {}, 1)
+    assert not team_ensemble.unfit(three_level, tables, size)
+    assert team_ensemble.unfit(partial_propensity, tables, size)
+    ensemble = TeamEnsemble(tables, method=three_level, size=size, **OPTIONS)
+    kernel, width = ensemble.kernel_for(8)
+    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
+    arguments = ensemble.arguments(np.zeros(1, np.int64), 8, width, 4, ensemble._plan, out)
+    assert "shfl" in cuda.ptx(kernel.compiled("cuda"), arguments)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [1, team_ensemble.WARP, team_ensemble.BLOCK])
+def test_events_by_teams_are_those_of_the_processor(monkeypatch, size):
+    """Rates are such that sums are exact; events at times and of the state, late ones, a stop."""
+    monkeypatch.setattr(methods, "team_size", lambda *_: size)
+    common = {"times": [0, 1, 2, 3, 4], "replicates": 300, "seed": 2, "method": "warp-direct"}
+    for stop in (None, "X > 40"):
+        cpu, gpu = (
+            ergode.stochastic.simulate(REPRESSED, device=device, stop=stop, **common)
+            for device in ("cpu", "cuda")
+        )
+        assert gpu.attrs["method_reason"].endswith(
+            {1: "a thread", 32: "a warp"}.get(size, "threads") + " for a realization"
+        )
+        for name in ("amount", "status", "firing_count"):
+            np.testing.assert_array_equal(gpu[name], cpu[name])
+
+
 @pytest.mark.parametrize(
     ("name", "general"), [(name, True) for name in [*methods.EXACT, "leap"]] + [(PREPARED, False)]
 )
 def test_kernels_on_tables_compile(name, general):
+    """With a warp for each where a beginning is prepared, which all its threads copy."""
     method = methods.EXACT.get(name, leap)
     tables = build(DIMERISATION, {}, {}, 1)
     ensemble = Ensemble(tables, method=method, **OPTIONS)
     prepared = not general and ensemble.prepares()
     assert prepared == (name == PREPARED and not general)
-    kernel = kernel_of(method, True, general, prepared)
-    arguments = (np.int64(1), *ensemble.workspace(4, False, prepared))
-    assert ".entry" in ptx(kernel, ensemble, *arguments)
+    kernel = kernel_of(method, True, general, prepared, led=prepared)
+    assert ".entry" in ptx(kernel, ensemble, *ensemble.workspace(4, prepared))
 
 
 @pytest.mark.cuda

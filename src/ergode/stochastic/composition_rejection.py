@@ -21,13 +21,13 @@ import numpy as np
 
 from ergode.core.machine import from_bits, outlined, real, to_bits
 from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.stochastic.realization import (
+from ergode.stochastic.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     INFINITY,
     NO_REACTION,
-    propensity,
 )
+from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import ONE_LESS, Tables
 
 GROUPS = 24

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ergode.core.machine import ByTarget, outlined, real
 from ergode.core.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.indexing import at
-from ergode.stochastic.realization import (
+from ergode.stochastic.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     INFINITY,

@@ -16,7 +16,8 @@ from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.stochastic import direct_step, realization
-from ergode.stochastic.realization import Out, Plan, Waiting, Work
+from ergode.stochastic.interruptions import Waiting
+from ergode.stochastic.realization import Out, Plan, Work
 from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
@@ -28,7 +29,6 @@ _WORDS = ("prepare", "update", "advance", "total_of", "choose")
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to so many realizations each has a warp to itself.
 _WARPS_A_MULTIPROCESSOR = 64
-_SPREAD = 32
 # Beginnings are made beforehand for points of a sweep with so many reactions altogether.
 _PREPARED_MOST = 10**7
 # So that half of all warps that a multiprocessor can hold are there.
@@ -58,8 +58,13 @@ class Wanted:
 
 
 @lru_cache(maxsize=64)
-def kernel_of(method: ModuleType, on_cuda: bool, general: bool, prepared: bool) -> kernels.Kernel:
-    """The kernel of a method (see `realization.GENERAL` and `realization.PREPARED`)."""
+def kernel_of(
+    method: ModuleType, on_cuda: bool, general: bool, prepared: bool, led: bool
+) -> kernels.Kernel:
+    """The kernel of a method (see `realization.GENERAL` and `realization.PREPARED`).
+
+    Where it is `led`, a warp of a GPU has a realization, which one of its threads simulates.
+    """
     bindings: dict[str, Any] = {"advance": direct_step.advance}
     bindings |= {name: getattr(method, name) for name in _WORDS if hasattr(method, name)}
     bindings |= {
@@ -70,9 +75,8 @@ def kernel_of(method: ModuleType, on_cuda: bool, general: bool, prepared: bool) 
     if on_cuda:
         bindings["add_to"] = realization.add_to_cuda
         bindings["add_to_count"] = realization.add_to_count_cuda
-        return kernels.cuda_kernel(
-            realization.realize_cuda, bindings=bindings, registers=_REGISTERS
-        )
+        body = realization.realize_led_cuda if led else realization.realize_cuda
+        return kernels.cuda_kernel(body, bindings=bindings, registers=_REGISTERS)
     return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
 
 
@@ -128,17 +132,17 @@ class Ensemble:
     ) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
         plan = self._plan._replace(first=np.int64(first))
-        kernel, prepared = self._kernel(wanted)
         workers, grain = self.workers(count)
-        spread = self._spread(workers)
+        led = self._led(workers)
+        kernel, prepared = self._kernel(wanted, led)
         points = -(-(first + count) // self.replicates) - first // self.replicates
-        rows = self.workspace(workers, spread > 1, prepared)
+        rows = self.workspace(workers, prepared)
         out = self.results(count, 1 if self.device.is_cuda else workers, points, wanted)
         if self.device.is_cuda:
             from ergode.core import cuda
 
-            arguments = (self._queue(), np.int64(count), np.int64(spread), *rows, plan, out)
-            blocks = -(-workers * spread // _THREADS)
+            arguments = (self._queue(), np.int64(count), *rows, plan, out)
+            blocks = -(-workers * (32 if led else 1) // _THREADS)
             cuda.launch(kernel.compiled("cuda"), blocks, _THREADS, arguments)
             cuda.synchronize()
             report(count)
@@ -155,29 +159,28 @@ class Ensemble:
 
     def prepare(self, count: int, wanted: Wanted) -> None:
         """Compile what `run` needs, if it is not yet."""
-        kernel, prepared = self._kernel(wanted)
-        spread = self._spread(self.workers(count)[0])
-        rows = self.workspace(2, spread > 1, prepared)
+        led = self._led(self.workers(count)[0])
+        kernel, prepared = self._kernel(wanted, led)
+        rows = self.workspace(2, prepared)
         out = self.results(0, 1, 1, wanted)
         if self.device.is_cuda:
             from ergode.core import cuda
 
-            arguments = (self._queue(), np.int64(0), np.int64(1), *rows, self._plan, out)
+            arguments = (self._queue(), np.int64(0), *rows, self._plan, out)
             cuda.specialize(kernel.compiled("cuda"), arguments)
         else:
             kernel.compiled("cpu")(0, 0, 1, *rows, self._plan, out)
 
-    def _kernel(self, wanted: Wanted) -> tuple[kernels.Kernel, bool]:
+    def _kernel(self, wanted: Wanted, led: bool) -> tuple[kernels.Kernel, bool]:
         """The kernel for this network, and whether its realizations begin from what was made."""
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain
         prepared = not general and self.prepares()
-        return kernel_of(self.method, self.device.is_cuda, general, prepared), prepared
+        return kernel_of(self.method, self.device.is_cuda, general, prepared, led), prepared
 
-    def _spread(self, workers: int) -> int:
-        """Threads of a GPU, neighbours, of which one has a realization."""
-        few = workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
-        return _SPREAD if self.device.is_cuda and few else 1
+    def _led(self, workers: int) -> bool:
+        """Whether each of so many realizations at once has a warp of a GPU."""
+        return self.device.is_cuda and workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
 
     def _queue(self) -> Any:
         """Number of the next realization, on the device."""
@@ -248,15 +251,11 @@ class Ensemble:
         return sum(length * np.dtype(kind).itemsize for length, kind in rows)
 
     def workspace(
-        self, workers: int, apart: bool, prepared: bool
+        self, workers: int, prepared: bool
     ) -> tuple[Net, Interruptions, Work, Waiting, Any]:
-        """The network, and rows of all workers; on CUDA they are interleaved if not `apart`."""
+        """The network, and rows of all workers."""
 
         def rows(length: int, kind: type) -> Any:
-            if self.device.is_cuda and not apart:
-                # How many are pending is a length that kernels read.
-                empty = self.device.empty if length else self.device.zeros
-                return empty((length, workers), kind).T
             return self.device.empty((workers, length), kind)
 
         own = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}

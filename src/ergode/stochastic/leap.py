@@ -21,14 +21,14 @@ import numpy as np
 
 from ergode.core.machine import outlined, real
 from ergode.core.random import FIRING, LEAP, draw_words, exponential, normal, poisson, uniform
-from ergode.stochastic.programs import evaluate
-from ergode.stochastic.realization import (
+from ergode.stochastic.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     INFINITY,
     NO_REACTION,
-    change,
 )
+from ergode.stochastic.programs import evaluate
+from ergode.stochastic.realization import change
 from ergode.stochastic.tables import Tables
 
 LEAPS = True

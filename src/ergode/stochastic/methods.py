@@ -101,9 +101,11 @@ def plan(
     module = EXACT[name]
     runner: Any = partial(Ensemble, method=module)
     if device.is_cuda:
-        size = 1 if logged else team_size(module, tables, realizations, device.core_count)
+        # A team finds by levels what one search over all reactions finds.
+        shared = three_level if name == "direct" else module
+        size = 1 if logged else team_size(shared, tables, realizations, device.core_count)
         if size > 1:
-            runner = partial(team_ensemble.TeamEnsemble, method=module, size=size)
+            runner = partial(team_ensemble.TeamEnsemble, method=shared, size=size)
         which = {1: "thread", team_ensemble.WARP: "warp"}.get(size, f"block of {size} threads")
         reason += f"; a {which} for a realization"
     return MethodPlan(name, reason, True, runner)

@@ -20,13 +20,13 @@ import numpy as np
 
 from ergode.core.machine import outlined, real
 from ergode.core.random import CHANNEL, draw_words, exponential
-from ergode.stochastic.realization import (
+from ergode.stochastic.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     INFINITY,
     NO_REACTION,
-    propensity,
 )
+from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import Tables
 
 

@@ -13,18 +13,27 @@ D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real
-from ergode.core.status import Status
 from ergode.stochastic.indexing import at
+from ergode.stochastic.interruptions import arm, interrupt, just_after, pop_late, push_late
+from ergode.stochastic.outcomes import (
+    COUNT_LIMIT,
+    DONE,
+    EXTINCT,
+    INFINITY,
+    NEGATIVE,
+    NO_REACTION,
+    OVERFLOW,
+    TOO_MANY,
+    outcome_of,
+)
 from ergode.stochastic.programs import evaluate, row_of
 from ergode.stochastic.tables import ONE_LESS
 
-INFINITY = float("inf")
 # Bound by methods that step over firings, and therefore stop at every time of the grid.
 LEAPS = False
 # Bound for each network, so that what it does not need is not compiled: whether there may be more
@@ -33,22 +42,8 @@ LEAPS = False
 GENERAL = True
 # Bound where a method knows how to begin from what was made before, once for all realizations.
 PREPARED = False
-COUNT_LIMIT = 2147483648.0
 ONLY_VARIABLE = ONE_LESS - 1
-EVENT_LIMIT = 10000
-NO_REACTION = -1
-
-_DONE = np.uint8(Status.DONE)
-_EXTINCT = np.uint8(Status.EXTINCT)
-_NOT_FINITE = np.uint8(Status.NOT_FINITE)
-_TOO_MANY = np.uint8(Status.TOO_MANY_STEPS)
-_OVERFLOW = np.uint8(Status.OVERFLOW)
-_NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
-
-# What `advance` may say instead of a reaction, and `happen` instead of whether anything happened.
-FAILED_NOT_FINITE = -2
-FAILED_NEGATIVE = -3
-FAILED_TO_END = -4
+_WARP = np.uint32(0xFFFFFFFF)
 
 
 class Plan(NamedTuple):
@@ -70,18 +65,6 @@ class Work(NamedTuple):
     begun: Any  # [worker, 1] whether the method has begun
     waits: Any  # [worker, draw] draws that are made ahead (see `direct_step`)
     choices: Any  # [worker, draw]
-
-
-class Waiting(NamedTuple):
-    """What is to happen besides firings; rows of one worker each."""
-
-    armed: Any  # [worker, event] whether the trigger was true
-    due: Any  # [worker, pending] time of a pending event
-    pending: Any  # [worker, pending] which event; -1 for none
-    values: Any  # [worker, pending * most values]
-    late_times: Any  # [worker, late] heap of times of late products
-    late_reactions: Any  # [worker, late]
-    late_count: Any  # [worker, 1] how many
 
 
 class Out(NamedTuple):
@@ -198,186 +181,6 @@ def write(k, w, row, point, slot, work, out):
     return True
 
 
-# ---- late products: a heap by time
-
-
-@outlined
-def push_late(time, j, w, waiting):
-    """Remember that products of `j` appear at `time`; false if there is no room."""
-    size = waiting.late_count[w, 0]
-    if size >= waiting.late_times.shape[1]:
-        return False
-    hole = size
-    while hole > 0 and waiting.late_times[w, (hole - 1) // 2] > time:
-        waiting.late_times[w, hole] = waiting.late_times[w, (hole - 1) // 2]
-        waiting.late_reactions[w, hole] = waiting.late_reactions[w, (hole - 1) // 2]
-        hole = (hole - 1) // 2
-    waiting.late_times[w, hole] = time
-    waiting.late_reactions[w, hole] = j
-    waiting.late_count[w, 0] = size + 1
-    return True
-
-
-@outlined
-def pop_late(w, waiting):
-    """The reaction whose products are next."""
-    j = waiting.late_reactions[w, 0]
-    size = waiting.late_count[w, 0] - 1
-    waiting.late_count[w, 0] = size
-    time, last = waiting.late_times[w, size], waiting.late_reactions[w, size]
-    hole = 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and waiting.late_times[w, child + 1] < waiting.late_times[w, child]:
-            child += 1
-        if waiting.late_times[w, child] >= time:
-            break
-        waiting.late_times[w, hole] = waiting.late_times[w, child]
-        waiting.late_reactions[w, hole] = waiting.late_reactions[w, child]
-        hole = child
-    waiting.late_times[w, hole] = time
-    waiting.late_reactions[w, hole] = last
-    return j
-
-
-# ---- events
-
-
-@outlined
-def arm(w, others, waiting):
-    """State of triggers before the beginning."""
-    for e in range(others.triggers.size):
-        waiting.armed[w, e] = (others.flags[e] >> 1) & 1
-    for q in range(waiting.pending.shape[1]):
-        waiting.pending[w, q] = -1
-
-
-@outlined
-def _assign_values(e, q, w, t, point, net, others, work, waiting):
-    """Compute what event `e` assigns, into place `q`."""
-    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    first = others.assignment_starts[e]
-    for entry in range(first, others.assignment_starts[e + 1]):
-        value = evaluate(others.assignments[entry], w, t, point, net, work)
-        waiting.values[w, base + entry - first] = value
-
-
-@outlined
-def _trigger(w, t, point, net, others, work, waiting):
-    """Look at every trigger; false if there is no room for another pending event."""
-    for e in range(others.triggers.size):
-        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
-        flags = others.flags[e]
-        if now == 1 and waiting.armed[w, e] == 0:
-            place = -1
-            for q in range(waiting.pending.shape[1]):
-                if waiting.pending[w, q] < 0:
-                    place = q
-                    break
-            if place < 0:
-                return False
-            delay = real(0.0)
-            if others.event_delays[e] >= 0:
-                delay = evaluate(others.event_delays[e], w, t, point, net, work)
-            waiting.pending[w, place] = e
-            waiting.due[w, place] = t + max(delay, real(0.0))
-            if flags & 4 != 0:
-                _assign_values(e, place, w, t, point, net, others, work, waiting)
-        elif now == 0 and waiting.armed[w, e] == 1 and flags & 1 == 0:
-            for q in range(waiting.pending.shape[1]):
-                if waiting.pending[w, q] == e:
-                    waiting.pending[w, q] = -1
-        waiting.armed[w, e] = now
-    return True
-
-
-@outlined
-def _execute(q, w, t, point, species_count, net, others, work, waiting):
-    """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
-    e = waiting.pending[w, q]
-    waiting.pending[w, q] = -1
-    if others.flags[e] & 4 == 0:
-        _assign_values(e, q, w, t, point, net, others, work, waiting)
-    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    first = others.assignment_starts[e]
-    for entry in range(first, others.assignment_starts[e + 1]):
-        variable = others.assigned[entry]
-        value = waiting.values[w, base + entry - first]
-        # Amounts are whole; parameters, which come after the species, are what they are.
-        if variable < species_count:
-            if not abs(value) < INFINITY:
-                return FAILED_NOT_FINITE
-            if abs(value) < COUNT_LIMIT:
-                value = math.floor(value + real(0.5)) * real(1.0)
-            if value < 0.0:
-                return FAILED_NEGATIVE
-        work.x[w, variable] = value
-    return 1
-
-
-@outlined
-def turned(w, t, point, net, others, work, waiting):
-    """Whether a firing turned a trigger."""
-    for k in range(others.watched.size):
-        e = others.watched[k]
-        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
-        if now != waiting.armed[w, e]:
-            return True
-    return False
-
-
-@outlined
-def happen(w, t, point, species_count, net, others, work, waiting):
-    """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
-    happened = 0
-    for _ in range(EVENT_LIMIT):
-        if not _trigger(w, t, point, net, others, work, waiting):
-            return FAILED_TO_END
-        best, highest = -1, real(-INFINITY)
-        for q in range(waiting.pending.shape[1]):
-            if waiting.pending[w, q] >= 0 and waiting.due[w, q] <= t:
-                priority = real(-INFINITY)
-                program = others.priorities[waiting.pending[w, q]]
-                if program >= 0:
-                    priority = evaluate(program, w, t, point, net, work)
-                if best < 0 or priority > highest:
-                    best, highest = q, priority
-        if best < 0:
-            return happened
-        happened = _execute(best, w, t, point, species_count, net, others, work, waiting)
-        if happened < 0:
-            return happened
-    return FAILED_TO_END
-
-
-def outcome_of(failed):
-    """The status for what `advance` or `happen` say is wrong."""
-    if failed == FAILED_NEGATIVE:
-        return _NEGATIVE
-    return _NOT_FINITE if failed == FAILED_NOT_FINITE else _TOO_MANY
-
-
-@outlined
-def next_break(w, t, point, net, others, work, waiting):
-    """The next time after `t` at which something turns, or is due."""
-    soonest = real(INFINITY)
-    for b in range(others.breaks.size):
-        time = evaluate(others.breaks[b], w, t, point, net, work)
-        if time >= t and time < soonest:
-            soonest = time
-    for q in range(waiting.pending.shape[1]):
-        if waiting.pending[w, q] >= 0:
-            soonest = min(soonest, waiting.due[w, q])
-    if waiting.late_count[w, 0] > 0:
-        soonest = min(soonest, waiting.late_times[w, 0])
-    return soonest
-
-
-def just_after(t):
-    """A time so little later that comparisons with `t` have turned."""
-    return t + max(abs(t) * real(2.220446049250313e-16), real(1e-300))
-
-
 # ---- the realization
 
 
@@ -395,30 +198,25 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     species_count = out.sums.shape[3]
     end = grid[grid.size - 1]
     t = plan.begin
-    outcome = _DONE
+    outcome = DONE
     draw = np.int64(0)
     firings = np.int64(0)
     cursor = 0
     soonest = real(INFINITY)
     over = False
     if GENERAL:
-        waiting.late_count[w, 0] = 0
         arm(w, others, waiting)
-        eventful = others.triggers.size > 0
-        breakable = eventful or others.breaks.size > 0 or others.late.size > 0
+        breakable = others.triggers.size + others.breaks.size + others.late.size > 0
         log_place, log_last = np.int64(0), np.int64(0)
         if out.log_starts.size > 1:
             log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
         # Comparisons with the first time count as turned: what begins at it has begun.
-        if eventful:
-            happened = happen(w, just_after(t), point, species_count, net, others, work, waiting)
-            if happened < 0:
-                outcome = outcome_of(happened)
-        over = outcome != _DONE
-        if others.stop.size > 0 and not over:
-            over = evaluate(others.stop[0], w, t, point, net, work) != 0.0
-        if breakable:
-            soonest = next_break(w, just_after(t), point, net, others, work, waiting)
+        happened, soonest, over = interrupt(
+            w, just_after(t), point, species_count, plan, False, soonest, net, others, work,
+            waiting,
+        )  # fmt: skip
+        if happened < 0:
+            outcome, over = outcome_of(happened), True
         begin = just_after(t) if breakable else t
         prepare(w, begin, point, plan, replicate, net, work, own)
     elif not PREPARED:
@@ -431,7 +229,7 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 fits = write(cursor, w, row, cell, slot, work, out)
                 cursor += 1
             if not fits:
-                outcome = _OVERFLOW
+                outcome = OVERFLOW
                 break
             if cursor == grid.size:
                 break
@@ -445,15 +243,15 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             grid[cursor] < reached or (j == NO_REACTION and soonest > end and grid[cursor] <= end)
         ):
             if not write(cursor, w, row, cell, slot, work, out):
-                outcome = _OVERFLOW
+                outcome = OVERFLOW
                 break
             cursor += 1
-        if j < NO_REACTION and outcome == _DONE:
+        if j < NO_REACTION and outcome == DONE:
             outcome = outcome_of(j)
-        if outcome != _DONE or cursor == grid.size:
+        if outcome != DONE or cursor == grid.size:
             t = end
-            if fires_at == INFINITY and outcome == _DONE and soonest == INFINITY:
-                outcome = _EXTINCT
+            if fires_at == INFINITY and outcome == DONE and soonest == INFINITY:
+                outcome = EXTINCT
             break
         if j >= 0:
             t = fires_at
@@ -462,7 +260,7 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             else:
                 firings += 1
                 if not change(j, w, net, work):
-                    outcome = _NEGATIVE
+                    outcome = NEGATIVE
                     break
             if GENERAL:
                 if log_place < log_last:
@@ -472,25 +270,22 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 if not LEAPS and others.delays[j] >= 0:
                     delay = evaluate(others.delays[j], w, t, point, net, work)
                     if not push_late(t + max(delay, real(0.0)), j, w, waiting):
-                        outcome = _OVERFLOW
+                        outcome = OVERFLOW
                         break
                     soonest = min(soonest, waiting.late_times[w, 0])
-                happened = 0
-                by_firing = turned(w, t, point, net, others, work, waiting)
-                if by_firing:
-                    happened = happen(w, t, point, species_count, net, others, work, waiting)
-                    if happened < 0:
-                        outcome = outcome_of(happened)
-                        break
+                happened, soonest, over = interrupt(
+                    w, t, point, species_count, plan, True, soonest, net, others, work, waiting
+                )  # fmt: skip
+                if happened < 0:
+                    outcome = outcome_of(happened)
+                    break
                 followed = update(j, w, t, point, plan, replicate, net, work, own)
                 if happened == 1 or not followed:
                     prepare(w, t, point, plan, replicate, net, work, own)
-                if by_firing or plan.moving_breaks:
-                    soonest = next_break(w, just_after(t), point, net, others, work, waiting)
             elif not update(j, w, t, point, plan, replicate, net, work, own):
                 prepare(w, t, point, plan, replicate, net, work, own)
             if firings >= plan.firings_most:
-                outcome = _TOO_MANY
+                outcome = TOO_MANY
                 break
         elif GENERAL:
             # A break: products appear, comparisons turn, events happen.
@@ -499,20 +294,18 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 late = pop_late(w, waiting)
                 for entry in range(others.late_starts[late], others.late_starts[late + 1]):
                     work.x[w, others.late[entry]] += others.late_changes[entry]
-            if eventful:
-                happened = happen(w, t, point, species_count, net, others, work, waiting)
-                if happened < 0:
-                    outcome = outcome_of(happened)
-                    break
+            happened, soonest, over = interrupt(
+                w, t, point, species_count, plan, False, soonest, net, others, work, waiting
+            )  # fmt: skip
+            if happened < 0:
+                outcome = outcome_of(happened)
+                break
             prepare(w, t, point, plan, replicate, net, work, own)
-            soonest = next_break(w, just_after(t), point, net, others, work, waiting)
-        if GENERAL and others.stop.size > 0:
-            over = evaluate(others.stop[0], w, t, point, net, work) != 0.0
-    if GENERAL and over and outcome == _DONE:
+    if GENERAL and over and outcome == DONE:
         # The state in which it was stopped is what is reported from then on.
         while cursor < grid.size:
             if not write(cursor, w, row, cell, slot, work, out):
-                outcome = _OVERFLOW
+                outcome = OVERFLOW
                 break
             cursor += 1
     out.status[row] = outcome
@@ -555,29 +348,37 @@ def add_to_count_cuda(array, slot, point, k):
     cuda.atomic.add(array, (slot, point, k), 1)
 
 
-def realize_cuda(queue, count, spread, net, others, work, waiting, own, plan, out):
-    """All realizations: a thread takes the next from the queue when it has finished one.
-
-    Of `spread` neighbours one works, and the others help it begin: threads of a warp wait for each
-    other where they do different things, and where there are few realizations each may as well
-    have several threads to itself.
-    """
-    index = cuda.grid(1)
-    w = index // spread
+def realize_cuda(queue, count, net, others, work, waiting, own, plan, out):
+    """All realizations: a thread takes the next from the queue when it has finished one."""
+    w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
-    lane = index - w * spread
-    leader = (cuda.threadIdx.x & 31) - lane
-    mates = np.uint32(((np.int64(1) << spread) - 1) << leader)
+    row = cuda.atomic.add(queue, 0, 1)
+    while row < count:
+        begin(row, w, 0, 1, net, work, own, plan)
+        realize(row, w, 0, net, others, work, waiting, own, plan, out)
+        row = cuda.atomic.add(queue, 0, 1)
+
+
+def realize_led_cuda(queue, count, net, others, work, waiting, own, plan, out):
+    """The same with a warp for each: one thread works, and the others help it begin.
+
+    Threads of a warp wait for each other where they do different things, and where there are few
+    realizations each may as well have several threads to itself.
+    """
+    w = cuda.grid(1) // 32
+    if w >= work.x.shape[0]:
+        return
+    lane = cuda.threadIdx.x & 31
     row = np.int64(0)
     while True:
         if lane == 0:
             row = cuda.atomic.add(queue, 0, 1)
-        row = cuda.shfl_sync(mates, row, leader)
+        row = cuda.shfl_sync(_WARP, row, 0)
         if row >= count:
             break
-        begin(row, w, lane, spread, net, work, own, plan)
-        cuda.syncwarp(mates)
+        begin(row, w, lane, 32, net, work, own, plan)
+        cuda.syncwarp(_WARP)
         if lane == 0:
             realize(row, w, 0, net, others, work, waiting, own, plan, out)
-        cuda.syncwarp(mates)
+        cuda.syncwarp(_WARP)

@@ -26,14 +26,14 @@ from ergode.core.machine import outlined, real
 from ergode.core.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
 from ergode.stochastic import block_search
 from ergode.stochastic.block_search import choose
-from ergode.stochastic.programs import bounds_of_product, evaluate_bounds
-from ergode.stochastic.realization import (
+from ergode.stochastic.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     INFINITY,
     NO_REACTION,
-    propensity,
 )
+from ergode.stochastic.programs import bounds_of_product, evaluate_bounds
+from ergode.stochastic.realization import propensity
 from ergode.stochastic.tables import Tables
 
 # Width of the interval around a count: a tenth of it either way, four molecules at least.

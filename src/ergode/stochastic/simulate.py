@@ -140,7 +140,8 @@ def simulate(
     network : ReactionNetwork
     times : array_like, shape [time_count]
         Ascending grid, at least two times: realizations begin at the first and end at the last
-        [time]. Which times are asked for does not change a realization.
+        [time]. Which times are asked for does not change a realization (only where a rate follows
+        time does the last: bounds hold for a share of what is left).
     replicates : int
         Realizations, of every point of a sweep.
     seed : int

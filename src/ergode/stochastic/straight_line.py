@@ -21,17 +21,19 @@ import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real, unroll
 from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.core.status import Status
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic.laws import Formula, Naming
-from ergode.stochastic.realization import COUNT_LIMIT, INFINITY
+from ergode.stochastic.outcomes import (
+    COUNT_LIMIT,
+    DONE,
+    EXTINCT,
+    INFINITY,
+    NEGATIVE,
+    NOT_FINITE,
+    OVERFLOW,
+    TOO_MANY,
+)
 
-_DONE = np.uint8(Status.DONE)
-_EXTINCT = np.uint8(Status.EXTINCT)
-_NOT_FINITE = np.uint8(Status.NOT_FINITE)
-_TOO_MANY = np.uint8(Status.TOO_MANY_STEPS)
-_OVERFLOW = np.uint8(Status.OVERFLOW)
-_NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 # Bound for each kernel.
@@ -176,8 +178,8 @@ def next_firing(seed, replicate, draw, t, x, c, p):
 def outcome_of(total, least):
     """How a realization ended in which nothing fires before infinity, or something is wrong."""
     if least < 0.0 or total < 0.0:
-        return _NEGATIVE
-    return _EXTINCT if total == 0.0 else _NOT_FINITE
+        return NEGATIVE
+    return EXTINCT if total == 0.0 else NOT_FINITE
 
 
 # ---- CPU: realizations in lanes
@@ -282,7 +284,7 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
     """Report what a lane has reached; false if its realization has ended."""
     grid = out.grid
     time, total, least = rows[own(1) + lane], rows[own(2) + lane], rows[own(3) + lane]
-    outcome = _DONE
+    outcome = DONE
     cursor = places[LANES + lane]
     if least < 0.0 or not (total >= 0.0 and total < INFINITY):
         outcome = outcome_of(total, least)
@@ -290,17 +292,17 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
         cell = (plan.first + row) // plan.replicates - plan.first // plan.replicates
         while cursor < grid.size and not (time < grid[cursor]):
             if not _write(cursor, lane, row, cell, slot, rows, out):
-                outcome = _OVERFLOW
+                outcome = OVERFLOW
                 break
             cursor += 1
         places[LANES + lane] = cursor
-        if outcome == _DONE and cursor < grid.size:
+        if outcome == DONE and cursor < grid.size:
             if words[lane] <= firings_most:
                 rows[own(4) + lane] = grid[cursor]
                 return True
-            outcome = _TOO_MANY
-        elif outcome == _DONE and total == 0.0:
-            outcome = _EXTINCT
+            outcome = TOO_MANY
+        elif outcome == DONE and total == 0.0:
+            outcome = EXTINCT
     out.status[row] = outcome
     out.firings[row] = np.int64(words[lane]) - 1
     out.ended[row] = INFINITY
@@ -411,7 +413,7 @@ def registers_cuda(queue, count, rates, plan, out):
         time, y, total, least = next_firing(plan.seed, replicate, draw, t, x, c, p)
         draw = np.uint32(draw + np.uint32(1))
         if not (time < limit and least >= 0.0 and total < INFINITY and draw <= most):
-            outcome = _DONE
+            outcome = DONE
             ended = True
             if least < 0.0 or not (total >= 0.0 and total < INFINITY):
                 outcome = outcome_of(total, least)
@@ -421,7 +423,7 @@ def registers_cuda(queue, count, rates, plan, out):
                     for i in unroll(range(SPECIES)):
                         fits = fits and abs(x[i]) < COUNT_LIMIT
                     if not fits:
-                        outcome = _OVERFLOW
+                        outcome = OVERFLOW
                         break
                     if out.amounts.shape[0] > 0:
                         for i in unroll(range(SPECIES)):
@@ -448,14 +450,14 @@ def registers_cuda(queue, count, rates, plan, out):
                             if (n * n) >> 32 != 0:
                                 cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
                     cursor += 1
-                if outcome == _DONE and cursor < times:
+                if outcome == DONE and cursor < times:
                     if draw <= most:
                         limit = grid[cursor]
                         ended = False
                     else:
-                        outcome = _TOO_MANY
-                elif outcome == _DONE and total == 0.0:
-                    outcome = _EXTINCT
+                        outcome = TOO_MANY
+                elif outcome == DONE and total == 0.0:
+                    outcome = EXTINCT
             if ended:
                 out.status[row] = outcome
                 out.firings[row] = np.int64(draw) - 1

@@ -12,7 +12,8 @@ import numpy as np
 from ergode.core import kernels
 from ergode.stochastic import team_words
 from ergode.stochastic.ensemble import Ensemble, Wanted
-from ergode.stochastic.tables import Tables
+from ergode.stochastic.interruptions import Waiting
+from ergode.stochastic.tables import Interruptions, Tables
 from ergode.stochastic.teams import TeamNet, TeamWork, realize_teams, team_of
 
 WARP, BLOCK = 32, 256
@@ -24,10 +25,14 @@ _SHARED_BYTES = 200 * 1024
 
 @lru_cache(maxsize=64)
 def team_kernel(
-    method: ModuleType, size: int, general: bool, options: tuple[tuple[str, Any], ...]
+    method: ModuleType,
+    size: int,
+    general: bool,
+    interrupted: bool,
+    options: tuple[tuple[str, Any], ...],
 ) -> kernels.Kernel:
     """The kernel of a method for teams of so many threads."""
-    words = ("value", "prepare", "choose", "follow", "count")
+    words = ("value", "prepare", "choose", "follow", "refresh", "count")
     bindings: dict[str, Any] = {
         f"team_{word}": getattr(method, f"team_{word}")
         for word in words
@@ -47,6 +52,7 @@ def team_kernel(
         "hand_out": team_words.hand_out_block if block else team_words.hand_out_warp,
         "row_of": team_of,
         "GENERAL": general,
+        "INTERRUPTED": interrupted,
         **dict(options),
     }
     return kernels.cuda_kernel(realize_teams, bindings=bindings, registers=_REGISTERS)
@@ -64,14 +70,16 @@ class TeamEnsemble(Ensemble):
     def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:
         super().__init__(tables, **options)
         self.size = size
-        self._team_net: TeamNet | None = None
+        self._team_net: tuple[TeamNet, Interruptions] | None = None
 
-    def team_net(self) -> TeamNet:
+    def team_net(self) -> tuple[TeamNet, Interruptions]:
         """The network on the device."""
         if self._team_net is None:
-            net = self.tables.net
-            rest = {name: self.device.put(getattr(net, name)) for name in TeamNet._fields}
-            self._team_net = TeamNet(**rest)
+            net, put = self.tables.net, self.device.put
+            self._team_net = (
+                TeamNet(**{name: put(getattr(net, name)) for name in TeamNet._fields}),
+                Interruptions(*(put(array) for array in self.tables.interruptions)),
+            )
         return self._team_net
 
     def options(self, teams: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
@@ -83,9 +91,13 @@ class TeamEnsemble(Ensemble):
     def kernel_for(self, teams: int) -> tuple[kernels.Kernel, int]:
         """The kernel for so many teams, and how many numbers of shared memory each has."""
         doubles, options = self.options(teams)
-        return team_kernel(self.method, self.size, not self.tables.is_plain, options), doubles
+        tables = self.tables
+        kernel = team_kernel(
+            self.method, self.size, not tables.is_plain, tables.is_interrupted, options
+        )
+        return kernel, doubles
 
-    def team_work(self, teams: int, asked: int) -> tuple[TeamWork, Any]:
+    def team_work(self, teams: int, asked: int) -> tuple[TeamWork, Waiting, Any]:
         """Rows of all teams."""
         empty, tables, method = self.device.empty, self.tables, self.method
         options = dict(self.options(asked)[1])
@@ -103,7 +115,11 @@ class TeamEnsemble(Ensemble):
             for name in names
             if name not in parts
         }
-        return work, method.TeamOwn(**parts)
+        waits = teams if tables.is_interrupted else 1
+        waiting = Waiting(
+            **{name: empty((waits, row[0]), row[1]) for name, row in self._waiting_rows().items()}
+        )
+        return work, waiting, method.TeamOwn(**parts)
 
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
@@ -140,9 +156,9 @@ class TeamEnsemble(Ensemble):
         self, queue: Any, count: int, size: int, teams: int, plan: Any, out: Any
     ) -> tuple[Any, ...]:
         """What the kernel is given."""
+        work, waiting, own = self.team_work(teams, count)
         return (
-            queue, np.int64(count), np.int64(size), self.team_net(),
-            *self.team_work(teams, count), plan, out,
+            queue, np.int64(count), np.int64(size), *self.team_net(), work, waiting, own, plan, out,
         )  # fmt: skip
 
     def _most(self, teams: int, asked: int) -> int:
@@ -160,11 +176,12 @@ def shared_doubles(teams: int, size: int, multiprocessors: int) -> int:
 
 
 def unfit(method: ModuleType, tables: Tables, size: int) -> bool:
-    """Whether a team cannot simulate a network: something interrupts it, or it is too large."""
+    """Whether a team cannot simulate a network: products are late, or it is too large."""
     doubles, _ = method.team_options(tables, size, 0)
+    interrupted = tables.is_interrupted or tables.variable_count > tables.species_count
     return (
-        tables.is_interrupted
-        or tables.variable_count > tables.species_count
+        (interrupted and not hasattr(method, "team_refresh"))
+        or tables.has_delays
         or int(np.diff(tables.net.change_starts).max(initial=0)) > min(size, WARP)
         or 8 * max(1, _THREADS // size) * (doubles + 1 + (size >> 4)) > _SHARED_BYTES
     )

@@ -20,9 +20,19 @@ import numpy as np
 
 from ergode.core.machine import cuda, real, rolled
 from ergode.core.random import FIRING, draw_words, exponential, uniform
-from ergode.core.status import Status
 from ergode.stochastic.indexing import at
-from ergode.stochastic.realization import COUNT_LIMIT, INFINITY
+from ergode.stochastic.interruptions import arm, interrupt, just_after
+from ergode.stochastic.outcomes import (
+    COUNT_LIMIT,
+    DONE,
+    EXTINCT,
+    INFINITY,
+    NEGATIVE,
+    NOT_FINITE,
+    OVERFLOW,
+    TOO_MANY,
+    outcome_of,
+)
 from ergode.stochastic.team_words import (
     PART,
     SCRATCH,
@@ -38,12 +48,8 @@ from ergode.stochastic.team_words import (
     sync,
 )
 
-_DONE = np.uint8(Status.DONE)
-_EXTINCT = np.uint8(Status.EXTINCT)
-_NOT_FINITE = np.uint8(Status.NOT_FINITE)
-_TOO_MANY = np.uint8(Status.TOO_MANY_STEPS)
-_OVERFLOW = np.uint8(Status.OVERFLOW)
-_NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
+# Bound for each kernel: whether anything but firings happens to a realization, or ends it.
+INTERRUPTED = False
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
@@ -102,6 +108,10 @@ def team_follow(j, t, point, me, net, work, own):
     """Change the state by what reaction `j` does, and follow it."""
 
 
+def team_refresh(t, point, me, net, work, own):
+    """Make everything that the method keeps anew, from the state as it is."""
+
+
 def pick(who, target, me, own):
     """Number of thread `who` into whose value `target` falls, where it is, what is left, if any."""
     number, place = np.int32(-1), np.uint32(0)
@@ -150,7 +160,22 @@ def report(row, cell, cursor, me, work, own, out):
     return True
 
 
-def realize_teams(queue, count, size, net, work, own, plan, out):
+def _interrupt(after_firing, t, point, species, plan, soonest, me, net, others, work, waiting):
+    """What `interrupt` does and says, by the first thread for all."""
+    code = real(0.0)
+    if me.number == 0:
+        happened, soonest, over = interrupt(
+            at(cuda.grid(1)), t, point, species, plan, after_firing, soonest, net, others, work,
+            waiting,
+        )  # fmt: skip
+        code = real(2 * happened + (1 if over else 0))
+    soonest = hand_out(soonest, 0, me)
+    numbers = np.int32(hand_out(code, 0, me))
+    sync()
+    return numbers >> 1, soonest, numbers & 1 == 1
+
+
+def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out):
     """All realizations: a team takes the next from the queue when it has finished one.
 
     A team has `size` numbers of the shared memory: of the words above, one that says whether a
@@ -169,6 +194,7 @@ def realize_teams(queue, count, size, net, work, own, plan, out):
     )
     grid = out.grid
     times = grid.size
+    species = out.sums.shape[3]
     first_point = plan.first // plan.replicates
     taken = real(0.0)
     if me.number == 0:
@@ -182,15 +208,28 @@ def realize_teams(queue, count, size, net, work, own, plan, out):
         if me.number == 0:
             memory[alarm] = 0.0
         t = plan.begin
-        team_prepare(t, point, me, net, work, own)
+        begin = just_after(t) if INTERRUPTED else t
+        team_prepare(begin, point, me, net, work, own)
         sync()
         draw = np.int64(0)
         firings = np.int64(0)
         cursor = 0
         limit = grid[0]
-        outcome = _DONE
+        outcome = DONE
+        over = False
+        soonest = real(INFINITY)
+        if INTERRUPTED:
+            if me.number == 0:
+                arm(at(cuda.grid(1)), others, waiting)
+            happened, soonest, over = _interrupt(
+                False, begin, point, species, plan, soonest, me, net, others, work, waiting
+            )  # fmt: skip
+            if happened < 0:
+                outcome, over = outcome_of(happened), True
+            team_refresh(begin, point, me, net, work, own)
+            sync()
         waits, choices = real(0.0), real(0.0)
-        while True:
+        while not over:
             mine = real(0.0)
             place = np.uint32(me.base + me.number)
             k = np.int32(0)
@@ -200,10 +239,10 @@ def realize_teams(queue, count, size, net, work, own, plan, out):
                 k = np.int32(k + 1)
             up_to, total = sum_up_to(mine, me)
             if memory[alarm] != 0.0:
-                outcome = _NEGATIVE
+                outcome = NEGATIVE
                 break
             if not (total >= 0.0 and total < INFINITY):
-                outcome = _NOT_FINITE
+                outcome = NOT_FINITE
                 break
             turn = np.int32(draw & (PART - 1))
             if turn == 0:
@@ -211,20 +250,36 @@ def realize_teams(queue, count, size, net, work, own, plan, out):
                     plan.seed, replicate, draw >> 32, FIRING, draw + me.lane
                 )  # fmt: skip
                 waits, choices = exponential(w0, w1), uniform(w2, w3)
-            draw += 1
+            # (As elsewhere nothing is drawn where nothing can fire.)
+            draw += 0 if INTERRUPTED and total == 0.0 else 1
             fires_at = t + from_lane(waits, turn) / total
-            if not fires_at < limit:
-                while cursor < times and not fires_at < grid[cursor]:
+            if not fires_at < min(limit, soonest):
+                # What happens at a time of the grid is over when that is reported.
+                while cursor < times and (
+                    grid[cursor] < min(fires_at, soonest)
+                    or (soonest > grid[times - 1] and not fires_at < grid[cursor])
+                ):
                     if not report(row, cell, cursor, me, work, own, out):
-                        outcome = _OVERFLOW
+                        outcome = OVERFLOW
                         break
                     cursor += 1
-                if outcome != _DONE:
+                if outcome != DONE:
                     break
                 if cursor == times:
-                    outcome = _EXTINCT if total == 0.0 else _DONE
+                    outcome = EXTINCT if total == 0.0 and soonest == INFINITY else DONE
                     break
                 limit = grid[cursor]
+                if INTERRUPTED and not fires_at < soonest:
+                    t = just_after(soonest)
+                    happened, soonest, over = _interrupt(
+                        False, t, point, species, plan, soonest, me, net, others, work, waiting
+                    )  # fmt: skip
+                    if happened < 0:
+                        outcome = outcome_of(happened)
+                        break
+                    team_refresh(t, point, me, net, work, own)
+                    sync()
+                    continue
             target = from_lane(choices, turn) * total
             some = mine > 0.0
             who = one_of(up_to > target and some, some, me)
@@ -241,13 +296,28 @@ def realize_teams(queue, count, size, net, work, own, plan, out):
             firings += 1
             team_follow(j, t, point, me, net, work, own)
             sync()
+            if INTERRUPTED:
+                happened, soonest, over = _interrupt(
+                    True, t, point, species, plan, soonest, me, net, others, work, waiting
+                )  # fmt: skip
+                if happened < 0:
+                    outcome = outcome_of(happened)
+                    break
+                if happened == 1:
+                    team_refresh(t, point, me, net, work, own)
+                    sync()
             if firings >= plan.firings_most:
-                outcome = _TOO_MANY
+                outcome = TOO_MANY
                 break
+        # The state in which it was stopped is what is reported from then on.
+        while INTERRUPTED and over and outcome == DONE and cursor < times:
+            if not report(row, cell, cursor, me, work, own, out):
+                outcome = OVERFLOW
+            cursor += 1
         if me.number == 0:
             out.status[row] = outcome
             out.firings[row] = firings
-            out.ended[row] = INFINITY
+            out.ended[row] = t if over else real(INFINITY)
             taken = real(cuda.atomic.add(queue, 0, 1))
         sync()
         row = np.int64(hand_out(taken, 0, me))

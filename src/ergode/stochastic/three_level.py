@@ -275,9 +275,15 @@ def _team_share(chunk, me, own):
 
 def team_prepare(t, point, me, net, work, own):
     """All propensities, and all sums."""
-    w = at(cuda.grid(1))
     for i in rolled(range(me.number, work.x.shape[1], TEAM)):
         work.x[me.team, at(i)] = net.initial[point, at(i)]
+    sync()
+    team_refresh(t, point, me, net, work, own)
+
+
+def team_refresh(t, point, me, net, work, own):
+    """All propensities, and all sums, from the state as it is."""
+    w = at(cuda.grid(1))
     for spot in rolled(range(me.number, own.width * STRIDE, TEAM)):
         me.memory[at(me.base + spot)] = 0.0
     sync()

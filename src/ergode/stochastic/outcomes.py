@@ -1,0 +1,31 @@
+"""How a realization ends, and what a method may say instead of what fires next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.status import Status
+
+DONE = np.uint8(Status.DONE)
+EXTINCT = np.uint8(Status.EXTINCT)
+NOT_FINITE = np.uint8(Status.NOT_FINITE)
+TOO_MANY = np.uint8(Status.TOO_MANY_STEPS)
+OVERFLOW = np.uint8(Status.OVERFLOW)
+NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
+
+INFINITY = float("inf")
+# A count is less.
+COUNT_LIMIT = 2147483648.0
+
+# Instead of a reaction, or of whether any event happened.
+NO_REACTION = -1
+FAILED_NOT_FINITE = -2
+FAILED_NEGATIVE = -3
+FAILED_TO_END = -4
+
+
+def outcome_of(failed):
+    """The status for what failed."""
+    if failed == FAILED_NEGATIVE:
+        return NEGATIVE
+    return NOT_FINITE if failed == FAILED_NOT_FINITE else TOO_MANY
