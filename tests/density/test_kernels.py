@@ -7,6 +7,7 @@ import pytest
 from density_cases import LINEAR, LORENZ, lorenz
 
 import ergode
+from ergode.core import kernels
 from ergode.density import cells, specialize
 from ergode.density.lattice import Frame, Lattice
 from ergode.density.noise import Noise
@@ -89,6 +90,24 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
     reweigh = specialize.reweigh_kernel(precision, crew)
     tail = (clock, np.zeros((1, 4), np.int64), clock)
     assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, 0, 0, grid, masses, *tail))
+
+
+def claim_all(start, stop, grids, places):
+    grid = cells.cells_of(grids, 0)
+    for key in range(start, stop):
+        places[key] = cells.claim(grid, np.int64(key))
+
+
+def test_a_table_that_is_full_says_so():
+    grid, *_ = arguments(LORENZ, "float64")
+    grid.table[...] = cells.EMPTY
+    places = np.zeros(6, np.int64)
+    kernels.cpu_kernel(claim_all).compiled("cpu")(0, 4, grid, places)
+    assert sorted(places[:4]) == [0, 2, 4, 6]
+    assert grid.tally[0, cells.STATE] == cells.REACHED
+    kernels.cpu_kernel(claim_all).compiled("cpu")(0, 6, grid, places)  # four of them are there
+    assert (places == cells.EMPTY).all()
+    assert grid.tally[0, cells.STATE] == cells.FULL
 
 
 @pytest.mark.cuda

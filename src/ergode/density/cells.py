@@ -38,6 +38,7 @@ SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by 
 
 EMPTY = np.int64(-1)
 KEY = np.int64((1 << 62) - 1)  # in a list, the bit above a key says that the cell is complete
+_LOOKS_MOST = 4096  # of places of a table, half of which are empty when the grid is full
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
 
@@ -167,10 +168,14 @@ def enter(i, cells):
     cells.table[at + 1] = i
 
 
-def claim(table, key):
-    """Take a place in the table for a cell: where it is; EMPTY if the cell is there already."""
+def claim(cells, key):
+    """Take a place in the table for a cell: where it is; EMPTY if the cell is there already.
+
+    Where the table is nearly full, which it is long after the grid is, there is no room either.
+    """
+    table = cells.table
     at = _home(table, key)
-    while True:
+    for _ in range(_LOOKS_MOST):
         found = table[at]
         if found == EMPTY:
             found = atomic_swap_if(table, at, EMPTY, key)
@@ -179,6 +184,8 @@ def claim(table, key):
         if found == key:
             return EMPTY
         at = _next(table, at)
+    cells.tally[STATE] = FULL
+    return EMPTY
 
 
 def settle(at, number, key, cells, masses, fresh):
@@ -192,7 +199,7 @@ def settle(at, number, key, cells, masses, fresh):
 
 def create_cuda(rank, key, cells, masses, fresh):
     """Make a cell without mass, unless it is there."""
-    at = claim(cells.table, key)
+    at = claim(cells, key)
     if at != EMPTY:
         number = atomic_add(cells.tally, USED, 1)
         if number < cells.key.size:
@@ -204,7 +211,7 @@ def create_cpu(rank, key, cells, masses, fresh):
 
     To count cells together, and write to what others write beside it, takes longer than all else.
     """
-    at = claim(cells.table, key)
+    at = claim(cells, key)
     if at != EMPTY:
         mine = APART * (rank + 1)
         cells.table[at + 1] = cells.meeting[mine + LATEST]  # until it has its number

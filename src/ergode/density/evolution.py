@@ -32,7 +32,7 @@ from ergode.models.vector_field import VectorField
 
 PRUNE_EVERY = 20
 _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
-_CELLS_A_THREAD = 2000  # of a CPU, at least: fewer and it waits more than it works
+_CELLS_A_THREAD = 5000  # of a CPU, at least: fewer and it waits more than it works
 _RESORT_ABOVE_CPU = 1 << 15
 _RESORT_ABOVE_CUDA = 1 << 19
 _CELLS_LEAST = 1 << 12  # of a density for which room is made on a CPU; on CUDA, and of a few there

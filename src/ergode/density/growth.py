@@ -61,7 +61,7 @@ def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
     """
     grown = make_needed(rank, size, used, floor, listed, cells, due, p, q, frame)
     state = cells.tally[STATE]
-    if grown > cells.key.size:
+    if state == FULL or grown > cells.key.size:
         state = FULL
         grown = used
     if state == REACHED and (VARYING or grown > used):
