@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core.errors import ModelError, PlanError
-from ergode.density import diffusion, views
+from ergode.density import diffusion, evolution, views
 
 NOWHERE = np.zeros((2, 2))
 PULL, FLOOR, SLOPE = 1.0, 0.2, 0.3
@@ -97,6 +97,23 @@ def test_noise_of_state_and_time():
         errors.append(np.abs(result["covariance"][:, 0, 0] - (second - mean**2)).max())
     assert errors[1] < 1e-3
     assert errors[0] > 2.5 * errors[1]
+
+
+def test_how_room_is_made_changes_nothing(monkeypatch):
+    """Where a step had no room for its cells it is taken again, as if it had not been tried."""
+    found = []
+    for least in (1 << 5, 1 << 12):
+        monkeypatch.setattr(evolution, "_CELLS_LEAST", least)
+        found.append(
+            ergode.density.propagate(
+                FIELD, ergode.Gaussian([0.5], [1e-4]), times=[0, 1.0], parameters=VALUES,
+                process_noise=in_the_day, width=0.004, threshold=1e-11, device="cpu:1",
+            )
+        )  # fmt: skip
+    one, two = found
+    assert int(one["cell_count"][0]) < 100 < int(one["cell_count"][-1])
+    for name in one.data_vars:
+        assert np.array_equal(one[name], two[name], equal_nan=True), name
 
 
 def test_diffusion_of_the_field_and_mass_to_retain():

@@ -24,9 +24,11 @@ from ergode.density.cells import (
     PEAK,
     REACHED,
     READY,
+    SEEN,
     SINCE,
     STATE,
     STEPS,
+    TAKEN,
     TARGET,
     THRESHOLD,
     TIME,
@@ -96,7 +98,8 @@ def advance(
     listed = False
     earlier = clock[FLOOR]
     work = np.int64(0)
-    taken = (target - t) * _FIRST_STEP
+    taken = clock[TAKEN] if clock[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
+    seen = clock[SEEN]
     meet(size, cells.meeting)  # nobody writes before everybody has read
     if rank == 0:
         tally[STATE] = REACHED
@@ -106,13 +109,14 @@ def advance(
         used = drop(rank, size, used, t, cells, masses, p, q, clock)
         p, q = q, p
         ready = 0
+        seen = t
         earlier = np.float64(0.0)
     while state == REACHED and (t < target or ready == 0):
         if work > budget or (ready == 0 and work > 0 and used > resort_above):
             state = PAUSED
             break
         if ready == 0:
-            build(rank, size, used, t, cells, frame)
+            build(rank, size, used, seen, cells, frame)
             ready = 1
             if t >= target:
                 break
@@ -121,10 +125,12 @@ def advance(
                 break
         left = target - t
         # Who is due to grow was seen, or could have been, as mass moved: by the floor of that step.
-        fresh = clock[THRESHOLD] * total_mass(tally)
-        floor = real(earlier if earlier > 0.0 else fresh)
         if ANY_NOISE:
-            until = t + 0.5 * min(_longest_step(t, taken, cells, frame, clock), left)
+            fresh = clock[THRESHOLD] * total_mass(tally)
+            floor = real(earlier if earlier > 0.0 else fresh)
+            # What was seen of a field that depends on time may be of one moment or another.
+            ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, clock)
+            until = t + 0.5 * min(ahead, left)
             if until > noise_time:
                 middle = 0.5 * (noise_time + until)
                 used, state = diffuse(
@@ -133,11 +139,15 @@ def advance(
                 if state != REACHED:
                     break
                 noise_time = until
+                seen = middle
+        fresh = clock[THRESHOLD] * total_mass(tally)
+        floor = real(earlier if earlier > 0.0 else fresh)
         # A field that depends on time is taken in the middle of the step that is expected.
         middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
         used, state = expand(rank, size, used, floor, listed, middle, cells, due, p, q, frame)
         if state != REACHED:
             break
+        seen = middle
         earlier = fresh
         dt = _longest_step(t, taken, cells, frame, clock)
         taken = dt
@@ -164,6 +174,7 @@ def advance(
             used = drop(rank, size, used, t, cells, masses, p, q, clock)
             p, q = q, p
             ready = 0
+            seen = t
         cell_steps += used - 1
         work += used
     if ANY_NOISE and state == REACHED and noise_time < t:
@@ -180,6 +191,8 @@ def advance(
         clock[TIME] = t
         clock[NOISE_TIME] = noise_time
         clock[FLOOR] = earlier
+        clock[SEEN] = seen if VARYING else t
+        clock[TAKEN] = 0.0 if state == REACHED else taken
         tally[USED] = used
         tally[READY] = ready if state == REACHED or state == PAUSED else 0
         tally[STATE] = state

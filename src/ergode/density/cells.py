@@ -57,12 +57,13 @@ REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 
 # Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
 # loaded -, the threshold, what may be pruned - at once after it was loaded, and a unit of time -,
-# whether (1 or 0) to prune before the next step, and the mass of a cell that was at the threshold
-# when the latest step began (0: there was none).
+# whether (1 or 0) to prune before the next step, the mass of a cell that was at the threshold when
+# the latest step began (0: there was none), the length of that step, if the target was not reached
+# since, and the time at which rates were last found, of a field that depends on it.
 (
-    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR,
-    CLOCKS,
-) = range(10)  # fmt: skip
+    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR, TAKEN,
+    SEEN, CLOCKS,
+) = range(12)  # fmt: skip
 
 
 class Cells(NamedTuple):

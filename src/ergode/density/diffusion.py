@@ -134,6 +134,7 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
     """
     tally = cells.tally
     half, flux = masses.half, masses.flux[0]
+    first = used  # cells made on the way are forgotten where there is no room for all
     used, state = expand(rank, size, used, floor, False, t, cells, masses.key, p, q, frame)
     if state != REACHED:
         return used, state
@@ -152,7 +153,7 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
             rank, size, used, floor, False, t, cells, masses.key, latest, target, frame
         )
         if state != REACHED:
-            return fresh, state
+            return first, state
         if used > fresh:
             for i in rolled(share(rank, size, fresh, used)):
                 p[i] = real(0.0)

@@ -188,7 +188,7 @@ class Evolution:
 
         `may_lose` is what may be pruned at once, where the threshold follows from that.
         """
-        self._clock[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT]] = time
+        self._clock[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
         self._clock[:, cells.ALLOWED] = may_lose
         self._clock[:, cells.FLOOR] = 0.0
         self._allocate(max(len(keys) for keys, _ in priors))
