@@ -147,7 +147,8 @@ def test_threads_that_share_a_realization():
     assert size(coupled, partial_propensity, 4096) == team_ensemble.WARP
     assert size(coupled, three_level, 100) == team_ensemble.BLOCK
     assert size(chain, three_level, 100) == team_ensemble.WARP
-    assert size(BURSTS, three_level, 4096) == 1
+    assert size(BURSTS, three_level, 4096) == team_ensemble.WARP
+    assert size(BURSTS, partial_propensity, 4096) == 1
     assert size(SATURATED, three_level, 4096) == team_ensemble.WARP
 
 
