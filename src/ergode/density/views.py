@@ -58,7 +58,7 @@ def cells_at(
         )
     start = int(dataset["cell_start"][where])
     coordinate = dataset["coordinate"].values[start : start + count]
-    lattice = Lattice(*(dataset[name].values for name in ("centre", "width", "axes")))
+    lattice = Lattice(dataset["centre"].values, dataset["width"].values, dataset["axes"].values)
     return xarray.Dataset(
         {
             "mass": ("cell", dataset["mass"].values[start : start + count]),
