@@ -249,17 +249,18 @@ def propagate(
     boxed = scheme == "corner-transport" and retained is None
     cut = None if allowed is None else allowed[0]
     # A prior that many have is laid once.
+    distinct = {id(one): one for one in asked.priors}
     lattices = {
-        id(one): lay_lattice(
+        name: lay_lattice(
             one, width, directions(axes, one, None if noise is None else noise.matrix)
         )
-        for one in asked.priors
+        for name, one in distinct.items()
     }
     each = [lattices[id(one)] for one in asked.priors]
     check_noise(noise, each, asked.priors, grid, values)
     laid = {
-        id(one): lay_prior(one, lattices[id(one)], threshold, boxed=boxed, cut=cut)
-        for one in asked.priors
+        name: lay_prior(one, lattices[name], threshold, boxed=boxed, cut=cut)
+        for name, one in distinct.items()
     }
     place = devices.resolve(device)
     started = clock.perf_counter()
