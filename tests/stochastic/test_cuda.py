@@ -91,7 +91,7 @@ def test_kernels_of_teams_compile(method, size):
     assert ("bar.sync" in text) == (size > team_ensemble.WARP)
 
 
-@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [team_ensemble.QUARTER, team_ensemble.BLOCK])
 def test_kernel_of_teams_that_are_interrupted_compiles(size):
     tables = build(REPRESSED, {}, {}, 1)
     assert not team_ensemble.unfit(three_level, tables, size)
@@ -155,7 +155,7 @@ def test_device_and_processor_agree(network, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [team_ensemble.QUARTER, team_ensemble.WARP, team_ensemble.BLOCK])
 @pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
 def test_teams_do_what_the_processor_does(monkeypatch, method, size):
     """Unit constants: sums are of whole numbers, and exact whoever adds up."""

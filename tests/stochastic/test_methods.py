@@ -150,6 +150,8 @@ def test_threads_that_share_a_realization():
     assert size(BURSTS, three_level, 4096) == team_ensemble.WARP
     assert size(BURSTS, partial_propensity, 4096) == 1
     assert size(SATURATED, three_level, 4096) == team_ensemble.WARP
+    assert size(chain, three_level, 16_384) == team_ensemble.QUARTER
+    assert size(coupled, partial_propensity, 16_384) == team_ensemble.WARP
 
 
 def test_memory_of_a_large_network():

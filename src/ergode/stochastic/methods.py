@@ -44,6 +44,10 @@ _COUPLED_FROM = 32
 # of them for a multiprocessor, and a firing changes so much.
 _BLOCKS_A_MULTIPROCESSOR = 2
 _BLOCK_FROM = 256
+# With so many realizations for a multiprocessor, of networks of up to so many reactions, a quarter
+# of a warp for each is quicker than a warp.
+_QUARTERS_A_MULTIPROCESSOR = 64
+_QUARTER_MOST = 2048
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,12 @@ def plan(
         size = 1 if logged else team_size(shared, tables, realizations, device.core_count)
         if size > 1:
             runner = partial(team_ensemble.TeamEnsemble, method=shared, size=size)
-        which = {1: "thread", team_ensemble.WARP: "warp"}.get(size, f"block of {size} threads")
+        names = {
+            1: "thread",
+            team_ensemble.QUARTER: "quarter of a warp",
+            team_ensemble.WARP: "warp",
+        }
+        which = names.get(size, f"block of {size} threads")
         reason += f"; a {which} for a realization"
     return MethodPlan(name, reason, True, runner)
 
@@ -116,9 +125,12 @@ def team_size(module: ModuleType, tables: Tables, realizations: int, multiproces
     if not hasattr(module, "team_follow"):
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
+    many = realizations >= _QUARTERS_A_MULTIPROCESSOR * multiprocessors
     sizes = [team_ensemble.WARP, team_ensemble.BLOCK]
     if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
         sizes.reverse()
+    elif many and tables.reaction_count <= _QUARTER_MOST:
+        sizes.insert(0, team_ensemble.QUARTER)
     return next((size for size in sizes if not team_ensemble.unfit(module, tables, size)), 1)
 
 

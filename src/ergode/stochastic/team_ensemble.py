@@ -16,7 +16,7 @@ from ergode.stochastic.interruptions import Waiting
 from ergode.stochastic.tables import Interruptions, Tables
 from ergode.stochastic.teams import TeamNet, TeamWork, realize_teams, team_of
 
-WARP, BLOCK = 32, 256
+QUARTER, WARP, BLOCK = 8, 32, 256
 _THREADS = 128
 _REGISTERS = 64
 _WARPS_A_MULTIPROCESSOR = 32
