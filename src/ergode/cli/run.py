@@ -100,7 +100,7 @@ def _results(summary: dict[str, Any]) -> Table:
     table.add_column("")
     table.add_column("median" if spread else "value", justify="right")
     if spread:
-        table.add_column("middle 95 % of replicates", justify="right")
+        table.add_column("middle 95 %", justify="right")
     for name, value in summary.items():
         if isinstance(value, dict):
             table.add_row(

@@ -17,6 +17,7 @@ from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
 from ergode.readers.gbees import read_gbees
+from ergode.runfile.spread import spread
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -87,20 +88,12 @@ class DensityRun:
         for name in self.field.variables:
             mean = last["mean"].sel(variable=name).values
             variance = last["covariance"].sel(variable=name, variable_=name).values
-            found[f"final mean of {name}"] = _range(mean)
-            found[f"final standard deviation of {name}"] = _range(np.sqrt(variance))
+            found[f"final mean of {name}"] = spread(mean)
+            found[f"final standard deviation of {name}"] = spread(np.sqrt(variance))
         return found | {
-            "probability lost": _range(last["mass_lost"].values),
-            "cells": _range(last["cell_count"].values),
+            "probability lost": spread(last["mass_lost"].values),
+            "cells": spread(last["cell_count"].values),
         }
-
-
-def _range(values: np.ndarray) -> Any:
-    """A number, or of a batch the range of it."""
-    if values.ndim == 0:
-        return values.item()
-    low, median, high = np.quantile(values, (0.0, 0.5, 1.0))
-    return {"median": float(median), "low": float(low), "high": float(high)}
 
 
 def read(top: Table) -> DensityRun:
@@ -183,16 +176,16 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
     if "variable" in table:
         table.only(["time", "variable", "value", "variance"])
         of = [table.choice("variable", field.variables)]
-        value, spread = np.array([table.number("value")]), np.array([table.number("variance")])
+        value, noise = np.array([table.number("value")]), np.array([table.number("variance")])
         angles: list[int] = []
     else:
         table.only(["time", "of", "value", "covariance", "angles"])
         of = [str(one) for one in table.items("of")]
-        value, spread = _matrix(table, "value"), _matrix(table, "covariance")
+        value, noise = _matrix(table, "value"), _matrix(table, "covariance")
         angles = [int(k) for k in table.numbers("angles")] if "angles" in table else []
     with table.explaining():
         seen = function_of_state(of, field, "of")
-        return Measurement(time, seen, value, spread, angles)
+        return Measurement(time, seen, value, noise, angles)
 
 
 def _matrix(table: Table, key: str) -> np.ndarray:

@@ -18,6 +18,7 @@ from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
+from ergode.runfile.spread import spread
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -154,15 +155,10 @@ def _nodes(table: Table, name: str) -> Any:
 def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:
     summary = epidemics.summary(dataset)
     found = {
-        "attack rate": _spread(summary["attack_rate"]),
-        "peak infectious": _spread(summary["peak_count"]),
-        "time of the peak": _spread(summary["peak_time"]),
+        "attack rate": spread(summary["attack_rate"]),
+        "peak infectious": spread(summary["peak_count"]),
+        "time of the peak": spread(summary["peak_time"]),
     }
     for name in summary["compartment"].values:
-        found[f"final {name}"] = _spread(summary["final_count"].sel(compartment=name))
+        found[f"final {name}"] = spread(summary["final_count"].sel(compartment=name))
     return found
-
-
-def _spread(values: xarray.DataArray) -> dict[str, float]:
-    low, median, high = np.quantile(values.values, (0.025, 0.5, 0.975))
-    return {"median": float(median), "low": float(low), "high": float(high)}

@@ -11,6 +11,7 @@ from ergode import kinetics, plots
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
+from ergode.runfile.spread import spread
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -68,15 +69,7 @@ class KineticRun:
         name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
         last = dataset[name].isel(time=-1)
         most = last.max("zone").to_series().nlargest(8).index
-        return {f"final {species}": _spread(last.sel(species=species)) for species in most}
-
-
-def _spread(values: xarray.DataArray) -> Any:
-    if values.size == 1:
-        return float(values[0])
-    return {
-        "median": float(values.median()), "low": float(values.min()), "high": float(values.max())
-    }  # fmt: skip
+        return {f"final {species}": spread(last.sel(species=species)) for species in most}
 
 
 def read(top: Table) -> KineticRun:

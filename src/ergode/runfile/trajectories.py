@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ergode import plots, trajectories
 from ergode.models.equations import field_from_equations
 from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
+from ergode.runfile.spread import spread
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -70,14 +69,7 @@ class TrajectoryRun:
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""
         last = dataset["state"].isel(time=-1)
-        found: dict[str, Any] = {}
-        for name in self.field.variables:
-            values = last.sel(variable=name).values
-            low, median, high = np.nanquantile(values, (0.0, 0.5, 1.0))
-            found[f"final {name}"] = {
-                "median": float(median), "low": float(low), "high": float(high),
-            }  # fmt: skip
-        return found
+        return {f"final {name}": spread(last.sel(variable=name)) for name in self.field.variables}
 
 
 def read(top: Table) -> TrajectoryRun:
