@@ -366,5 +366,5 @@ def test_cuda_reactors_agree_with_cpu(heating):
         for device in ("cpu", "cuda")
     )  # fmt: skip
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-9)
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6)

@@ -19,6 +19,7 @@ _BOX = 3.0  # standard deviations that the box of the published runs reaches
 _TAIL = 1e-4  # default threshold, in units of the largest cell
 _FAR = 5.0  # standard deviations to look for a density of which only mean and covariance are known
 _CELLS_MOST = 1 << 28
+_BLOCK = 1 << 15  # cells whose points are looked at together, and stay in the cache
 
 
 def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray | None:
@@ -128,7 +129,7 @@ def lay_prior(
         mass = np.bincount(cell.ravel(), prior.weights, len(keys))
     else:
         if boxed:
-            coordinates = _box(prior, lattice)
+            keys = lattice.pack(_box(prior, lattice))
         else:
             if cut is not None:
                 # A tenth of what may be left out lies outside of what is looked at.
@@ -136,11 +137,8 @@ def lay_prior(
             else:
                 least = _TAIL if threshold is None else threshold / _largest(prior, lattice)
                 reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
-            coordinates = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
-        keys = lattice.pack(coordinates)
-        order = np.argsort(keys)
-        keys = keys[order]
-        log = prior.log_density(lattice.points(coordinates[order]))
+            keys = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
+        log = _log_density(prior, lattice, keys)
         mass = np.exp(log - log.max())
         if not _is_vague(prior):
             peak = np.exp(log.max() + np.log(lattice.width).sum())
@@ -213,45 +211,57 @@ def _box(prior: Prior, lattice: Lattice) -> np.ndarray:
         raise PlanError(
             f"the prior's box has {np.prod(2.0 * reach + 1):.3g} cells; use larger widths"
         )
-    sides = [np.arange(-m, m + 1) for m in reach]
-    return np.stack(np.meshgrid(*sides, indexing="ij"), -1).reshape(-1, lattice.dimension)
+    grid = np.indices(tuple(2 * reach[::-1] + 1), dtype=np.int32)
+    return grid.reshape(lattice.dimension, -1)[::-1].T - reach.astype(np.int32)
+
+
+def _log_density(prior: Prior, lattice: Lattice, keys: np.ndarray) -> np.ndarray:
+    found = np.empty(len(keys))
+    for first in range(0, len(keys), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        found[block] = prior.log_density(lattice.points(lattice.unpack(keys[block])))
+    return found
 
 
 def _ellipsoids(prior: Prior, lattice: Lattice, reach: float) -> np.ndarray:
-    """Coordinates of cells within some standard deviations of a prior, or of its components."""
+    """Keys of the cells within some standard deviations of a prior, or of its components."""
     parts = prior.components if isinstance(prior, Mixture) else (prior,)
     found = []
     for part in parts:
         covariance = lattice.axes.T @ part.covariance @ lattice.axes
         covariance = covariance / np.outer(lattice.width, lattice.width)
         middle = ((part.mean - lattice.centre) @ lattice.axes) / lattice.width
-        found.append(_ellipsoid(middle, covariance, reach))
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found), axis=0)
+        found.append(lattice.pack(_ellipsoid(middle, covariance, reach)))
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
 def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
-    """Integer points of an ellipsoid, one dimension after the other."""
+    """Integer points of an ellipsoid [point, dimension], in the order of their keys.
+
+    One dimension after the other from the last, the most significant of a key: with the factor L
+    of Cholesky, x = middle + L y and |y| <= reach, those before leave an interval for each.
+    """
     dimension = len(middle)
-    points = np.zeros((1, 0), np.int64)
-    for d in range(dimension):
-        half = reach * np.sqrt(covariance[d, d])
-        side = np.arange(np.ceil(middle[d] - half), np.floor(middle[d] + half) + 1)
-        if side.size == 0:
-            side = np.array([np.rint(middle[d])])
-        if len(points) * side.size > _CELLS_MOST:
+    factor = np.linalg.cholesky(covariance[::-1, ::-1])
+    points = np.zeros((1, 0), np.int32)
+    y = np.zeros((1, 0))
+    for n in range(dimension):
+        centre = middle[dimension - 1 - n] + y @ factor[n, :n]
+        left = np.maximum(reach**2 - np.square(y).sum(axis=1), 0.0)
+        half = factor[n, n] * np.sqrt(left)
+        low, high = np.ceil(centre - half), np.floor(centre + half)
+        counts = np.maximum(high - low + 1, 0.0)
+        if not counts.any():  # between cells: the nearest
+            low, counts = np.rint(centre), np.ones_like(centre)
+        if counts.sum() > _CELLS_MOST:
             raise PlanError(
                 f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
                 "threshold"
             )
-        points = np.column_stack(
-            [np.repeat(points, side.size, axis=0), np.tile(side.astype(np.int64), len(points))]
-        )
-        # The distance by the first variables alone is never more than that by all.
-        away = points - middle[: d + 1]
-        square = np.einsum(
-            "ij,ij->i", away, np.linalg.solve(covariance[: d + 1, : d + 1], away.T).T
-        )
-        inside = square <= reach**2
-        if inside.any():
-            points = points[inside]
+        counts = counts.astype(np.int64)
+        row = np.repeat(np.arange(len(counts)), counts)
+        value = low[row] + (np.arange(len(row)) - (np.cumsum(counts) - counts)[row])
+        points = np.column_stack([value.astype(np.int32), points[row]])
+        if n + 1 < dimension:
+            y = np.column_stack([y[row], (value - centre[row]) / factor[n, n]])
     return points
