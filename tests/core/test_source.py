@@ -558,27 +558,6 @@ def test_what_cannot_be_compiled_is_named():
             call(free_constant, 0, bindings={"VALUE": value})
 
 
-def test_a_function_without_source_is_an_error():
-    names = {}
-    exec("def unseen(x):\n    return x", names)
-    with pytest.raises(ModelError, match="source of function 'unseen' is not available"):
-        call(names["unseen"], 1)
-
-
-def test_a_decorator_is_not_dropped_in_silence():
-    import functools
-
-    def doubling(function):
-        @functools.wraps(function)
-        def wrapper(x):
-            return 2.0 * function(x)
-
-        return wrapper
-
-    with pytest.raises(ModelError, match="'scaled' is wrapped by a decorator"):
-        call(doubling(scaled), 1.0)
-
-
 def test_a_variable_of_the_enclosing_function_must_have_a_value():
     def body(x):
         return x + offset
