@@ -99,6 +99,8 @@ class Measurement:
         size, given = self.component_count, self.covariance
         if np.ndim(given) < 3:
             return covariance_of(given, size, what)
+        if len(given) == 0:
+            raise ModelError(f"{what} is empty; expected one or more")
         if self.value.ndim == 2 and len(given) != len(self.value):
             raise ModelError(
                 f"a measurement has {len(self.value)} values and {len(given)} covariances; "

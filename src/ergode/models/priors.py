@@ -319,6 +319,8 @@ def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
             f"mean and covariance have shapes {means.shape} and {spreads.shape}; expected one axis "
             "in front, of one length, for several priors side by side"
         )
+    if count == 0:
+        raise ModelError("mean or covariance of a Gaussian is empty; expected one row or more")
     size = means.shape[-1] if means.ndim else 1
     if spreads.ndim < 3:
         spreads = np.broadcast_to(covariance_of(spreads, size), (count, size, size))
