@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
     from ergode.core.devices import resolve as Device
-    from ergode.core.errors import ErgodeError, ModelError, PlanError, ReadError
+    from ergode.core.errors import (
+        AccuracyWarning,
+        ErgodeError,
+        ErgodeWarning,
+        FailureWarning,
+        InterruptionWarning,
+        ModelError,
+        PerformanceWarning,
+        PlanError,
+        ReadError,
+    )
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.models import fields
@@ -83,7 +93,10 @@ except PackageNotFoundError:  # a source tree on the path, not installed
     __version__ = "0+unknown"
 
 _HOMES = {
-    "ergode.core.errors": ("ErgodeError", "ModelError", "PlanError", "ReadError"),
+    "ergode.core.errors": (
+        "AccuracyWarning", "ErgodeError", "ErgodeWarning", "FailureWarning", "InterruptionWarning",
+        "ModelError", "PerformanceWarning", "PlanError", "ReadError",
+    ),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
@@ -136,19 +149,21 @@ _PLACES["Device"] = ("ergode.core.devices", "resolve")
 _MODULES = ("density", "epidemics", "kinetics", "particles", "plots", "stochastic", "trajectories")
 
 __all__ = [
-    "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel", "ContactNetwork",
-    "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
-    "Empirical", "ErgodeError", "Erlang", "Event", "Exponential", "Falloff", "Gamma", "Gaussian",
-    "HoldingTime", "Importation", "Infection", "Intervention", "Isolation", "LayerClosure",
-    "LogNormal", "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PlanError",
-    "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork", "ReactionTable",
-    "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts", "ThreeBody",
-    "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__", "balanced",
-    "density", "epidemics", "field_from_equations", "fields", "from_gillespy2", "grid",
-    "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots", "read_antimony",
-    "read_bionetgen", "read_cantera", "read_contacts", "read_fern", "read_gbees",
-    "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib", "read_sbml",
-    "read_weak_rates", "save", "stochastic", "trajectories", "write_gbees", "write_sbml",
+    "AccuracyWarning", "Arrhenius", "Calendar", "Chebyshev", "Compartment", "CompartmentModel",
+    "ContactNetwork", "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic",
+    "Device", "Empirical", "ErgodeError", "ErgodeWarning", "Erlang", "Event", "Exponential",
+    "FailureWarning", "Falloff", "Gamma", "Gaussian", "HoldingTime", "Importation", "Infection",
+    "InterruptionWarning", "Intervention", "Isolation", "LayerClosure", "LogNormal",
+    "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PerformanceWarning",
+    "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
+    "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts",
+    "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__",
+    "balanced", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
+    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
+    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
+    "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",
+    "read_sbml", "read_weak_rates", "save", "stochastic", "trajectories", "write_gbees",
+    "write_sbml",
 ]  # fmt: skip
 
 

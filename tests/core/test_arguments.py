@@ -10,7 +10,17 @@ from ergode.core.arguments import integer, time_grid
 def test_what_becomes_a_grid():
     for times in ([0, 1, 2], range(3), np.arange(3.0), (t for t in (0, 1, 2)), {0: 1, 1: 2, 2: 3}):
         assert time_grid(times).tolist() == [0.0, 1.0, 2.0]
-    assert time_grid(5).tolist() == [5.0]
+
+
+@pytest.mark.parametrize("times", [5, 2.5, np.float32(5), np.int64(5), np.array(5.0)])
+def test_a_number_is_no_grid(times):
+    with pytest.raises(ergode.ModelError, match=r"did you mean \[0, "):
+        time_grid(times)
+
+
+def test_dates_are_no_numbers():
+    with pytest.raises(ergode.ModelError, match="dates"):
+        time_grid(np.array(["2026-03-01", "2026-03-02"], "datetime64[D]"))
 
 
 @pytest.mark.parametrize(

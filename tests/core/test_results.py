@@ -66,6 +66,20 @@ def test_a_declared_type_must_exist(registered):
         results.dataset("engine", "counts", {"x": np.zeros(3)}, coords={}, attrs={})
 
 
+def test_what_was_not_computed_is_missing(registered):
+    full = build()
+    assert full["count"].dtype == np.int32
+    values = {**GOOD, "count": np.full((2, 3), 7, np.int32)}
+    found = results.dataset(
+        "engine", "counts", values, coords={"time": [0.0, 1.0, 2.0]}, attrs={},
+        computed_rows=np.array([3, 1]),
+    )  # fmt: skip
+    assert found["count"].values[0].tolist() == [7, 7, 7]
+    np.testing.assert_array_equal(found["count"].values[1], [7, np.nan, np.nan])
+    assert found["count"].mean("replicate").values.tolist() == [7, 7, 7]
+    assert found["share"].dtype == np.float32
+
+
 def test_provenance_holds_plain_values():
     found = results.provenance(steps=np.int64(3), wall=np.float32(0.5), name="x", n=1)
     assert found == {"version": ergode.__version__, "steps": 3, "wall": 0.5, "name": "x", "n": 1}

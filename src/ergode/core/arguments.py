@@ -16,20 +16,25 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     times : array_like, shape [time_count]
-        At least one finite time, each later than the one before; a single number is one time.
+        At least one finite time, each later than the one before.
 
     Raises
     ------
     ModelError
         They are not; the message names the first that is not.
     """
+    if np.ndim(times) == 0 and isinstance(times, int | float | np.number | np.ndarray):
+        raise ModelError(f"times is {times}, a number; times is a grid: did you mean [0, {times}]?")
     try:
         # A generator or a mapping's keys become an array only by way of a list.
         scalar: Any = times
         plain = list(scalar) if np.ndim(times) == 0 and hasattr(times, "__iter__") else times
-        grid = np.atleast_1d(np.asarray(plain, np.float64))
+        found = np.asarray(plain)
+        grid = np.atleast_1d(found.astype(np.float64))
     except (TypeError, ValueError):
         raise ModelError(f"times is {times!r}; expected a list of numbers that ascend") from None
+    if found.dtype.kind in "mM":
+        raise ModelError("times are dates; expected numbers in the model's unit of time")
     if grid.ndim != 1 or grid.size == 0:
         raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
     bad = np.flatnonzero(~np.isfinite(grid))

@@ -1,4 +1,4 @@
-"""The three things that can be wrong: a model, a plan, a file."""
+"""What can be wrong - a model, a plan, a file - and what a user is warned of."""
 
 
 class ErgodeError(Exception):
@@ -15,3 +15,23 @@ class PlanError(ErgodeError, RuntimeError):
 
 class ReadError(ErgodeError, ValueError):
     """A file could not be understood; the message names the file and the line or element."""
+
+
+class ErgodeWarning(RuntimeWarning):
+    """Base of every warning of this library; filter it, or a kind below, by its class."""
+
+
+class FailureWarning(ErgodeWarning):
+    """Some replicates, zones or trajectories failed; `status` tells which, and how."""
+
+
+class AccuracyWarning(ErgodeWarning):
+    """A result is less accurate than it looks; the message says by how much, or why."""
+
+
+class InterruptionWarning(ErgodeWarning):
+    """A run was interrupted; what was computed by then is returned."""
+
+
+class PerformanceWarning(ErgodeWarning):
+    """Another method or option would give the same result sooner."""

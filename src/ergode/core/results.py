@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.errors import PlanError, ReadError
+from ergode.core.errors import FailureWarning, PlanError, ReadError
 from ergode.core.status import Status, failures, flags
 
 if TYPE_CHECKING:
@@ -74,11 +74,22 @@ def dataset(
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
     swept: Sequence[str] = (),
+    computed_rows: np.ndarray | None = None,
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
 
-    `swept` names the dims that `SWEPT` stands for.  A warning says how many of what has a status
-    failed, and why.
+    What was not computed is missing in every engine: NaN, for which integers become float64 (only
+    where something is missing).  A mean over replicates thus leaves it out.  A warning says how
+    many failed, and why.
+
+    Parameters
+    ----------
+    swept : sequence of str
+        The dims that `SWEPT` stands for.
+    computed_rows : ndarray of int, shape of ``status``, optional
+        How many times of the grid each replicate (zone, trajectory) reached with values that
+        hold; what lies beyond becomes missing in the variables with those dims and ``time``.
+        Without it a failed one keeps what the engine wrote.
 
     Raises
     ------
@@ -105,6 +116,8 @@ def dataset(
                 f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
                 f"{variable.dtype}{tuple(dims)}"
             )
+        if computed_rows is not None and "time" in dims:
+            value = _only_computed(value, dims, computed_rows)
         notes: dict[str, Any] = {"units": variable.unit, "long_name": variable.meaning}
         if name == "status":
             notes |= flags()
@@ -113,11 +126,25 @@ def dataset(
     return xarray.Dataset(arrays, coords=dict(coords), attrs=dict(attrs))
 
 
+def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> np.ndarray:
+    """`value`, whose first dims are those of `rows`, with NaN from each one's first missing row."""
+    time = list(dims).index("time")
+    if time != rows.ndim:
+        return value  # a statistic: its engine left the failed ones out
+    beyond = np.arange(value.shape[time]) >= rows[..., None]
+    if not beyond.any():
+        return value
+    floating = np.issubdtype(value.dtype, np.floating)
+    value = np.array(value, None if floating else np.float64)
+    value[beyond] = np.nan
+    return value
+
+
 def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
     failed = failures(codes, dims)
     failed.pop(Status.NOT_RUN, None)  # whoever was interrupted knows
     if failed:
-        warnings.warn(" ".join(failed.values()), RuntimeWarning, stacklevel=5)
+        warnings.warn(" ".join(failed.values()), FailureWarning, stacklevel=5)
 
 
 def provenance(**work: Any) -> dict[str, Any]:
