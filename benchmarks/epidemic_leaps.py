@@ -43,7 +43,7 @@ def run(ensemble, count=1):
 def updates(ensemble, count=1):
     """Node updates of `count` replicates."""
     _, work = ensemble.spread(0, count)
-    return float(ensemble.device.get(work)[0]) * ensemble.node_count
+    return float(work[0]) * ensemble.node_count
 
 
 # ---- peers

@@ -71,7 +71,7 @@ class CountingEnsemble:
         raise NotImplementedError
 
     def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates; returns what `count` and `cases` read, and the work it was."""
+        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
         raise NotImplementedError
 
     def count(self, found: Any, first_replicate: int) -> np.ndarray:

@@ -165,7 +165,7 @@ class Ensemble:
         words : array on the device, shape [count, node_count]
             See `first_passage`; overwritten by the next call.
         work : ndarray, shape [2]
-            Node expansions and passes, summed over the replicates.
+            Node expansions and passes, summed over the replicates; on the host.
         """
         words = self._scratch.array("words", (count, self.node_count), self.word_type)
         self._seeding = self.seeds.of(first_replicate, count)
@@ -199,7 +199,7 @@ class Ensemble:
         tile = _TILE_LEAST if words.size <= warps * _TILE_LEAST else _TILE_MOST
         blocks = min(self._blocks, -(-words.size * 32 // (tile * threads)))
         cuda.launch(kernel, blocks, threads, (*arguments, tile, *scratch))
-        return work
+        return self.device.get(work)
 
     def resources(self) -> dict[str, int]:
         """Registers, local and shared bytes of the CUDA search; call after `spread`."""

@@ -356,7 +356,7 @@ class LeapEnsemble(CountingEnsemble):
             None,
         )  # fmt: skip
 
-    def _spread_cuda(self, first_replicate: int, count: int) -> tuple[Any, Any]:
+    def _spread_cuda(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         from ergode.core import cuda
 
         array = self._scratch.array
@@ -402,7 +402,7 @@ class LeapEnsemble(CountingEnsemble):
         blocks = team * min(count, self._blocks // team)
         cuda.launch(kernel, blocks, threads, arguments(team), shared)
         self.device.run(tally.RUNNING_SUMS, count * self.column_count, moves, self._at_first)
-        return (self.device.get(moves),), work
+        return (self.device.get(moves),), self.device.get(work)
 
     def resources(self) -> dict[str, int]:
         """Registers, local and shared bytes of the CUDA kernel; call after `spread`."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, resolve, spans
-from ergode.core.errors import ModelError
+from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.random import (
     SEED_CHOICE,
     SEEDING,
@@ -113,7 +113,7 @@ def seeding_of(
                     warnings.warn(
                         f"initial['{name}'] is {value!r} of {node_count} nodes, which rounds to no "
                         "node",
-                        RuntimeWarning,
+                        AccuracyWarning,
                         stacklevel=4,
                     )
                 fractions += number

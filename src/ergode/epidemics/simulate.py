@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, progress, results
 from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import InterruptionWarning, ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.source import Precision
 from ergode.core.status import Status
@@ -189,7 +189,7 @@ def simulate(
 
     Warns
     -----
-    RuntimeWarning
+    InterruptionWarning
         The run was interrupted (Ctrl-C): the replicates finished by then are returned.
 
     Examples
@@ -303,7 +303,7 @@ def _run(
             for start, stop in devices.spans(replicates, size):
                 words, counters = ensemble.spread(start, stop - start)
                 collect.add(ensemble, words, start)
-                work = work + ensemble.device.get(counters)
+                work = work + counters
                 done = stop
                 report(stop - start)
         except KeyboardInterrupt:
@@ -311,7 +311,7 @@ def _run(
                 raise
             warnings.warn(
                 f"interrupted: {done} of {replicates} replicates are returned",
-                RuntimeWarning,
+                InterruptionWarning,
                 stacklevel=3,
             )
     return done, work, done < replicates
