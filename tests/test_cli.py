@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import xarray
 from typer.testing import CliRunner
 
 import ergode
@@ -80,13 +82,88 @@ def test_options_override_the_file(run_file, tmp_path):
     assert not (tmp_path / "seir.nc").exists()
 
 
+def test_a_second_run_replaces_the_first_only_if_asked(run_file, tmp_path, monkeypatch):
+    assert invoke("run", run_file).exit_code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(Ensemble, "spread", None)  # nothing is computed
+        again = invoke("run", run_file, "--seed", 2)
+    assert again.exit_code == 1
+    assert again.stderr.count("\n") == 1
+    assert "it exists; pass --overwrite, or set overwrite = true in [output], to" in again.stderr
+    assert int(ergode.open_dataset(tmp_path / "seir.nc").attrs["seed"]) == 1
+    assert invoke("run", run_file, "--seed", 2, "--overwrite").exit_code == 0
+    assert int(ergode.open_dataset(tmp_path / "seir.nc").attrs["seed"]) == 2
+    run_file.write_text(RUN_FILE + "[output]\noverwrite = true\n")
+    assert invoke("run", run_file, "--seed", 3).exit_code == 0
+    assert int(ergode.open_dataset(tmp_path / "seir.nc").attrs["seed"]) == 3
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_only_figures_of_runs_are_replaced(run_file, tmp_path, suffix):
+    figure = tmp_path / f"mine{suffix}"
+    run_file.write_text(RUN_FILE + f'[output]\nfigure = "{figure.name}"\noverwrite = true\n')
+    figure.write_text("mine")
+    done = invoke("run", run_file)
+    assert done.exit_code == 1
+    assert "a file of that name is in the way, which ergode did not write" in done.stderr
+    assert figure.read_text() == "mine"
+    assert not (tmp_path / "seir.nc").exists()
+    figure.unlink()
+    assert invoke("run", run_file).exit_code == 0
+    assert invoke("run", run_file).exit_code == 0
+
+
+def test_a_folder_of_notes_is_not_replaced_by_a_run(run_file, tmp_path):
+    run_file.write_text(RUN_FILE + '[output]\ndataset = "notes.zarr"\noverwrite = true\n')
+    (tmp_path / "notes.zarr").mkdir()
+    (tmp_path / "notes.zarr" / "notes.txt").write_text("mine")
+    assert invoke("run", run_file).exit_code == 1
+    assert (tmp_path / "notes.zarr" / "notes.txt").read_text() == "mine"
+
+
+def fill_the_disk(monkeypatch, *full):
+    original = xarray.Dataset.to_netcdf
+
+    def to_netcdf(self, file, **options):
+        if any(folder in Path(file.name).parents for folder in full):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(self, file, **options)
+
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", to_netcdf)
+
+
+def test_a_result_goes_where_there_is_room(run_file, tmp_path, monkeypatch, counts):
+    (tmp_path / "room").mkdir()
+    (tmp_path / "full").mkdir()
+    monkeypatch.chdir(tmp_path / "room")
+    fill_the_disk(monkeypatch, tmp_path / "full")
+    done = invoke("run", run_file, "--json", "--output", tmp_path / "full" / "x.nc")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
+    (kept,) = (tmp_path / "room").rglob("*.nc")
+    assert f"the result is in '{kept}' instead" in done.stderr
+    assert ergode.open_dataset(kept)["count"].equals(counts["count"])
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_no_room_anywhere_is_one_line(run_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fill_the_disk(monkeypatch, Path("/"))
+    done = invoke("run", run_file, "--json")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "nor was there room for the result elsewhere" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["seir.toml"]
+
+
 @pytest.mark.parametrize("output", ["statistics", "line_list"])
 def test_other_outputs(run_file, tmp_path, output):
     run_file.write_text(RUN_FILE + f'output = "{output}"\n')
     done = invoke("run", run_file)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "seir.png").exists() == (output == "statistics")
-    assert invoke("run", run_file, "--json").exit_code == 0
+    assert invoke("run", run_file, "--json", "--overwrite").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -204,6 +281,9 @@ def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
         ["tour.html", *(f"tour_{engine}.nc" for engine in engines)]
     )
     page = (tmp_path / "tour.html").read_text()
+    again = invoke("tour", "--output", tmp_path)
+    assert again.exit_code == 1
+    assert "it exists; pass --overwrite to replace it" in again.stderr
     assert page.count("data:image/svg+xml;base64,") == 2 * len(engines)
     for elsewhere in ("http://", "https://", "<script", "<link", "url("):
         assert elsewhere not in page
@@ -214,6 +294,15 @@ def test_tour_writes_a_page_that_needs_nothing_else(tmp_path):
             # and of the density, that its cells are not infinitely small.
             beside = 0.005 if stop["engine"] == "epidemics" else 0.02 * abs(row["expected"])
             assert abs(row["computed"] - row["expected"]) < 2.5 * row["error"] + beside
+
+
+def test_a_tour_replaces_nothing(tmp_path):
+    (tmp_path / "tour.html").write_text("mine")
+    for options in ((), ("--overwrite",)):
+        done = invoke("tour", "--output", tmp_path, *options)
+        assert done.exit_code == 1
+        assert "tour.html': a file of that name is in the way" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["tour.html"]
 
 
 def test_tour_into_no_folder_exits_1(tmp_path):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         PerformanceWarning,
         PlanError,
         ReadError,
+        WriteError,
     )
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
@@ -95,7 +96,7 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 _HOMES = {
     "ergode.core.errors": (
         "AccuracyWarning", "ErgodeError", "ErgodeWarning", "FailureWarning", "InterruptionWarning",
-        "ModelError", "PerformanceWarning", "PlanError", "ReadError",
+        "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
@@ -157,7 +158,8 @@ __all__ = [
     "Measurement", "Mixture", "ModelError", "NasaPolynomials", "Nucleus", "PerformanceWarning",
     "PlanError", "PressureLog", "Progression", "Reaclib", "Reaction", "ReactionNetwork",
     "ReactionTable", "ReadError", "Samples", "Seeds", "Species", "Status", "TemporalContacts",
-    "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "__version__",
+    "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "WriteError",
+    "__version__",
     "balanced", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",

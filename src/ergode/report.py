@@ -121,7 +121,12 @@ class Stop:
     @property
     def dataset_name(self) -> str:
         """Name of the file that the result is written to."""
-        return f"tour_{self.engine}.nc"
+        return dataset_name(self.engine)
+
+
+def dataset_name(engine: str) -> str:
+    """Name of the file that the result of an engine is written to."""
+    return f"tour_{engine}.nc"
 
 
 def page(stops: Sequence[Stop], facts: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -194,6 +195,14 @@ def test_a_read_only_cache_is_replaced_by_a_temporary_one(cache, monkeypatch):
     monkeypatch.setattr(kernels.tempfile, "TemporaryFile", refuse)
     folder = kernels.cache_directory()
     assert folder.is_dir()
+    assert cache not in (folder, *folder.parents)
+    folder.rmdir()
+
+
+def test_a_full_disk_is_no_cache(cache, monkeypatch):
+    usage = shutil.disk_usage(cache.parent)._replace(free=1000)
+    monkeypatch.setattr(kernels.shutil, "disk_usage", lambda folder: usage)
+    folder = kernels.cache_directory()
     assert cache not in (folder, *folder.parents)
     folder.rmdir()
 

@@ -1,6 +1,9 @@
 """Datasets are what was registered, and files are complete or not there."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,7 +131,7 @@ def test_a_file_gives_back_what_was_saved(tmp_path, suffix):
         assert np.array_equal(back.attrs[name], value), name
     assert back.ergode.raise_for_status() is back
     # It is in memory: the file may go.
-    results.save(example(7), path)
+    results.save(example(7), path, overwrite=True)
     assert int(back["count"].max()) == 0
     assert int(results.open_dataset(path)["count"].min()) == 7
     assert os.listdir(tmp_path) == [path.name]
@@ -149,8 +152,8 @@ def test_a_failure_midway_leaves_what_was_there(tmp_path, monkeypatch, suffix, o
         raise OSError("disk full")
 
     monkeypatch.setattr(xarray.Dataset, method, breaks)
-    with pytest.raises(OSError, match="disk full"):
-        results.save(example(1), path)
+    with pytest.raises(ergode.WriteError, match=r"cannot write '.*result\..*': disk full$"):
+        results.save(example(1), path, overwrite=True)
     assert os.listdir(tmp_path) == ([path.name] if old else [])
     if old:
         assert int(results.open_dataset(path)["count"].min()) == 7
@@ -169,8 +172,8 @@ def test_a_failure_at_the_last_step_leaves_what_was_there(tmp_path, monkeypatch,
         original(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(PermissionError, match="not now"):
-        results.save(example(1), path)
+    with pytest.raises(ergode.WriteError, match="not now"):
+        results.save(example(1), path, overwrite=True)
     monkeypatch.undo()
     assert os.listdir(tmp_path) == [path.name]
     assert int(results.open_dataset(path)["count"].min()) == 7
@@ -188,14 +191,131 @@ def test_a_name_or_a_folder_that_cannot_be_is_an_error(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_is_no_result_is_not_replaced(tmp_path):
-    (tmp_path / "x.nc").mkdir()
-    (tmp_path / "x.zarr").write_text("mine")
-    with pytest.raises(PlanError, match="a folder of that name is in the way"):
-        results.save(example(), tmp_path / "x.nc")
-    with pytest.raises(PlanError, match="a file of that name is in the way"):
-        results.save(example(), tmp_path / "x.zarr")
-    assert (tmp_path / "x.zarr").read_text() == "mine"
+def everything_in(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def notes(path):
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+
+
+def foreign_store(path):
+    pytest.importorskip("zarr")
+    example().to_zarr(path, consolidated=False)
+
+
+def store_with_notes(path):
+    results.save(example(), path)
+    (path / "count" / "notes.txt").write_text("mine")
+
+
+def store_with_a_folder(path):
+    results.save(example(), path)
+    (path / "c" / "thesis").mkdir(parents=True)
+
+
+def store_with_a_link(path):
+    results.save(example(), path)
+    (path / "large" / "c" / "77").symlink_to(path.parent)
+
+
+def link_to_a_store(path):
+    results.save(example(), path.with_name("other.zarr"))
+    path.symlink_to(path.with_name("other.zarr"))
+
+
+FOREIGN = {
+    "x.nc": [
+        Path.mkdir, notes, lambda path: path.write_text("mine"), lambda path: path.touch(),
+        lambda path: example().to_netcdf(path, engine="h5netcdf"),
+        lambda path: path.symlink_to("nowhere"),
+    ],
+    "x.zarr": [
+        Path.mkdir, notes, lambda path: path.write_text("mine"), foreign_store, store_with_notes,
+        store_with_a_folder, store_with_a_link, link_to_a_store,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("name", "make"), [(name, make) for name, several in FOREIGN.items() for make in several]
+)
+def test_what_is_no_result_is_not_replaced(tmp_path, name, make, overwrite):
+    writes(Path(name).suffix)
+    make(tmp_path / name)
+    before = everything_in(tmp_path)
+    with pytest.raises(PlanError, match=r"a (file|folder) of that name is in the way, which ergod"):
+        results.save(example(7), tmp_path / name, overwrite=overwrite)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_result_is_replaced_only_when_asked(tmp_path, suffix):
+    writes(suffix)
+    path = tmp_path / f"x{suffix}"
+    results.save(example(1), path)
+    before = everything_in(tmp_path)
+    with pytest.raises(PlanError, match="it exists; pass overwrite=True to replace it"):
+        results.save(example(7), path)
+    assert everything_in(tmp_path) == before
+    results.save(example(7), path, overwrite=True)
+    assert int(results.open_dataset(path)["count"].min()) == 7
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_comes_while_a_result_is_written_stays(tmp_path, monkeypatch, suffix):
+    writes(suffix)
+    path = tmp_path / f"x{suffix}"
+    method = "to_netcdf" if suffix == ".nc" else "to_zarr"
+    original = getattr(xarray.Dataset, method)
+
+    def slowly(self, target, **options):
+        original(self, target, **options)
+        path.write_text("mine")
+
+    monkeypatch.setattr(xarray.Dataset, method, slowly)
+    with pytest.raises(PlanError, match="in the way"):
+        results.save(example(), path, overwrite=True)
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_text() == "mine"
+
+
+FILLING = """
+import resource, sys
+import numpy, xarray
+import ergode
+path, room = sys.argv[1], int(sys.argv[2])
+numbers = numpy.random.default_rng(0).random(300_000)
+many = {f"v{k}": (f"d{k}", numbers[:2_000]) for k in range(40)}
+dataset = xarray.Dataset({"large": ("x", numbers)} | many)
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+try:
+    ergode.save(dataset, path, overwrite=True)
+except ergode.WriteError as error:
+    print(error)
+    raise SystemExit(3)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no limit on the size of files there")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("room", [0, 1_000, 5_000, 100_000])
+def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, suffix, room):
+    writes(suffix)
+    path = tmp_path / f"x{suffix}"
+    results.save(example(7), path)
+    command = [sys.executable, "-c", FILLING, str(path), str(room)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "File too large" in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert os.listdir(tmp_path) == [path.name]
+    assert int(results.open_dataset(path)["count"].min()) == 7
 
 
 def test_a_large_variable_is_compressed(tmp_path):

@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "dsmts"
 
 def there_and_back(network, folder):
     path = folder / "network.xml"
-    write_sbml(network, path)
+    write_sbml(network, path, overwrite=True)
     document = libsbml.readSBML(str(path))
     document.setConsistencyChecks(libsbml.LIBSBML_CAT_UNITS_CONSISTENCY, False)
     document.checkConsistency()

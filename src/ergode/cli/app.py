@@ -33,6 +33,7 @@ _Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where the dataset goes (.nc or .zarr)."),
 ]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote.")]
 _Folder = Annotated[
     Path, typer.Option("--output", "-o", help="The folder that the page and the data go to.")
 ]
@@ -44,6 +45,9 @@ def _exit_codes() -> Iterator[None]:
         yield
     except ErgodeError as error:
         typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:  # the disk is full, but not only for results
+        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("interrupted before anything was computed", err=True)
@@ -74,6 +78,7 @@ def run(
     replicates: _Replicates = None,
     seed: _Seed = None,
     output: _Output = None,
+    overwrite: _Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Run what a TOML file describes; write a dataset and a figure."""
@@ -82,7 +87,7 @@ def run(
 
         given = {"device": device, "replicates": replicates, "seed": seed}
         options = {name: value for name, value in given.items() if value is not None}
-        if execute(file, options, output, as_json=json):
+        if execute(file, options, output, as_json=json, overwrite=overwrite):
             raise typer.Exit(INTERRUPTED)
 
 
@@ -96,12 +101,12 @@ def info(json: _Json = False) -> None:
 
 
 @app.command()
-def tour(output: _Folder = Path(), json: _Json = False) -> None:
+def tour(output: _Folder = Path(), overwrite: _Overwrite = False, json: _Json = False) -> None:
     """Run every engine on a small problem; write a page."""
     with _exit_codes():
         from ergode.cli.tour import show
 
-        show(output, as_json=json)
+        show(output, as_json=json, overwrite=overwrite)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ergode.core import results
+from ergode.core.errors import ErgodeError, PlanError, WriteError
 from ergode.runfile.read import RunFile, read
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ def run(
     output: str | os.PathLike[str] | None,
     *,
     as_json: bool,
+    overwrite: bool = False,
 ) -> bool:
     """Run a file, write what it asks for, and say what came out.
 
@@ -33,8 +37,13 @@ def run(
     -------
     bool
         Whether it was interrupted; what was computed by then has been written.
+
+    Raises
+    ------
+    WriteError
+        An output could not be written; the message says where the dataset is instead.
     """
-    asked = read(file, options=options, output=output)
+    asked = read(file, options=options, output=output, overwrite=overwrite)
     console = Console(highlight=False)
     if not as_json:
         _print_request(console, asked)
@@ -45,15 +54,48 @@ def run(
         Console(stderr=True, highlight=False).print(
             f"warning: {warning.message}", markup=False, soft_wrap=True
         )
-    results.save(dataset, asked.dataset)
+    _save(dataset, asked)
     if asked.figure:
-        asked.request.draw(dataset, asked.figure, asked.title)
+        _draw(dataset, asked, asked.figure)
     summary = asked.request.summary(dataset)
     if as_json:
         print(json.dumps(_as_data(asked, dataset, summary), indent=2, default=_plain))
     else:
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
+
+
+def _save(dataset: xarray.Dataset, asked: RunFile) -> None:
+    """Write the dataset; if that fails, to another folder where there is room."""
+    try:
+        results.save(dataset, asked.dataset, overwrite=asked.overwrite)
+        return
+    except PlanError as failed:
+        error = failed
+    for folder in _refuges():
+        try:
+            kept = results.save(dataset, folder / asked.dataset.name)
+        except PlanError:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        raise WriteError(f"{error}; the result is in '{kept}' instead") from None
+    raise WriteError(f"{error}; nor was there room for the result elsewhere") from None
+
+
+def _refuges() -> Iterator[Path]:
+    """New folders, each on another disk perhaps."""
+    for place in (Path.cwd(), Path.home(), Path(tempfile.gettempdir()), Path("/var/tmp")):
+        try:
+            yield Path(tempfile.mkdtemp(prefix="ergode-result-", dir=place))
+        except OSError:
+            continue
+
+
+def _draw(dataset: xarray.Dataset, asked: RunFile, figure: Path) -> None:
+    try:
+        asked.request.draw(dataset, figure, asked.title, overwrite=asked.overwrite)
+    except ErgodeError as error:
+        raise type(error)(f"{error}; the dataset is in '{asked.dataset}'") from None
 
 
 def _as_data(asked: RunFile, dataset: xarray.Dataset, summary: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import tempfile
 import time as clock
 from importlib import import_module
 from pathlib import Path
@@ -15,24 +13,30 @@ from rich.console import Console
 
 import ergode
 from ergode import report
-from ergode.core import devices, results
+from ergode.core import devices, files, results
 from ergode.core.errors import PlanError
 from ergode.tour import STOPS
 
 _PAGE = "tour.html"
+_WAY = "pass --overwrite"
 
 
-def show(folder: Path, *, as_json: bool) -> None:
+def show(folder: Path, *, as_json: bool, overwrite: bool = False) -> None:
     """Run the tour, and write its page and data to a folder."""
     if not folder.is_dir():
         raise PlanError(f"cannot write the tour: the folder '{folder}' does not exist")
+    for name in STOPS:
+        path = folder / report.dataset_name(name.rpartition(".")[2])
+        results.check_new_dataset(path, overwrite=overwrite, way=_WAY)
+    page = folder / _PAGE
+    files.check_new(page, overwrite=overwrite, written_here=files.is_own_text, way=_WAY)
     started = clock.perf_counter()
     console = Console(highlight=False, quiet=as_json)
     stops = []
     for name in STOPS:
         with console.status(f"{name.rpartition('.')[2]}: compiling and running"):
             stop: report.Stop = import_module(name).visit()
-        results.save(stop.dataset, folder / stop.dataset_name)
+        results.save(stop.dataset, folder / stop.dataset_name, overwrite=overwrite)
         console.print(
             f"{stop.engine}: {stop.work} in {stop.run_seconds:.2f} s "
             f"(made ready in {stop.ready_seconds:.1f} s)"
@@ -50,7 +54,8 @@ def show(folder: Path, *, as_json: bool) -> None:
         "device": f"{place.model}, {place.core_count} threads",
         "python": platform.python_version(),
     }
-    _write(folder / _PAGE, report.page(stops, facts))
+    with files.new_file(page, overwrite=overwrite, written_here=files.is_own_text) as partial:
+        partial.write_text(report.page(stops, facts), encoding="utf-8")
     seconds = clock.perf_counter() - started
     if as_json:
         print(json.dumps(_as_data(folder, stops, seconds), indent=2))
@@ -75,9 +80,3 @@ def _as_data(folder: Path, stops: list[report.Stop], seconds: float) -> dict[str
             for stop in stops
         ],
     }
-
-
-def _write(path: Path, text: str) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-        Path(scratch, path.name).write_text(text, encoding="utf-8")
-        os.replace(Path(scratch, path.name), path)

@@ -17,6 +17,10 @@ class ReadError(ErgodeError, ValueError):
     """A file could not be understood; the message names the file and the line or element."""
 
 
+class WriteError(PlanError, OSError):
+    """A file could not be written (a full disk); what had its name before is still there."""
+
+
 class ErgodeWarning(RuntimeWarning):
     """Base of every warning of this library; filter it, or a kind below, by its class."""
 

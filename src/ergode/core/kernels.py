@@ -149,8 +149,8 @@ def readable_errors() -> Iterator[None]:
 def cache_directory() -> Path:
     """Where generated sources and their compiled forms are kept.
 
-    ERGODE_CACHE_DIR if set, else the user's cache directory; where that cannot be written to, a
-    temporary one that lives as long as the process.
+    ERGODE_CACHE_DIR if set, else the user's cache directory; where that cannot be written to, or
+    has no room, a temporary one that lives as long as the process.
     """
     wanted = os.environ.get("ERGODE_CACHE_DIR")
     if not wanted:
@@ -161,11 +161,17 @@ def cache_directory() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            if shutil.disk_usage(folder).free >= _ROOM:
+                return folder
     except OSError:
-        temporary = tempfile.mkdtemp(prefix="ergode-")
-        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-        return Path(temporary)
+        pass
+    temporary = tempfile.mkdtemp(prefix="ergode-")
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return Path(temporary)
+
+
+_ROOM = 1 << 25
+"""Bytes that must be free: small files may fit on a full disk, compiled kernels do not."""
 
 
 @cache

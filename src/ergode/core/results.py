@@ -7,8 +7,6 @@ its Datasets here, so that a result is what the documentation says or an error a
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core import files
 from ergode.core.errors import FailureWarning, PlanError, ReadError
 from ergode.core.status import Status, failures, flags
 
@@ -157,7 +156,7 @@ def provenance(**work: Any) -> dict[str, Any]:
     return attrs
 
 
-def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Write a Dataset to a file, all of it or nothing.
 
     Parameters
@@ -165,6 +164,9 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     dataset : xarray.Dataset
     path : path
         ``.nc`` writes NetCDF-4, ``.zarr`` a Zarr store (needs the ``zarr`` package).
+    overwrite : bool
+        Replace a result that this function wrote under this name.  Anything else that has the
+        name is never replaced.
 
     Returns
     -------
@@ -174,7 +176,10 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     PlanError
-        The suffix is neither, the folder does not exist, or something else has the name.
+        The suffix is neither, the folder does not exist, or something has the name.
+    WriteError
+        The disk is full, or the file could not be written for another such reason; the Dataset
+        is as it was, and so is what had the name.
 
     Examples
     --------
@@ -182,35 +187,47 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> ergode.save(xarray.Dataset({"x": 1.0}), folder / "x.nc").name
     'x.nc'
+    >>> ergode.save(xarray.Dataset({"x": 2.0}), folder / "x.nc", overwrite=True).name
+    'x.nc'
     """
-    path = Path(path)
-    if path.suffix not in (".nc", ".zarr"):
-        raise PlanError(f"cannot write '{path.name}': expected a name that ends in .nc or .zarr")
-    if not path.parent.is_dir():
-        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
-    if path.exists() and path.is_dir() != (path.suffix == ".zarr"):
-        kind = "folder" if path.is_dir() else "file"
-        raise PlanError(f"cannot write '{path}': a {kind} of that name is in the way")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        partial = scratch / path.name
-        if path.suffix == ".nc":
-            dataset.to_netcdf(partial, engine="h5netcdf", encoding=_encoding(dataset))
+    import ergode
+
+    path = check_dataset_path(path)
+    store = path.suffix == ".zarr"
+    written = dataset.assign_attrs({files.MARK: ergode.__version__})
+    with files.new_file(path, overwrite=overwrite, written_here=_OWN[path.suffix]) as partial:
+        if store:
+            written.to_zarr(partial, mode="w")
         else:
-            dataset.to_zarr(partial, mode="w")
-        # A folder, unlike a file, does not replace another: move that one aside for a moment.
-        replaced = scratch / "replaced"
-        if path.is_dir():
-            os.replace(path, replaced)
-        try:
-            os.replace(partial, path)
-        except OSError:
-            if replaced.exists():
-                os.replace(replaced, path)
-            raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            file = files.SafeFile(partial)
+            try:
+                written.to_netcdf(file, engine="h5netcdf", encoding=_encoding(written))
+            finally:
+                file.finish()
     return path
+
+
+_OWN = {".nc": files.is_own_netcdf, ".zarr": files.is_own_store}
+
+
+def check_dataset_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if it names a file that `save` can write; else a PlanError."""
+    path = Path(path)
+    if path.suffix not in _OWN:
+        raise PlanError(f"cannot write '{path.name}': expected a name that ends in .nc or .zarr")
+    return path
+
+
+def check_new_dataset(path: Path, *, overwrite: bool, way: str) -> None:
+    """Refuse, before anything is computed, a path that `save` would refuse.
+
+    Raises
+    ------
+    PlanError
+        As `ergode.core.files.check_new`.
+    """
+    path = check_dataset_path(path)
+    files.check_new(path, overwrite=overwrite, written_here=_OWN[path.suffix], way=way)
 
 
 def _encoding(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -235,8 +252,11 @@ def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
         raise ReadError(f"'{path}' does not exist")
     try:
         if path.suffix == ".zarr":
-            return xarray.open_zarr(path).load()
-        with xarray.open_dataset(path, engine="h5netcdf") as opened:
-            return opened.load()
+            found = xarray.open_zarr(path).load()
+        else:
+            with xarray.open_dataset(path, engine="h5netcdf") as opened:
+                found = opened.load()
     except (OSError, ValueError, KeyError) as error:
         raise ReadError(f"'{path}' cannot be read as a Dataset: {error}") from error
+    found.attrs.pop(files.MARK, None)
+    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core import files
 from ergode.core.errors import PlanError
 from ergode.density.views import cells_at, marginal, widths_along
 
@@ -28,6 +28,7 @@ def write_cells(
     *,
     time: float | None = None,
     variables: Sequence[str] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write the density itself: a table of cells, or voxels of three variables.
 
@@ -38,11 +39,14 @@ def write_cells(
     path : path
         ``.parquet``: a row for each cell of each time, with the columns ``time``, ``mass`` and
         the variables (needs pyarrow). ``.vtu``: the cells of one time with their density, for
-        ParaView and other programs of VTK (needs meshio). Replaced only once all is written.
+        ParaView and other programs of VTK (needs meshio). There is a file of this name
+        only once all is written.
     time : float, optional
         Only this time; of a ``.vtu`` file the last, and of a table all, if not given.
     variables : sequence of three str, optional
         Of a ``.vtu`` file: which; the first three if not given. All others are summed over.
+    overwrite : bool
+        Replace a file of that name, whoever wrote it; never a folder.
 
     Returns
     -------
@@ -51,24 +55,23 @@ def write_cells(
     Raises
     ------
     PlanError
-        The name ends otherwise, the folder does not exist, a package is not installed, or there
-        are not three variables.
+        The name ends otherwise, the folder does not exist, something has the name, a package is
+        not installed, or there are not three variables.
+    WriteError
+        The disk is full, or the like.
     """
     file = Path(path)
     if file.suffix not in (".parquet", ".vtu"):
         raise PlanError(f"cannot write '{file.name}': expected a name ending in .parquet or .vtu")
-    if not file.parent.is_dir():
-        raise PlanError(f"cannot write '{file}': the folder '{file.parent}' does not exist")
+    files.check_new(file, overwrite=overwrite)
     content = (
         _table(dataset, time) if file.suffix == ".parquet" else _voxels(dataset, time, variables)
     )
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as scratch:
-        partial = Path(scratch, file.name)
+    with files.new_file(file, overwrite=overwrite) as partial:
         if file.suffix == ".parquet":
             content.to_parquet(partial, index=False)
         else:
             content.write(partial)
-        os.replace(partial, file)
     return file
 
 

@@ -120,6 +120,7 @@ def save_epidemic_curves(
     *,
     compartments: Sequence[str] | None = None,
     title: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write `epidemic_curves` to a file, all of it or nothing, without opening a window.
 
@@ -131,6 +132,8 @@ def save_epidemic_curves(
         ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
         Set above the figure.
+    overwrite : bool
+        Replace a figure that was written here before under this name.
 
     Returns
     -------
@@ -140,12 +143,15 @@ def save_epidemic_curves(
     Raises
     ------
     PlanError
-        As for `epidemic_curves`; or the suffix is another, or the folder does not exist.
+        As for `epidemic_curves`; or the suffix is another, the folder does not exist, or something
+        has the name.
+    WriteError
+        The disk is full, or the like.
     """
     path = check_figure_path(path)
     figure = new_figure()
     epidemic_curves(dataset, compartments=compartments, ax=figure.subplots())
-    return save_figure(figure, path, title)
+    return save_figure(figure, path, title, overwrite=overwrite)
 
 
 def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:

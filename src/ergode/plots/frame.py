@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ergode.core import files
 from ergode.core.errors import PlanError
 
 if TYPE_CHECKING:
@@ -46,21 +46,35 @@ def time_label(units: Any) -> str:
     return f"time [{units}]" if units not in (None, "", "1", "time") else "time"
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def save_figure(
+    figure: Figure,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
     """Write a figure, all of it or nothing, with a title above it.
+
+    With `overwrite` a figure that was written here before is replaced, and nothing else.
 
     Raises
     ------
     PlanError
-        As `check_figure_path`.
+        As `check_figure_path`; or something has the name.
+    WriteError
+        The disk is full, or the like.
     """
     path = check_figure_path(path)
     if title:
         figure.suptitle(title, x=0.012, ha="left", fontweight="bold")
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-        figure.savefig(Path(scratch, path.name))
-        os.replace(Path(scratch, path.name), path)
+    key = _AUTHOR[path.suffix]
+    with files.new_file(path, overwrite=overwrite, written_here=files.is_own_text) as partial:
+        figure.savefig(partial, metadata={key: files.GENERATOR})
     return path
+
+
+# What a format calls the program that made a figure.
+_AUTHOR = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}
 
 
 def check_figure_path(path: str | os.PathLike[str]) -> Path:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergode.core import files
 from ergode.core.errors import PlanError
 
 if TYPE_CHECKING:
     import xarray
 
 
-def write_gbees(cells: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+def write_gbees(
+    cells: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
     """Write the cells of one time as GBEES does: ``pdf_0.txt`` and the like.
 
     Parameters
@@ -24,7 +26,9 @@ def write_gbees(cells: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     cells : xarray.Dataset
         From `ergode.density.cells_at` or `ergode.read_gbees`.
     path : path
-        Replaced only once all is written.
+        There is a file of this name only once all is written.
+    overwrite : bool
+        Replace a file of that name, whoever wrote it; never a folder.
 
     Returns
     -------
@@ -33,7 +37,9 @@ def write_gbees(cells: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     PlanError
-        These are not cells, or the folder does not exist.
+        These are not cells, the folder does not exist, or something has the name.
+    WriteError
+        The disk is full, or the like.
 
     Examples
     --------
@@ -51,14 +57,10 @@ def write_gbees(cells: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     if "mass" not in cells or "point" not in cells:
         raise PlanError("expected the cells of one time, from ergode.density.cells_at")
     file = Path(path)
-    if not file.parent.is_dir():
-        raise PlanError(f"cannot write '{file}': the folder '{file.parent}' does not exist")
     text = io.StringIO()
     text.write(f"{float(cells['time']):.9g}\n")
     rows = np.column_stack([cells["mass"].values, cells["point"].values])
     np.savetxt(text, rows, fmt="%.10e")
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as scratch:
-        partial = Path(scratch, file.name)
+    with files.new_file(file, overwrite=overwrite) as partial:
         partial.write_text(text.getvalue(), "utf-8")
-        os.replace(partial, file)
     return file

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from ergode.core import files
 from ergode.core.errors import ModelError
 from ergode.models.events import Event
 from ergode.models.expressions import TIME, Expression
@@ -33,7 +32,9 @@ _SPECIES = {
 }  # fmt: skip
 
 
-def write_sbml(network: ReactionNetwork, path: str | os.PathLike[str]) -> None:
+def write_sbml(
+    network: ReactionNetwork, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
     """Write a reaction network to a file of SBML Level 3.
 
     `read_sbml` reads the same network back, digest and all. Mass action is written as the
@@ -44,10 +45,16 @@ def write_sbml(network: ReactionNetwork, path: str | os.PathLike[str]) -> None:
     ----------
     network : ReactionNetwork
     path : path
-        Replaced only once all is written.
+        There is a file of this name only once all is written.
+    overwrite : bool
+        Replace a file of that name, whoever wrote it; never a folder.
 
     Raises
     ------
+    PlanError
+        Something has the name, or the folder does not exist.
+    WriteError
+        The disk is full, or the like.
     ModelError
         Something has no place in SBML: rate constants that depend on temperature, reactions
         with a delay, names in formulas that are not ASCII. Nothing is written then.
@@ -64,11 +71,8 @@ def write_sbml(network: ReactionNetwork, path: str | os.PathLike[str]) -> None:
     True
     """
     text = _Writer(network).text()
-    file = Path(path)
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as scratch:
-        partial = Path(scratch, file.name)
+    with files.new_file(path, overwrite=overwrite) as partial:
         partial.write_text(text, "utf-8")
-        os.replace(partial, file)
 
 
 class _Writer:

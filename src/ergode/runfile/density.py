@@ -71,7 +71,9 @@ class DensityRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['cell_steps']:,} cell-steps"
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result: each variable over time."""
         names = self.field.variables
         figure = new_figure((8, 1 + 2 * len(names)))
@@ -79,7 +81,7 @@ class DensityRun:
         for ax, name in zip(axes, names, strict=True):
             plots.density_strip(dataset, name, ax=ax)
             ax.label_outer()
-        save_figure(figure, path, title)
+        save_figure(figure, path, title, overwrite=overwrite)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

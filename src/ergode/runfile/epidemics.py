@@ -65,9 +65,11 @@ class EpidemicRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['replicates']:,} epidemics"
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result."""
-        plots.save_epidemic_curves(dataset, path, title=title)
+        plots.save_epidemic_curves(dataset, path, title=title, overwrite=overwrite)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out, each with the middle 95 % of replicates if it varies."""

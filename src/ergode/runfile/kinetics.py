@@ -58,11 +58,13 @@ class KineticRun:
         """What was run, in a few words."""
         return f"{dataset.sizes['zone']:,} zones, {int(dataset['step_count'].sum()):,} steps"
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result: the first zone."""
         figure = new_figure()
         plots.abundances(dataset, zone=0, ax=figure.subplots())
-        save_figure(figure, path, title)
+        save_figure(figure, path, title, overwrite=overwrite)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out: the most abundant species at the end."""

@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ergode.core.errors import PlanError, ReadError
+from ergode.core import files, results
+from ergode.core.errors import ReadError
 from ergode.plots import check_figure_path
 from ergode.runfile.tables import Table
 
@@ -45,7 +46,9 @@ class Request(Protocol):
         """What was run, in a few words."""
         ...
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result."""
         ...
 
@@ -72,6 +75,8 @@ class RunFile:
         Where the result goes.
     figure : Path or None
         Where the figure goes, if there is to be one.
+    overwrite : bool
+        Whether outputs of an earlier run are replaced.
     """
 
     path: Path
@@ -80,6 +85,7 @@ class RunFile:
     request: Request
     dataset: Path
     figure: Path | None
+    overwrite: bool
 
 
 def read(
@@ -87,6 +93,7 @@ def read(
     *,
     options: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
 ) -> RunFile:
     """Read and check a run file, its network included.
 
@@ -99,6 +106,8 @@ def read(
         file says.
     output : path, optional
         Where the dataset goes, instead of where the file says; the figure goes beside it.
+    overwrite : bool
+        Replace the outputs of an earlier run, whatever the file says.
 
     Raises
     ------
@@ -126,15 +135,18 @@ def read(
     top.only(["engine", "title", *reader.TABLES, "output"])
     title = top.text("title") if "title" in top else None
     table = top.table("output", {})
-    table.only(["dataset", "figure"])
+    table.only(["dataset", "figure", "overwrite"])
+    overwrite = overwrite or table.boolean("overwrite", False)
     # Where the outputs go is checked before the network is read: that may take a while.
     dataset, figure = _outputs(table, file, output)
+    _check_outputs(table, dataset, None, overwrite)
     request: Request = reader.read(top)
     if not request.has_figure:
         if figure and isinstance(table.values.get("figure"), str):
             raise table.error("[output] figure: a result of this kind has none")
         figure = None
-    return RunFile(file, engine, title, request, dataset, figure)
+    _check_outputs(table, dataset, figure, overwrite)
+    return RunFile(file, engine, title, request, dataset, figure, overwrite)
 
 
 def _outputs(
@@ -150,14 +162,18 @@ def _outputs(
         if drawn and "figure" in table:
             figure = table.path("figure")
     with table.explaining():
-        if dataset.suffix not in (".nc", ".zarr"):
-            raise PlanError(
-                f"cannot write '{dataset.name}': expected a name that ends in .nc or .zarr"
-            )
-        if not dataset.parent.is_dir():
-            raise PlanError(
-                f"cannot write '{dataset}': the folder '{dataset.parent}' does not exist"
-            )
+        results.check_dataset_path(dataset)
         if drawn:
             check_figure_path(figure)
     return dataset, figure if drawn else None
+
+
+def _check_outputs(table: Table, dataset: Path, figure: Path | None, overwrite: bool) -> None:
+    """Refuse outputs that could not be written, before anything is computed."""
+    with table.explaining():
+        results.check_new_dataset(dataset, overwrite=overwrite, way=_WAY)
+        if figure is not None:
+            files.check_new(figure, overwrite=overwrite, written_here=files.is_own_text, way=_WAY)
+
+
+_WAY = "pass --overwrite, or set overwrite = true in [output],"

@@ -61,7 +61,9 @@ class StochasticRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['firings']:,} firings"
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result."""
         figure = new_figure()
         ax = figure.subplots()
@@ -69,7 +71,7 @@ class StochasticRun:
             plots.amounts(dataset, species=str(dataset["species"].values[0]), ax=ax)
         else:
             plots.realizations(dataset, ax=ax)
-        save_figure(figure, path, title)
+        save_figure(figure, path, title, overwrite=overwrite)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

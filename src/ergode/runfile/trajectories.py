@@ -60,11 +60,13 @@ class TrajectoryRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['trajectories']:,} trajectories"
 
-    def draw(self, dataset: xarray.Dataset, path: Path, title: str | None) -> None:
+    def draw(
+        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
+    ) -> None:
         """Write the figure of a result."""
         figure = new_figure()
         plots.trajectories(dataset, ax=figure.subplots())
-        save_figure(figure, path, title)
+        save_figure(figure, path, title, overwrite=overwrite)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

@@ -1,0 +1,274 @@
+"""Files appear complete or not at all, and nothing is replaced unless it was asked for.
+
+A file is written under another name in a hidden folder beside its place, and moved there when it
+is complete.  What has the name already is replaced only with `overwrite`; and where a format can
+say who wrote it (datasets, figures, pages), only if this library did.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ergode.core.errors import PlanError, WriteError
+
+MARK = "ergode_version"
+"""Attribute of a dataset in a file that says which version of this library wrote it."""
+
+_CHUNK = re.compile(r"c|\d+(\.\d+)*")
+_METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
+
+
+@contextmanager
+def new_file(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    written_here: Callable[[Path], bool] | None = None,
+) -> Iterator[Path]:
+    """Where to write what shall become the file (or folder) `path`.
+
+    Parameters
+    ----------
+    path : path
+    overwrite : bool
+        Whether to replace what has the name.
+    written_here : function, optional
+        Tells of a file whether this library wrote it; others are not replaced.  Without it, any
+        file (never a folder) may be.
+
+    Yields
+    ------
+    Path
+        To be written; moved to `path` at the end, or removed if there was an error.
+
+    Raises
+    ------
+    PlanError
+        As `check_new`.
+    WriteError
+        The disk is full, or it could not be written for another such reason.  What had the name
+        is still there.
+    """
+    path = Path(path)
+    check_new(path, overwrite=overwrite, written_here=written_here)
+    scratch = None
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        partial = scratch / path.name
+        yield partial
+        _publish(partial, path, overwrite, written_here, scratch / "replaced")
+    except OSError as error:
+        if scratch is not None:
+            _remove(scratch)
+        if isinstance(error, WriteError):
+            raise
+        raise WriteError(f"cannot write '{path}': {_reason(error)}{_room(path, error)}") from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_new(
+    path: Path,
+    *,
+    overwrite: bool = False,
+    written_here: Callable[[Path], bool] | None = None,
+    way: str = "pass overwrite=True",
+) -> None:
+    """Refuse a path where nothing can or may be written.
+
+    Parameters
+    ----------
+    way : str
+        How to ask for a replacement, as the message says it.
+
+    Raises
+    ------
+    PlanError
+        The folder does not exist, something has the name and `overwrite` is false, or it is not
+        what this library wrote.
+    """
+    if not path.parent.is_dir():
+        raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
+    if not os.path.lexists(path):
+        return
+    if written_here is None:
+        replaceable = path.is_file() or not path.exists()
+    else:
+        replaceable = written_here(path)
+    if not replaceable:
+        kind = "folder" if path.is_dir() else "file"
+        raise PlanError(
+            f"cannot write '{path}': a {kind} of that name is in the way, which ergode did not "
+            "write; move it, or choose another name"
+        )
+    if not overwrite:
+        raise PlanError(
+            f"cannot write '{path}': it exists; {way} to replace it, or choose another name"
+        )
+
+
+def _publish(
+    partial: Path,
+    path: Path,
+    overwrite: bool,
+    written_here: Callable[[Path], bool] | None,
+    replaced: Path,
+) -> None:
+    # It may have appeared, or someone may have put notes into it, while this was written.
+    check_new(path, overwrite=overwrite, written_here=written_here)
+    if not path.is_dir():
+        os.replace(partial, path)
+        return
+    # A folder, unlike a file, does not replace another: move that one aside for a moment.
+    os.replace(path, replaced)
+    try:
+        os.replace(partial, path)
+    except OSError:
+        os.replace(replaced, path)
+        raise
+
+
+def _remove(scratch: Path) -> None:
+    # Zarr's own threads go on writing for a moment after one of them has failed.
+    for _ in range(10):
+        shutil.rmtree(scratch, ignore_errors=True)
+        time.sleep(0.05)
+
+
+def _reason(error: OSError) -> str:
+    return " ".join((error.strerror or str(error) or type(error).__name__).split())
+
+
+def _room(path: Path, error: OSError) -> str:
+    """How much room there is, if that is what was missing."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return ""
+    return f" ({free / 1e6:,.1f} MB free in '{path.parent}')"
+
+
+# --- who wrote it -------------------------------------------------------------------------------
+
+
+def is_own_netcdf(path: Path) -> bool:
+    """Whether a file is a NetCDF file that `ergode.save` wrote."""
+    import h5py
+
+    if not path.is_file():
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return MARK in file.attrs
+    except (OSError, RuntimeError):
+        return False
+
+
+def is_own_store(path: Path) -> bool:
+    """Whether a folder is a Zarr store that `ergode.save` wrote, with nothing else in it."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    try:
+        import zarr
+
+        if MARK not in zarr.open_group(str(path), mode="r").attrs:
+            return False
+        return all(_is_of_store(folder, entry) for folder, entry in _entries(path))
+    except Exception:  # whatever a folder that is no store makes of being opened as one
+        return False
+
+
+def _entries(path: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+    with os.scandir(path) as found:
+        for entry in found:
+            yield path, entry
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries(Path(entry.path))
+
+
+def _is_of_store(folder: Path, entry: os.DirEntry[str]) -> bool:
+    if entry.is_symlink():
+        return False
+    if entry.name in _METADATA:
+        return not entry.is_dir()
+    if _CHUNK.fullmatch(entry.name) and not entry.is_dir():
+        return True
+    # A folder is an array, or a part of the indices of chunks.
+    return entry.is_dir() and (
+        _CHUNK.fullmatch(entry.name) is not None
+        or any(Path(entry.path, name).is_file() for name in _METADATA)
+    )
+
+
+def is_own_text(path: Path) -> bool:
+    """Whether a file - a figure, a page - says that this library made it."""
+    try:
+        return path.is_file() and GENERATOR.encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+GENERATOR = "made with ergode"
+"""What figures and pages have among what they say of themselves."""
+
+
+# --- a file that may fill the disk --------------------------------------------------------------
+
+
+class SafeFile(io.FileIO):
+    """A file that fails when it is closed, not while it is written.
+
+    HDF5 ends the process if it cannot flush what it holds in memory.  So the first error is kept,
+    the rest is thrown away, and `close` raises it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path, "w+")
+        self._error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of it, or nothing more once there was an error."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while self._error is None and done < len(view):
+            try:
+                done += super().write(view[done:]) or 0
+            except OSError as error:
+                self._error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length, if that is possible."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._error = self._error or error
+            return size or 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Read; what was thrown away is zero."""
+        view = memoryview(buffer).cast("B")
+        done = super().readinto(view) or 0
+        view[done:] = bytes(len(view) - done)
+        return len(view)
+
+    def finish(self) -> None:
+        """Have it on the disk, and close it; raise what went wrong."""
+        with self:
+            if self._error is None:
+                os.fsync(self.fileno())
+        if self._error is not None:
+            raise self._error
