@@ -1,46 +1,39 @@
-"""Mechanisms of gas-phase chemistry in Cantera's YAML format."""
+"""Mechanisms of gas-phase chemistry in Cantera's YAML format: phases, species, thermodynamics.
+
+What a key of the file means is read, or the key is refused by name.  Passed over are only the keys
+of `_NOTES`, none of which can change how fast a reaction of an ideal gas goes.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ErgodeError, ReadError
-from ergode.models.rate_coefficients import (
-    Arrhenius,
-    Chebyshev,
-    DetailedBalance,
-    Falloff,
-    PressureLog,
-    RateCoefficient,
-    ThreeBody,
-)
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
 from ergode.models.thermochemistry import NasaPolynomials
+from ergode.readers.bounded import short, text_of
+from ergode.readers.cantera_reactions import Reactions, only
+from ergode.readers.cantera_units import Units
 
-_LENGTH = {"m": 100.0, "cm": 1.0, "mm": 0.1}
-_QUANTITY = {"mol": 1.0, "kmol": 1e3, "molec": 1.0 / 6.02214076e23}
-_TIME = {"s": 1.0, "min": 60.0, "hr": 3600.0}
-# Kelvin for one of the unit.
-_ENERGY = {
-    "K": 1.0, "cal/mol": 4.184 / 8.31446261815324, "kcal/mol": 4184.0 / 8.31446261815324,
-    "J/mol": 1 / 8.31446261815324, "kJ/mol": 1e3 / 8.31446261815324,
-    "J/kmol": 1e-3 / 8.31446261815324, "eV": 11604.518121550082,
-}  # fmt: skip
-# dyn/cm2 for one of the unit.
-_PRESSURE = {
-    "Pa": 10.0, "kPa": 1e4, "MPa": 1e7, "bar": 1e6, "atm": 1.01325e6, "torr": 1333.2236842105263,
-    "dyn/cm^2": 1.0,
-}  # fmt: skip
-_ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
-_FALLOFF = re.compile(r"\(\s*\+\s*([^)\s]+)\s*\)")
-_TERM = re.compile(r"(?:(\d+(?:\.\d+)?)\s+)?(\S+)")
+# Keys that cannot change kinetics: what a thing is called, where it comes from, how it diffuses,
+# and the state at which Cantera begins.
+_NOTES = {
+    "phase": ("note", "description", "state", "transport", "Motz-Wise"),
+    "species": ("note", "transport", "critical-parameters", "equation-of-state"),
+    "thermo": ("note",),
+}
+_PHASE = (
+    "name", "thermo", "elements", "species", "kinetics", "reactions", "units",
+    "skip-undeclared-elements", "skip-undeclared-third-bodies", "explicit-third-body-duplicates",
+)  # fmt: skip
+_STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, what a species without a reference pressure has
+_LARGEST = 1 << 25
 
 
 def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> ReactionNetwork:
@@ -51,7 +44,7 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     path : path
         A YAML file; reactions with Arrhenius, three-body, falloff (Lindemann, Troe, SRI),
         pressure-dependent Arrhenius ("PLOG") and Chebyshev rates, species with NASA polynomials of
-        two ranges.
+        two ranges.  Other files that it takes species or reactions from are looked for beside it.
     phase : str, optional
         Name of the phase; the first if not given.
 
@@ -63,235 +56,223 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     Raises
     ------
     ReadError
-        The file is not there, not of this form, or has rates of another kind; the message names
-        the species or reaction.
+        The file is not there or not of this form; it has rates of another kind, or a key that is
+        not known here; an equation is not balanced, or a reaction is there twice without being
+        marked as a duplicate. The message names the species or reaction.
 
     Notes
     -----
     Needs the package ``ruamel.yaml`` (``pip install 'ergode[chemistry]'``).
+
+    Passed over is what cannot change the kinetics of an ideal gas: notes, transport data, the
+    initial state, critical parameters and equations of state of species, and sections of the file
+    that the phase does not use.
     """
-    return _Mechanism(Path(path), phase).network()
+    try:
+        return _Mechanism(Path(path), phase).network()
+    except RecursionError:
+        raise ReadError(f"{path}: it is nested too deeply") from None
 
 
 class _Mechanism:
     def __init__(self, path: Path, phase: str | None) -> None:
         self.path = path
-        self.content = _load(path)
-        phases = self.content.get("phases") or []
-        names = [one.get("name") for one in phases]
-        if not phases:
+        self.files: dict[Path, tuple[dict[Any, Any], Units]] = {}
+        content, units = self.file(path)
+        phases = _list(content.get("phases"), f"{path}: phases")
+        named = {str(one.get("name")): one for one, _ in _entries(phases, units, f"{path}: phases")}
+        if not named:
             raise ReadError(f"{path}: it has no phases; expected at least one")
-        if phase is not None and phase not in names:
-            raise ReadError(f"{path}: no phase {phase!r}; there are {', '.join(map(str, names))}")
-        self.phase = phases[0] if phase is None else phases[names.index(phase)]
+        if phase is not None and phase not in named:
+            raise ReadError(f"{path}: no phase {phase!r}; there are {', '.join(named)}")
+        name = next(iter(named)) if phase is None else phase
+        self.phase, self.name = named[name], name
+        self.what = f"{path}: phase '{name}'"
         if self.phase.get("thermo") != "ideal-gas":
             raise ReadError(
-                f"{path}: phase '{self.phase.get('name')}' is {self.phase.get('thermo')!r}; "
-                "expected an ideal-gas"
+                f"{self.what} is {short(self.phase.get('thermo'))}; expected an ideal-gas"
             )
-        units = self.content.get("units") or {}
-        self.length = self._unit(units, "length", _LENGTH, "m")
-        self.quantity = self._unit(units, "quantity", _QUANTITY, "kmol")
-        self.time = self._unit(units, "time", _TIME, "s")
-        self.pressure = self._unit(units, "pressure", _PRESSURE, "Pa")
-        energy = units.get("activation-energy")
-        if energy is None:
-            energy = f"{units.get('energy', 'J')}/{units.get('quantity', 'kmol')}"
-        self.energy = self._unit({"energy": energy}, "energy", _ENERGY, "")
+        only(self.phase, _PHASE, self.what, _NOTES["phase"])
+        if self.phase.get("kinetics") not in ("gas", "bulk"):
+            raise ReadError(
+                f"{self.what} has the kinetics {short(self.phase.get('kinetics', 'none'))}, and so "
+                "no reactions; expected gas"
+            )
+        usual = self.phase.get("explicit-third-body-duplicates", "warn")
+        if usual not in ("warn", "mark-duplicate"):
+            raise ReadError(
+                f"{self.what} has explicit-third-body-duplicates: {short(usual)}, which is not "
+                "known here; expected warn or mark-duplicate"
+            )
+        self.units = units.within(self.phase.get("units"), self.what)
 
-    def _unit(
-        self, units: Mapping[str, Any], key: str, known: Mapping[str, float], usual: str
-    ) -> float:
-        word = units.get(key, usual)
-        if word not in known:
-            raise ReadError(f"{self.path}: unit {word!r} of {key}; expected {', '.join(known)}")
-        return known[word]
+    def file(self, path: Path) -> tuple[dict[Any, Any], Units]:
+        """A file's content, and the units it has unless a part says otherwise."""
+        if path not in self.files:
+            content = _load(path)
+            self.files[path] = content, Units().within(content.get("units"), f"{path}")
+        return self.files[path]
 
     def network(self) -> ReactionNetwork:
         """All of it."""
-        species = list(self._species())
-        names = {one.name for one in species}
-        reactions: list[Reaction] = []
-        for number, entry in enumerate(self._reactions(), 1):
-            reactions += self._reaction(entry, number, names)
+        species = dict(self._all_species())
+        reactions = Reactions(
+            {one.name: _composition(one) for one in species.values()},
+            skip_bodies=bool(self.phase.get("skip-undeclared-third-bodies", False)),
+        )
+        for section, entries, units, declared in self._sections("reactions", "declared-species"):
+            for number, (entry, own) in enumerate(_entries(entries, units, section), 1):
+                what = f"{section.removesuffix('/reactions')}: reaction {number}"
+                reactions.add(entry, own, what, number, declared_only=declared)
+        reactions.check_duplicates()
         try:
-            return ReactionNetwork(species, reactions, name=str(self.phase.get("name")))
+            found: list[Reaction] = reactions.found
+            return ReactionNetwork(list(species.values()), found, name=self.name)
         except ErgodeError as error:
             raise ReadError(f"{self.path}: {error}") from None
 
-    def _species(self) -> Iterator[Species]:
-        known = {entry["name"]: entry for entry in self.content.get("species") or []}
-        wanted = self.phase.get("species", "all")
-        names = list(known) if wanted == "all" else [str(name) for name in wanted]
-        for name in names:
-            if name not in known:
-                raise ReadError(f"{self.path}: species '{name}' of the phase is not defined")
-            thermo = known[name].get("thermo") or {}
-            data, ranges = thermo.get("data") or [], thermo.get("temperature-ranges") or []
-            if thermo.get("model") != "NASA7" or len(data) not in (1, 2):
+    def _sections(self, key: str, part: str) -> Iterator[tuple[str, list[Any], Units, Any]]:
+        """The lists that a phase takes species or reactions from, and what of each."""
+        asked = self.phase.get(key, "all")
+        if asked == "none":
+            return
+        if asked in ("all", part):
+            asked = [{key: asked}]
+        elif not isinstance(asked, list):
+            raise ReadError(f"{self.what} has {key}: {short(asked)}; expected all or a list")
+        elif key == "species" and not any(isinstance(one, Mapping) for one in asked):
+            asked = [{key: asked}]
+        for one in asked:
+            if isinstance(one, str) and key == "reactions":
+                one = {one: "all"}
+            if not isinstance(one, Mapping):
                 raise ReadError(
-                    f"{self.path}: species '{name}' has a thermo of {thermo.get('model')!r} with "
-                    f"{len(data)} ranges; expected NASA7 with one or two"
+                    f"{self.what} has {short(one)} among its {key}; expected the name of a section"
                 )
-            try:
-                polynomials = NasaPolynomials(
-                    tuple(data[0]), tuple(data[-1]), float(ranges[1]), known[name]["composition"]
-                )
-            except (ErgodeError, ValueError, TypeError, KeyError, IndexError) as error:
-                raise ReadError(f"{self.path}: species '{name}': {error}") from None
-            yield Species(name, thermochemistry=polynomials)
+            for section, which in one.items():
+                where, _, name = str(section).rpartition("/")
+                path = self.path.parent / where if where else self.path
+                content, units = self.file(path)
+                if name not in content:
+                    raise ReadError(f"{self.what} takes {key} from {short(section)}: not there")
+                what = f"{path}/{name}" if where else f"{path}"
+                if key == "reactions":
+                    if which == "none":
+                        continue
+                    if which not in ("all", part):
+                        raise ReadError(
+                            f"{self.what} takes {short(which)} of {section}; expected all or {part}"
+                        )
+                    which = which == part
+                yield what, _list(content[name], what), units, which
 
-    def _reactions(self) -> list[Any]:
-        sections = self.phase.get("reactions", "all")
-        if sections == "none":
-            return []
-        if isinstance(sections, list):
-            return [entry for key in sections for entry in self.content.get(key) or []]
-        return self.content.get("reactions") or []
+    def _all_species(self) -> Iterator[tuple[str, Species]]:
+        elements = self._elements()
+        taken: set[str] = set()
+        for what, entries, units, which in self._sections("species", "all"):
+            known = {}
+            for entry, own in _entries(entries, units, what):
+                known[str(entry.get("name"))] = entry, own
+            names = list(known) if which == "all" else [str(name) for name in _list(which, what)]
+            for name in names:
+                if name not in known:
+                    raise ReadError(f"{what}: species {short(name)} of the phase is not defined")
+                if name in taken:
+                    raise ReadError(f"{what}: species {short(name)} is in the phase twice")
+                entry, own = known[name]
+                if elements is not None and not elements.issuperset(entry.get("composition") or ()):
+                    continue
+                taken.add(name)
+                yield name, self._species(name, entry, own, f"{what}: species '{name}'")
 
-    def _reaction(self, entry: Mapping[str, Any], number: int, names: set[str]) -> list[Reaction]:
-        equation = str(entry.get("equation", ""))
-        what = f"{self.path}: reaction {number} '{equation}'"
-        sides = _ARROW.split(equation)
-        if len(sides) != 3:
-            raise ReadError(f"{what} cannot be read; expected such as 'A + B <=> C'")
-        for unknown in ("orders", "Tsang", "coverage-dependencies"):
-            if unknown in entry:
-                raise ReadError(f"{what} has {unknown}, which is not known here")
-        left, body = self._side(sides[0], names, what)
-        right, _ = self._side(sides[2], names, what)
-        kind = entry.get("type", "three-body" if body == "M" else "elementary")
-        order = sum(left.values())
-        rate = self._rate(entry, kind, order, body, what)
-        label = f"{equation} ({number})"
+    def _elements(self) -> set[str] | None:
+        """The elements of a phase, if species of others are to be left out."""
+        if not self.phase.get("skip-undeclared-elements", False):
+            return None
+        found: set[str] = set()
+        for one in _list(self.phase.get("elements"), f"{self.what}: elements"):
+            parts = list(one.values()) if isinstance(one, Mapping) else [[one]]
+            for part in parts:
+                found |= {str(name) for name in _list(part, f"{self.what}: elements")}
+        return found
+
+    def _species(self, name: str, entry: Mapping[str, Any], units: Units, what: str) -> Species:
+        only(entry, ("name", "composition", "thermo", "units"), what, _NOTES["species"])
+        thermo = _mapping(entry.get("thermo"), f"{what}: thermo")
+        model = thermo.get("model")
+        data = thermo.get("data") or []
+        if model != "NASA7" or not isinstance(data, list) or len(data) not in (1, 2):
+            raise ReadError(
+                f"{what} has a thermo of {short(model)} with "
+                f"{len(data) if isinstance(data, list) else 0} ranges; expected NASA7 with one or "
+                "two"
+            )
+        known = ("model", "temperature-ranges", "data", "reference-pressure", "units")
+        only(thermo, known, f"{what}: thermo", _NOTES["thermo"])
+        units = units.within(thermo.get("units"), what)
+        ranges = _list(thermo.get("temperature-ranges"), f"{what}: temperature-ranges")
+        if len(ranges) != len(data) + 1:
+            raise ReadError(
+                f"{what} has {len(ranges)} temperature-ranges and {len(data)} rows of data; "
+                f"expected {len(data) + 1}"
+            )
+        hot = [units.temperature_of(one, what) for one in ranges]
+        if not all(a < b for a, b in zip(hot, hot[1:], strict=False)):
+            raise ReadError(f"{what} has temperature-ranges that do not ascend: {short(ranges)}")
+        shift = 0.0
+        if "reference-pressure" in thermo:
+            pressure = units.pressure_of(thermo["reference-pressure"], what)
+            if not 0 < pressure < math.inf:
+                raise ReadError(f"{what} has the reference-pressure {short(pressure)}")
+            # The entropy at 1 atm, where all is reckoned, from that at another pressure.
+            shift = math.log(pressure / _STANDARD_PRESSURE)
+        atoms = _mapping(entry.get("composition"), f"{what}: composition")
         try:
-            reactions = [Reaction(left, right, rate_constant=rate, name=label)]
-            if sides[1] != "=>":
-                back = DetailedBalance(rate)
-                reactions.append(Reaction(right, left, rate_constant=back, name=f"{label} back"))
-        except ErgodeError as error:
-            raise ReadError(f"{what}: {error}") from None
-        return reactions
-
-    def _side(self, text: str, names: set[str], what: str) -> tuple[dict[str, float], str | None]:
-        """Stoichiometry, and the third body if there is one."""
-        found: dict[str, float] = {}
-        body = None
-        match = _FALLOFF.search(text)
-        if match:
-            body = f"(+{match[1]})"
-            text = text[: match.start()] + text[match.end() :]
-        for term in re.split(r"\s+\+\s+", text.strip()):
-            pair = _TERM.fullmatch(term.strip())
-            if pair and pair[2] == "M" and "M" not in names:
-                body = "M"
-            elif pair and pair[2] in names:
-                found[pair[2]] = found.get(pair[2], 0.0) + float(pair[1] or 1)
-            else:
-                raise ReadError(f"{what} has '{term}', which is no species of the phase")
-        return found, body
-
-    def _rate(
-        self, entry: Mapping[str, Any], kind: str, order: float, body: str | None, what: str
-    ) -> RateCoefficient:
-        efficiencies = tuple(
-            (str(name), float(value)) for name, value in (entry.get("efficiencies") or {}).items()
-        )
-        default = float(entry.get("default-efficiency", 1.0))
-        if kind in ("elementary", "Arrhenius") or (kind == "three-body" and body != "M"):
-            return self._arrhenius(entry.get("rate-constant"), order, what)
-        if kind == "three-body":
-            rate = self._arrhenius(entry.get("rate-constant"), order + 1, what)
-            return ThreeBody(rate, efficiencies, default)
-        if kind == "falloff":
-            if body not in ("(+M)", None):
-                efficiencies, default = ((body[2:-1], 1.0),), 0.0
-            troe = entry.get("Troe")
-            numbers = None
-            if troe is not None:
-                numbers = tuple(float(troe[k]) for k in ("A", "T3", "T1", "T2") if k in troe)
-            sri = entry.get("SRI")
-            if sri is not None:
-                usual = {"D": 1.0, "E": 0.0}
-                sri = tuple(float((usual | dict(sri))[k]) for k in "ABCDE")
-            return Falloff(
-                self._arrhenius(entry.get("low-P-rate-constant"), order + 1, what),
-                self._arrhenius(entry.get("high-P-rate-constant"), order, what),
-                efficiencies, default, numbers, sri,
+            rows = [[float(number) for number in row] for row in data]
+            for row in rows:
+                row[6] += shift
+            polynomials = NasaPolynomials(
+                tuple(rows[0]), tuple(rows[-1]), hot[1],
+                {str(element): float(count) for element, count in atoms.items()},
             )  # fmt: skip
-        if kind == "pressure-dependent-Arrhenius":
-            return PressureLog(
-                tuple(
-                    (self._pressure(one.get("P"), what), self._arrhenius(one, order, what))
-                    for one in entry.get("rate-constants") or []
-                )
-            )
-        if kind == "Chebyshev":
-            return self._chebyshev(entry, order, what)
-        raise ReadError(
-            f"{what} has a rate of the kind {kind!r}; expected elementary, three-body, falloff, "
-            "pressure-dependent-Arrhenius or Chebyshev"
-        )
-
-    def _chebyshev(self, entry: Mapping[str, Any], order: float, what: str) -> Chebyshev:
-        own = entry.get("units") or {}
-        length = self._unit(own, "length", _LENGTH, "") if "length" in own else self.length
-        quantity = self._unit(own, "quantity", _QUANTITY, "") if "quantity" in own else None
-        scale = (length**3 / (quantity or self.quantity)) ** (order - 1) / self.time
-        try:
-            rows = [[float(a) for a in row] for row in entry["data"]]
-            rows[0][0] += math.log10(scale)
-            hot = [_number(one, {"K": 1.0, "": 1.0}) for one in entry["temperature-range"]]
-            pressures = [self._pressure(one, what) for one in entry["pressure-range"]]
-            return Chebyshev(
-                (hot[0], hot[1]), (pressures[0], pressures[1]), tuple(map(tuple, rows))
-            )
-        except (KeyError, TypeError, ValueError, IndexError):
-            raise ReadError(
-                f"{what} is no Chebyshev rate; expected data, temperature-range and pressure-range"
-            ) from None
-
-    def _pressure(self, given: Any, what: str) -> float:
-        """A pressure in dyn/cm2."""
-        try:
-            return _number(given, _PRESSURE | {"": self.pressure})
-        except (KeyError, TypeError, ValueError):
-            raise ReadError(
-                f"{what} has the pressure {given!r}; expected a number, or one and a unit of "
-                f"{', '.join(_PRESSURE)}"
-            ) from None
-
-    def _arrhenius(self, given: Any, order: float, what: str) -> Arrhenius:
-        try:
-            values = (
-                [given["A"], given.get("b", 0.0), given.get("Ea", 0.0)]
-                if isinstance(given, Mapping)
-                else list(given)
-            )
-            factor, exponent = float(values[0]), float(values[1])
-            energy = values[2]
-            if isinstance(energy, str):
-                number, unit = energy.split()
-                activation = float(number) * _ENERGY[unit]
-            else:
-                activation = float(energy) * self.energy
-        except (TypeError, ValueError, KeyError, IndexError):
-            raise ReadError(
-                f"{what} has the rate constant {given!r}; expected A, b and Ea as numbers"
-            ) from None
-        scale = (self.length**3 / self.quantity) ** (order - 1) / self.time
-        return Arrhenius(factor * scale, exponent, activation)
+            return Species(name, thermochemistry=polynomials)
+        except (ErgodeError, ValueError, TypeError, IndexError, OverflowError) as error:
+            raise ReadError(f"{what}: {error}") from None
 
 
-def _number(given: Any, units: Mapping[str, float]) -> float:
-    """A number, or one with a unit behind it."""
-    if not isinstance(given, str):
-        return float(given) * units[""]
-    number, _, unit = given.strip().partition(" ")
-    return float(number) * units[unit.strip()]
+def _composition(species: Species) -> Mapping[str, float]:
+    assert isinstance(species.thermochemistry, NasaPolynomials)
+    return species.thermochemistry.composition
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _list(given: Any, what: str) -> list[Any]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise ReadError(f"{what} is {short(given)}; expected a list")
+    return given
+
+
+def _mapping(given: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ReadError(f"{what} is {short(given)}; expected a mapping")
+    return given
+
+
+def _entries(
+    given: Iterable[Any], units: Units, what: str
+) -> Iterator[tuple[Mapping[str, Any], Units]]:
+    """The mappings of a list, each with its units; a first one may have them for all."""
+    for number, entry in enumerate(given):
+        one = _mapping(entry, f"{what}: entry {number + 1}")
+        own = units.within(one.get("units"), f"{what}: entry {number + 1}")
+        if number == 0 and list(one) == ["units"]:
+            units = own
+            continue
+        yield one, own
+
+
+def _load(path: Path) -> dict[Any, Any]:
     try:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
@@ -299,15 +280,14 @@ def _load(path: Path) -> dict[str, Any]:
         raise ReadError(
             "reading Cantera's format needs ruamel.yaml: pip install 'ergode[chemistry]'"
         ) from None
+    text = text_of(path, largest=_LARGEST)
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReadError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+        content = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         first = " ".join(str(error).split())
         raise ReadError(f"{path}: not YAML: {first}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError) as error:
+        raise ReadError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise ReadError(f"{path}: not a mechanism; expected phases, species and reactions")
     return content

@@ -1,0 +1,63 @@
+"""What reading a file may cost, and how messages quote what was found."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from pathlib import Path
+from typing import Any
+
+from ergode.core.errors import ReadError
+
+LARGEST = 1 << 28
+"""Bytes of a text file that is read whole; a larger one is not what a reader is for."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple = 2, 4, 6, 6
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def short(value: Any) -> str:
+    """The value as messages quote it, on one short line whatever it is."""
+    try:
+        return " ".join(_SHORT.repr(value).split())
+    except ValueError:  # a whole number of thousands of digits
+        return "a very large number"
+
+
+def text_of(
+    path: str | os.PathLike[str], *, encoding: str = "utf-8", largest: int = LARGEST
+) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    ReadError
+        The file is not there, cannot be read, is too large, or is not text.
+    """
+    path = Path(path)
+    try:
+        return bytes_of(path, largest=largest).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+
+
+def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
+    """What is in a file, of which a part is never read without need.
+
+    Raises
+    ------
+    ReadError
+        The file is not there, cannot be read, or is too large.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(largest + 1)
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+    if len(content) > largest:
+        raise ReadError(f"{path}: it has more than {largest / 1e6:,.0f} MB; that is too large")
+    return content

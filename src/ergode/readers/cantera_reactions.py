@@ -1,0 +1,479 @@
+"""Reactions of Cantera's YAML format: equations, collision partners, rate laws, duplicates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ergode.core.errors import ErgodeError, ReadError
+from ergode.models.rate_coefficients import (
+    Arrhenius,
+    Chebyshev,
+    DetailedBalance,
+    Efficiencies,
+    Falloff,
+    PressureLog,
+    RateCoefficient,
+    ThreeBody,
+)
+from ergode.models.reactions import Reaction
+from ergode.readers.bounded import short
+from ergode.readers.cantera_units import Units
+
+_ARROW = re.compile(r"\s+(<=>|=>|=)\s+")
+_FALLOFF = re.compile(r"(?:^|(?<=\s))\(\+\s*(\S+)\)(?=\s|$)")
+_TERM = re.compile(r"(?:(\d+\.?\d*|\.\d+)\s+)?(\S+)")
+
+# Keys that say nothing of the rate.
+_NOTES = ("note", "id")
+_ALWAYS = ("equation", "type", "duplicate", "units")
+_BODIES = ("efficiencies", "default-efficiency")
+# The keys of each kind of reaction beside those that all have.
+_KEYS = {
+    "elementary": ("rate-constant", "negative-A"),
+    "three-body": ("rate-constant", "negative-A", *_BODIES),
+    "falloff": ("low-P-rate-constant", "high-P-rate-constant", "Troe", "SRI", *_BODIES),
+    "pressure-dependent-Arrhenius": ("rate-constants", "negative-A"),
+    "Chebyshev": ("temperature-range", "pressure-range", "data"),
+}
+_ALIASES = {"Arrhenius": "elementary", "three-body-Arrhenius": "three-body"}
+_BALANCE = 1e-4  # of the atoms on a side; compositions may be fractions
+
+
+@dataclass
+class _Equation:
+    """One side and the other, and the generic collision partner that both have.
+
+    Attributes
+    ----------
+    left, right : dict of str to float
+    body : str
+        ``""``, ``"M"``, ``"(+M)"``, or such as ``"(+AR)"``.
+    reversible : bool
+    """
+
+    left: dict[str, float]
+    right: dict[str, float]
+    body: str
+    reversible: bool
+
+
+@dataclass
+class _Partners:
+    """How molecules count as collision partners."""
+
+    efficiencies: Efficiencies
+    default: float
+
+    def of(self, name: str) -> float:
+        return dict(self.efficiencies).get(name, self.default)
+
+
+@dataclass
+class _Known:
+    """What a reaction is compared by."""
+
+    what: str
+    kind: str
+    equation: _Equation
+    partners: _Partners | None
+    marked: bool
+    paired: bool = False
+
+
+class Reactions:
+    """Gathers the reactions of a phase.
+
+    Parameters
+    ----------
+    compositions : mapping
+        The atoms of each species.
+    skip_bodies : bool
+        Whether collision partners that are not in the phase are left out.
+    """
+
+    def __init__(
+        self, compositions: Mapping[str, Mapping[str, float]], *, skip_bodies: bool
+    ) -> None:
+        self.compositions = compositions
+        self.skip_bodies = skip_bodies
+        self.found: list[Reaction] = []
+        self._known: list[_Known] = []
+
+    def add(
+        self, entry: Mapping[str, Any], units: Units, what: str, number: int, *, declared_only: bool
+    ) -> None:
+        """Add an entry of a list of reactions.
+
+        Parameters
+        ----------
+        units : Units
+            Those inside the entry.
+        what : str
+            How messages call it.
+        number : int
+            Its place in the list.
+        declared_only : bool
+            Leave it out if it has a species that is not in the phase.
+
+        Raises
+        ------
+        ReadError
+            It is not understood.
+        """
+        text = entry.get("equation")
+        if not isinstance(text, str):
+            raise ReadError(f"{what} has the equation {short(text)}; expected such as 'A => B'")
+        what = f"{what} {short(text)}"
+        equation = _equation(text, what)
+        body = equation.body[2:-1] if equation.body.startswith("(") else ""
+        for name in (*equation.left, *equation.right, *([body] if body not in ("", "M") else [])):
+            if name not in self.compositions:
+                if declared_only:
+                    return
+                raise ReadError(f"{what} has {short(name)}, which is no species of the phase")
+        kind = _kind(entry, equation, what)
+        only(entry, (*_ALWAYS, *_KEYS[kind]), what, _NOTES)
+        self._check_balance(equation, what)
+        partners, efficiency = None, 1.0
+        order = sum(equation.left.values())
+        if kind in ("three-body", "falloff"):
+            partners, collider = self._partners(entry, equation, kind, what)
+            if collider:  # a species like others, that is: mass action
+                efficiency = partners.of(collider)
+        rate = _rate(entry, kind, equation, units, order, partners, efficiency, what)
+        label = f"{text} ({number})"
+        try:
+            self.found.append(
+                Reaction(equation.left, equation.right, rate_constant=rate, name=label)
+            )
+            if equation.reversible:
+                back = DetailedBalance(rate)
+                self.found.append(
+                    Reaction(
+                        equation.right, equation.left, rate_constant=back, name=f"{label} back"
+                    )
+                )
+        except ErgodeError as error:
+            raise ReadError(f"{what}: {error}") from None
+        if not equation.body:  # whoever is on both sides is a species like others
+            kind, partners = "elementary", None
+        self._known.append(_Known(what, kind, equation, partners, _truth(entry, "duplicate", what)))
+
+    def check_duplicates(self) -> None:
+        """Refuse a reaction that is there twice without saying so, or once but says twice."""
+        groups: dict[tuple[str, ...], list[_Known]] = {}
+        for one in self._known:
+            names = {*one.equation.left, *one.equation.right}
+            others = groups.setdefault(tuple(sorted(names)), [])
+            for other in others:
+                if not self._same(one, other):
+                    continue
+                if one.marked and other.marked:
+                    one.paired = other.paired = True
+                else:
+                    raise ReadError(
+                        f"{one.what} is the same as {other.what.rpartition(': ')[2]}; mark both "
+                        "with duplicate: true, or remove one"
+                    )
+            others.append(one)
+        for one in self._known:
+            if one.marked and not one.paired:
+                raise ReadError(f"{one.what} is marked as a duplicate, but there is no other")
+
+    def _same(self, one: _Known, other: _Known) -> bool:
+        if one.marked and other.marked:
+            return bool(_direction(one.equation, other.equation))
+        direction = _direction(one.equation, other.equation)
+        if one.kind != other.kind or not direction:
+            return False
+        if direction < 0 and not (one.equation.reversible or other.equation.reversible):
+            return False
+        if one.partners is None or other.partners is None:
+            return True
+        # With different partners they are two: A (+M) and A (+AR), where M has no AR.
+        return any(one.partners.of(name) * other.partners.of(name) for name in self.compositions)
+
+    def _check_balance(self, equation: _Equation, what: str) -> None:
+        sums: dict[str, list[float]] = {}
+        for side, counts in enumerate((equation.left, equation.right)):
+            for name, count in counts.items():
+                for element, atoms in self.compositions[name].items():
+                    sums.setdefault(element, [0.0, 0.0])[side] += count * atoms
+        for element, (left, right) in sums.items():
+            if abs(left - right) > _BALANCE * max(abs(left), abs(right)):
+                raise ReadError(
+                    f"{what} is not balanced: {left:g} {element} on the left, {right:g} on the "
+                    "right"
+                )
+
+    def _partners(
+        self, entry: Mapping[str, Any], equation: _Equation, kind: str, what: str
+    ) -> tuple[_Partners, str]:
+        """Collision partners; and their name, if it is a species of both sides."""
+        given = entry.get("efficiencies") or {}
+        if not isinstance(given, Mapping):
+            raise ReadError(f"{what} has the efficiencies {short(given)}; expected a mapping")
+        efficiencies = []
+        for name, value in given.items():
+            if str(name) in self.compositions:
+                number = _number(value, f"{what}: efficiency of {short(name)}")
+                if number < 0:
+                    raise ReadError(f"{what} has the efficiency {number:g} of {name}")
+                efficiencies.append((str(name), number))
+            elif not self.skip_bodies:
+                raise ReadError(
+                    f"{what} has an efficiency of {short(name)}, which is no species of the phase"
+                )
+        if equation.body in ("M", "(+M)"):
+            default = _number(entry.get("default-efficiency", 1.0), f"{what}: default-efficiency")
+            return _Partners(tuple(efficiencies), default), ""
+        if equation.body:
+            collider = equation.body[2:-1]
+        else:
+            both = [name for name in equation.left if name in equation.right]
+            if len(both) != 1:
+                raise ReadError(
+                    f"{what} is a three-body reaction with {len(both)} species on both sides; "
+                    "expected M, or one"
+                )
+            collider = both[0]
+        if {str(name) for name in given} - {collider}:
+            raise ReadError(
+                f"{what} has efficiencies of others than its collision partner {collider}"
+            )
+        if _number(entry.get("default-efficiency", 0.0), f"{what}: default-efficiency"):
+            raise ReadError(
+                f"{what} has a default-efficiency, but its collision partner is {collider} alone"
+            )
+        partners = _Partners(tuple(efficiencies) or ((collider, 1.0),), 0.0)
+        return partners, "" if equation.body else collider
+
+
+def only(
+    entry: Mapping[str, Any], known: Iterable[str], what: str, notes: Iterable[str] = ()
+) -> None:
+    """Refuse a key that is neither known nor a note."""
+    known = (*known, *notes)
+    for key in entry:
+        if key not in known:
+            raise ReadError(f"{what} has the key {short(key)}, which is not known here")
+
+
+def _direction(one: _Equation, other: _Equation) -> int:
+    """1 if both say the same, -1 if one is the other backwards, 0 if neither."""
+    if _proportional((one.left, other.left), (one.right, other.right)):
+        return 1
+    return -1 if _proportional((one.left, other.right), (one.right, other.left)) else 0
+
+
+def _proportional(*sides: tuple[Mapping[str, float], Mapping[str, float]]) -> bool:
+    if any(one.keys() != other.keys() for one, other in sides):
+        return False
+    return len({round(other[name] / one[name], 9) for one, other in sides for name in one}) <= 1
+
+
+def _equation(text: str, what: str) -> _Equation:
+    sides = _ARROW.split(f" {text} ")
+    if len(sides) != 3:
+        raise ReadError(f"{what} cannot be read; expected such as 'A + B <=> C'")
+    left, body = _side(sides[0], what)
+    right, other = _side(sides[2], what)
+    if body != other:
+        raise ReadError(
+            f"{what} has the collision partner {body or 'none'} on the left and {other or 'none'} "
+            "on the right; expected the same"
+        )
+    return _Equation(left, right, body, sides[1] != "=>")
+
+
+def _side(text: str, what: str) -> tuple[dict[str, float], str]:
+    """Stoichiometry, and the generic collision partner if there is one."""
+    found: dict[str, float] = {}
+    body = ""
+    match = _FALLOFF.search(text)
+    if match:
+        body = f"(+{match[1]})"
+        text = text[: match.start()] + text[match.end() :]
+    for term in re.split(r"\s+\+\s+", text.strip()):
+        pair = _TERM.fullmatch(term.strip())
+        if not pair:
+            raise ReadError(f"{what} has {short(term)}, which cannot be read")
+        if pair[2] == "M" and not body and not pair[1]:
+            body = "M"
+        else:
+            found[pair[2]] = found.get(pair[2], 0.0) + float(pair[1] or 1)
+    return found, body
+
+
+def _kind(entry: Mapping[str, Any], equation: _Equation, what: str) -> str:
+    kind = entry.get("type")
+    if kind is None:
+        # As Cantera has it: who is on both sides is the collision partner, if one is named.
+        partners = equation.body == "M" or any(key in entry for key in _BODIES)
+        kind = "three-body" if partners else "elementary"
+    kind = _ALIASES.get(kind, kind) if isinstance(kind, str) else ""
+    if kind not in _KEYS:
+        raise ReadError(
+            f"{what} has a rate of the kind {short(entry.get('type'))}; expected {', '.join(_KEYS)}"
+        )
+    bodies = {
+        "elementary": ("",), "three-body": ("", "M"), "falloff": ("(+",),
+        "pressure-dependent-Arrhenius": ("", "(+M)"), "Chebyshev": ("", "(+M)"),
+    }  # fmt: skip
+    if equation.body[: 2 if kind == "falloff" else None] not in bodies[kind]:
+        raise ReadError(
+            f"{what} has the collision partner {equation.body or 'none'}, which does not go with a "
+            f"rate of the kind {kind}"
+        )
+    return kind
+
+
+def _rate(
+    entry: Mapping[str, Any],
+    kind: str,
+    equation: _Equation,
+    units: Units,
+    order: float,
+    partners: _Partners | None,
+    efficiency: float,
+    what: str,
+) -> RateCoefficient:
+    negative = _truth(entry, "negative-A", what)
+    if kind == "elementary":
+        return _arrhenius(entry.get("rate-constant"), order, units, what, negative)
+    if kind == "Chebyshev":
+        return _chebyshev(entry, order, units, what)
+    if kind == "pressure-dependent-Arrhenius":
+        return _pressure_log(entry, order, units, what, negative)
+    assert partners is not None
+    if kind == "three-body":
+        if equation.body:
+            rate = _arrhenius(entry.get("rate-constant"), order + 1, units, what, negative)
+            return ThreeBody(rate, partners.efficiencies, partners.default)
+        rate = _arrhenius(entry.get("rate-constant"), order, units, what, negative)
+        return Arrhenius(rate.factor * efficiency, rate.exponent, rate.activation_temperature)
+    return Falloff(
+        _arrhenius(entry.get("low-P-rate-constant"), order + 1, units, what),
+        _arrhenius(entry.get("high-P-rate-constant"), order, units, what),
+        partners.efficiencies, partners.default, *_broadening(entry, units, what),
+    )  # fmt: skip
+
+
+def _broadening(
+    entry: Mapping[str, Any], units: Units, what: str
+) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
+    """Numbers of Troe and of SRI."""
+    troe, sri = entry.get("Troe"), entry.get("SRI")
+    if troe is not None and sri is not None:
+        raise ReadError(f"{what} has Troe and SRI; expected one of them")
+    for name, given, needed, also in (
+        ("Troe", troe, ("A", "T3", "T1"), ("T2",)), ("SRI", sri, ("A", "B", "C"), ("D", "E")),
+    ):  # fmt: skip
+        if given is not None and not (
+            isinstance(given, Mapping) and set(needed) <= set(given) <= {*needed, *also}
+        ):
+            raise ReadError(
+                f"{what} has {name}: {short(given)}; expected {', '.join(needed)}, and perhaps "
+                f"{', '.join(also)}"
+            )
+    if troe is not None:
+        hot = [units.temperature_of(troe[key], what) for key in ("T3", "T1", "T2") if key in troe]
+        # A temperature of zero leaves its term out, as in Cantera.
+        hot = [*(one or 1e-30 for one in hot[:2]), *(one for one in hot[2:] if one)]
+        return (_number(troe["A"], what), *hot), None
+    if sri is not None:
+        usual = {"D": 1.0, "E": 0.0} | dict(sri)
+        numbers = [
+            _number(usual[key], what) if key in "ADE" else units.temperature_of(usual[key], what)
+            for key in "ABCDE"
+        ]
+        return None, tuple(numbers)
+    return None, None
+
+
+def _pressure_log(
+    entry: Mapping[str, Any], order: float, units: Units, what: str, negative: bool
+) -> PressureLog:
+    rows = entry.get("rate-constants")
+    if not isinstance(rows, list) or not all(isinstance(one, Mapping) for one in rows) or not rows:
+        raise ReadError(f"{what} has the rate-constants {short(rows)}; expected a list of mappings")
+    points = []
+    for one in rows:
+        own = units.within(one.get("units"), what)
+        pressure = own.pressure_of(one.get("P"), what)
+        rest = {key: value for key, value in one.items() if key != "P"}
+        # A negative one is a part of a sum at one pressure.
+        points.append((pressure, _arrhenius(rest, order, own, what, negative=True)))
+    for pressure in {pressure for pressure, _ in points}:
+        factors = [rate.factor for other, rate in points if other == pressure]
+        if len(factors) == 1 and factors[0] <= 0:
+            raise ReadError(
+                f"{what} has the factor {factors[0]:g} at one pressure, which has no logarithm"
+            )
+    try:
+        return PressureLog(tuple(points))
+    except ErgodeError as error:
+        raise ReadError(f"{what}: {error}") from None
+
+
+def _chebyshev(entry: Mapping[str, Any], order: float, units: Units, what: str) -> Chebyshev:
+    try:
+        rows = [[_number(a, what) for a in row] for row in entry["data"]]
+        hot = [units.temperature_of(one, what) for one in entry["temperature-range"]]
+        pressures = [units.pressure_of(one, what) for one in entry["pressure-range"]]
+        rows[0][0] += math.log10(units.rate_constant(1.0, order, what))
+        (cold, warm), (low, high) = hot, pressures
+        return Chebyshev((cold, warm), (low, high), tuple(map(tuple, rows)))
+    except ReadError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, ErgodeError):
+        raise ReadError(
+            f"{what} is no Chebyshev rate; expected data, temperature-range and pressure-range"
+        ) from None
+
+
+def _arrhenius(
+    given: Any, order: float, units: Units, what: str, negative: bool = False
+) -> Arrhenius:
+    if isinstance(given, Mapping):
+        units = units.within(given.get("units"), what)
+        only(given, ("A", "b", "Ea", "units"), f"{what}: rate constant")
+        values = [given.get(key) for key in ("A", "b", "Ea")]
+    else:
+        values = given if isinstance(given, list) else []
+    if len(values) != 3 or any(value is None for value in values):
+        raise ReadError(
+            f"{what} has the rate constant {short(given)}; expected A, b and Ea as numbers"
+        )
+    factor = units.rate_constant(values[0], order, what)
+    if factor < 0 and not negative:
+        raise ReadError(f"{what} has the negative factor {short(values[0])} without negative-A")
+    try:
+        return Arrhenius(factor, _number(values[1], what), units.activation_energy(values[2], what))
+    except ErgodeError as error:
+        if isinstance(error, ReadError):
+            raise
+        raise ReadError(f"{what}: {error}") from None
+
+
+def _number(given: Any, what: str) -> float:
+    try:
+        if isinstance(given, bool | str):
+            raise TypeError
+        number = float(given)
+        if not math.isfinite(number):
+            raise ValueError
+        return number
+    except (TypeError, ValueError, OverflowError):
+        raise ReadError(f"{what}: {short(given)} is not a finite number") from None
+
+
+def _truth(entry: Mapping[str, Any], key: str, what: str) -> bool:
+    given = entry.get(key, False)
+    if not isinstance(given, bool):
+        raise ReadError(f"{what} has {key}: {short(given)}; expected true or false")
+    return given

@@ -1,0 +1,195 @@
+"""Mechanisms against Cantera: those that it ships, and random ones of everything a file may say."""
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mechanism_cases import mechanism
+
+import ergode
+from ergode.readers import cantera, cantera_reactions, cantera_units
+
+ct = pytest.importorskip("cantera")
+pytest.importorskip("ruamel.yaml")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:test_mechanisms")
+FOLDER = Path(ct.__file__).parent / "data"
+RTOL = 1e-9
+# Rates of progress below this fraction of the largest are differences of large exponents.
+ATOL = 1e-280
+
+
+def random_states(count, species, seed):
+    """Temperatures [K], pressures [Pa], and mole fractions, some of them zero."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        amounts = rng.exponential(size=species) * (rng.random(species) < 0.7)
+        amounts[rng.integers(species)] += 1.0
+        hot, pressure = np.exp(rng.uniform(np.log([250.0, 1e2]), np.log([3500.0, 3e7])))
+        yield hot, pressure, amounts / amounts.sum()
+
+
+def compare(path, phase, seed, states=4):
+    """The number of reactions compared at random states; a difference is an AssertionError."""
+    network = ergode.read_cantera(path, phase=phase)
+    gas = ct.Solution(str(path), phase)
+    assert [one.name for one in network.species] == gas.species_names
+    back = np.array(
+        [network.reactions.name_of(k).endswith(" back") for k in range(len(network.reactions))]
+    )
+    assert (~back).sum() == gas.n_reactions
+    reversible = np.array([one.reversible for one in gas.reactions()], bool)
+    assert back.sum() == reversible.sum()
+    for hot, pressure, amounts in random_states(states, gas.n_species, seed):
+        gas.TPX = hot, pressure, amounts
+        found = ergode.kinetics.reaction_rates(
+            network, temperature=hot, pressure=10 * pressure,
+            initial=dict(zip(gas.species_names, amounts, strict=True)),
+        )["rate"].values[0]  # fmt: skip
+        for ours, theirs in (
+            (found[~back], gas.forward_rates_of_progress),
+            (found[back], gas.reverse_rates_of_progress[reversible]),
+        ):
+            np.testing.assert_allclose(ours, 1e-3 * theirs, rtol=RTOL, atol=ATOL)
+    return gas.n_reactions
+
+
+def write(content, folder):
+    path = folder / "random.yaml"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_mechanisms_are_those_of_cantera(tmp_path, seed):
+    assert compare(write(mechanism(seed), tmp_path), "gas", seed) > 12
+
+
+# What Cantera ships with phases of ideal gases that have kinetics: how many reactions each has, or
+# why it is refused.
+SHIPPED = {
+    "SiF4_NH3_mec.yaml": {"gas": 33},
+    "air.yaml": {"air": 8},
+    "example_data/ammonia-CO-H2-Alzueta-2023.yaml": {
+        "baseline": 281, "linear-Burke": "rate of the kind 'linear-Burke'",
+    },
+    "example_data/n-hexane-NUIG-2015.yaml": {"gas": "has 4 reactants; expected 3"},
+    "gri30.yaml": {"gri30": 325},
+    "gri30_highT.yaml": {"gri30": 325},
+    "gri30_ion.yaml": {"gas": 331},
+    "h2o2.yaml": {"ohmech": 29},
+    "nDodecane_Reitz.yaml": {"nDodecane_IG": 553},
+    "ohn.yaml": {"gas": 69},
+    "ptcombust.yaml": {"gas": 186},
+}  # fmt: skip
+# Phases of other kinds, and those without reactions of their own.
+KINDS = {"expected an ideal-gas", "and so no reactions"}
+
+
+def shipped_phases():
+    """Every file of Cantera's data that has phases, and their names."""
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        text = re.search(r"(?ms)^phases:\n(.*?)(?=^\w|\Z)", path.read_text("utf-8"))
+        names = re.findall(r"(?m)^ *- name: *(\S+)", text[1]) if text else []
+        yield path, [name.strip("'\"") for name in names]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "phase"), [(file, name) for file, several in SHIPPED.items() for name in several]
+)
+def test_mechanisms_that_cantera_ships(file, phase):
+    expected = SHIPPED[file][phase]
+    if isinstance(expected, str):
+        with pytest.raises((ergode.ReadError, ergode.ModelError), match=expected):
+            compare(FOLDER / file, phase, 1)
+    else:
+        assert compare(FOLDER / file, phase, 1) == expected
+
+
+def test_all_else_that_cantera_ships_is_refused():
+    count = 0
+    for path, names in shipped_phases():
+        known = SHIPPED.get(path.relative_to(FOLDER).as_posix(), {})
+        for name in set(names) - set(known):
+            with pytest.raises(ergode.ReadError) as caught:
+                ergode.read_cantera(path, phase=name)
+            assert any(kind in str(caught.value) for kind in KINDS), str(caught.value)
+            count += 1
+        if not names:
+            with pytest.raises(ergode.ReadError, match="it has no phases"):
+                ergode.read_cantera(path)
+    assert count > 50
+
+
+def dropped_efficiency(monkeypatch):
+    original = cantera_reactions.Reactions._partners
+
+    def partners(*arguments):
+        found, collider = original(*arguments)
+        return (replace(found, efficiencies=((collider, 1.0),)) if collider else found), collider
+
+    monkeypatch.setattr(cantera_reactions.Reactions, "_partners", partners)
+
+
+def units_of_the_file_alone(monkeypatch):
+    original = cantera_units.Units.within
+    usual = cantera_units.Units()
+    monkeypatch.setattr(
+        cantera_units.Units, "within",
+        lambda self, given, what: original(self, given if self == usual else None, what),
+    )  # fmt: skip
+
+
+def no_reference_pressure(monkeypatch):
+    monkeypatch.setattr(cantera, "_STANDARD_PRESSURE", 1e6)
+
+
+def two_per_cent(monkeypatch):
+    original = cantera_units.Units.rate_constant
+    monkeypatch.setattr(
+        cantera_units.Units, "rate_constant", lambda *given: 1.02 * original(*given)
+    )
+
+
+def no_t2(monkeypatch):
+    original = cantera_reactions._broadening
+
+    def broadening(*given):
+        troe, sri = original(*given)
+        return (troe and troe[:3]), sri
+
+    monkeypatch.setattr(cantera_reactions, "_broadening", broadening)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [dropped_efficiency, units_of_the_file_alone, no_reference_pressure, two_per_cent, no_t2],
+)
+def test_what_is_read_wrongly_is_noticed(tmp_path, monkeypatch, mutate):
+    mutate(monkeypatch)
+    noticed = 0
+    for seed in range(12):
+        try:
+            compare(write(mechanism(seed), tmp_path), "gas", seed)
+        except (AssertionError, ergode.ReadError):
+            noticed += 1
+    assert noticed > 0
+
+
+@pytest.mark.exhaustive
+def test_many_random_mechanisms(tmp_path):
+    seed = first = int.from_bytes(os.urandom(4), "big")
+    print(f"first seed {first}")
+    until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    while time.monotonic() < until:
+        try:
+            compare(write(mechanism(seed), tmp_path), "gas", seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        seed += 1
+    print(f"{seed - first} mechanisms")
