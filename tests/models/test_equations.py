@@ -62,3 +62,60 @@ def test_bad_equations_are_one_line(equations, parameters, message):
 def test_noise_of_nothing():
     with pytest.raises(ergode.ModelError, match="diffusion has 'y', which has no equation"):
         field_from_equations({"x": "-x"}, diffusion={"y": "1"})
+
+
+def test_a_sum_of_hundreds_of_terms_is_read():
+    terms = [f"a * x ** {k % 3} / {k + 1}" for k in range(700)]
+    field = field_from_equations({"x": " + ".join(terms)})
+    expected = 0.0
+    for k in range(700):
+        expected += 0.3 * 0.7 ** (k % 3) / (k + 1)
+    assert field.function(0.0, (0.7,), (0.3,)) == (expected,)  # in the same order, bit for bit
+
+
+@pytest.mark.slow
+def test_a_sum_of_hundreds_of_terms_runs():
+    field = field_from_equations({"x": " + ".join(["a * x"] * 500)})
+    found = ergode.trajectories.integrate(
+        field, times=[0, 0.1], initial={"x": 0.7}, parameters={"a": 0.0}, step=0.05, device="cpu"
+    )
+    assert found["state"].values.ravel().tolist() == [0.7, 0.7]
+
+
+def test_parts_of_a_long_equation_do_not_take_the_name_of_a_parameter():
+    field = field_from_equations({"x": "-x" + " + part0 * x" * 200})
+    assert field.parameters == ("part0",)
+    assert field.function(0.0, (2.0,), (0.01,)) == (pytest.approx(2.0),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-x + 0 * 9**9**9", "x + 1e999", "x + " + "9" * 400, "x ** (9 ** (9 ** 9))", "x + 0 ** -1",
+        "(" * 5000 + "x" + ")" * 5000, "-" * 5000 + "x", "x" + " + x" * 50_000,
+        "x + (-8) ** (1 / 3)",
+    ],
+)  # fmt: skip
+def test_what_has_no_value_or_no_end_is_refused(text):
+    with pytest.raises(ergode.ModelError):
+        field_from_equations({"x": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [("x ^ 2", r"\^ \(a power is \*\*\)"), ("x << 2", "<<"), ("x & 1", "&"), ("~x", "~"),
+     ("x in x", "in"), ("x @ x", "@"), ("x is x", "is")],
+)  # fmt: skip
+def test_signs_of_whole_numbers_and_of_sets_are_refused_by_name(text, sign):
+    with pytest.raises(ergode.ModelError, match=f"'x' has {sign}; expected arithmetic"):
+        field_from_equations({"x": text})
+
+
+def test_a_value_of_the_future_is_no_delay():
+    with pytest.raises(ergode.ModelError, match="expected a delayed value"):
+        field_from_equations({"x": "x(+tau + t)"})
+
+
+def test_powers_of_numbers_keep_their_value():
+    field = field_from_equations({"x": "x ** 2 + 2 ** 3 * x + 9 ** 40 * x"})
+    assert field.function(0.0, (0.5,), ()) == (0.25 + 4.0 + 9.0**40 * 0.5,)

@@ -58,6 +58,31 @@ def test_what_is_not_arithmetic_is_refused(text):
         Expression(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["1 / 0", "9^9^9", "(-8)^(1/3) * 2", "9" * 400, "(" * 5000 + "A" + ")" * 5000, "-" * 9000 + "A",
+     "A" + " + A" * 90_000],
+)  # fmt: skip
+def test_what_has_no_value_is_refused_in_one_line(text):
+    with pytest.raises(ModelError) as caught:
+        Expression(text).evaluate({"A": 1.0})
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1300
+
+
+def test_formulas_of_formulas_are_not_written_out_without_end():
+    formula = Expression("y + y")
+    with pytest.raises(ModelError, match="characters once what it uses is written out"):
+        for _ in range(60):
+            formula = formula.substitute({"y": formula})
+
+
+def test_a_molecule_taken_billions_of_times_is_no_mass_action():
+    network = ReactionNetwork({"A": 1}, [Reaction("4294967296 A -> 0", rate_constant=1.0)])
+    with pytest.raises(ModelError, match="reactants; expected"):
+        ergode.kinetics.reaction_rates(network)
+
+
 def test_substitution_keeps_brackets():
     doubled = Expression("2 * y").substitute({"y": Expression("a + b")})
     assert doubled.evaluate({"a": 1, "b": 2}) == 6

@@ -192,3 +192,23 @@ def test_files_that_are_none(read, tmp_path):
         read_bionetgen(tmp_path / "none.net")
     with pytest.raises(ReadError, match="no species"):
         read("")
+
+
+def test_what_a_file_says_twice_or_out_of_order_is_refused(read, refusal, tmp_path):
+    path = tmp_path / "model.net"
+    for old, new, message in (
+        ("    3 A0    100", "    3 kp 100", "line 7: 'kp' is there twice"),
+        ("    2 Nothing", "    2 Total 1", "'Total' is there twice"),
+        ("    2 A(b!1,s~U).A(b!1,s~U) 0", "    3 A(b!1,s~U).A(b!1,s~U) 0", "the index 3, not 2"),
+        ("    1 f() km", "    1 f\\ km", "line 14"),
+        ("end groups\n", "end groups \\", "backslash"),
+    ):
+        assert old in NET
+        path.write_text(NET.replace(old, new))
+        assert message in refusal(read_bionetgen, path)
+
+
+def test_calls_in_calls_are_written_out(read):
+    text = NET.replace("ln(exp(0.5))", "asinh(if(kp > 1, 2, acosh(3)))")
+    value = read(text).evaluate_parameters()["km"]
+    assert value == pytest.approx(0.02 + np.arcsinh(np.arccosh(3)))

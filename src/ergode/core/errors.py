@@ -1,8 +1,21 @@
 """What can be wrong - a model, a plan, a file - and what a user is warned of."""
 
+_LONGEST = 1200
+
 
 class ErgodeError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base of every error this library raises on purpose.
+
+    Its message is one line of bounded length, whatever it quotes.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        if not text.isprintable() or len(text) > _LONGEST:
+            text = "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST // 2]} [...] {text[-_LONGEST // 2 :]}"
+        super().__init__(text)
 
 
 class ModelError(ErgodeError, ValueError):

@@ -256,7 +256,7 @@ def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
         else:
             with xarray.open_dataset(path, engine="h5netcdf") as opened:
                 found = opened.load()
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what HDF5 and Zarr make of what is no such file
         raise ReadError(f"'{path}' cannot be read as a Dataset: {error}") from error
     found.attrs.pop(files.MARK, None)
     return found

@@ -149,7 +149,7 @@ def _lower(network: ReactionNetwork, digest: str, screening: str | None) -> Mech
                     f"reaction '{table.name_of(k)}' takes {count:g} {species[i].name}; "
                     "ergode.kinetics knows whole numbers of reactants"
                 )
-            left += [int(i)] * int(count)
+            left += [int(i)] * min(int(count), SLOTS + 1)
         if len(left) > SLOTS:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has {len(left)} reactants; expected {SLOTS} at most"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 
 LAYERS_MOST = 255
+NODES_MOST = 1 << 36
 
 
 def reject(bad: np.ndarray, values: np.ndarray, name: str, why: str, shift: int = 0) -> None:
@@ -27,6 +28,8 @@ def node_count_of(value: Any) -> int:
         raise ModelError(f"node_count is {value!r}; expected a whole number") from None
     if isinstance(value, bool | np.bool_) or count < 1:
         raise ModelError(f"node_count is {value!r}; a network has at least one node")
+    if count > NODES_MOST:
+        raise ModelError(f"node_count is above {NODES_MOST}, more than fit into any memory")
     return count
 
 

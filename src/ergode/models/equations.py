@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,9 +83,9 @@ def field_from_equations(
 
     def function(called: str, of: Mapping[str, ast.expr]) -> Any:
         place = _Place(variables, delays, known)
-        values = "".join(f"{ast.unparse(place.visit(tree))}, " for tree in of.values())
+        parts, values = _statements(list(of.values()), place)
         return function_from_text(
-            f"def {called}({arguments}):\n    return ({values})\n", {"math": math}
+            f"def {called}({arguments}):\n{parts}    return ({values})\n", {"math": math}
         )
 
     return VectorField(
@@ -126,17 +127,121 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
             f"{known}"
         )
     place = _Place(field.variables, delays, field.parameters)
-    values = "".join(f"{ast.unparse(place.visit(tree))}, " for tree in trees)
-    return function_from_text(f"def of_state(y, t, p):\n    return ({values})\n", {"math": math})
+    parts, values = _statements(trees, place)
+    return function_from_text(
+        f"def of_state(y, t, p):\n{parts}    return ({values})\n", {"math": math}
+    )
 
 
 def _parsed(name: str, text: Any) -> ast.expr:
     try:
-        return ast.parse(str(text).strip(), mode="eval").body
-    except SyntaxError:
+        return _bounded(name, ast.parse(str(text).strip(), mode="eval"))
+    except ModelError:
+        raise
+    except (RecursionError, MemoryError):
+        raise ModelError(
+            f"the equation of '{name}' is nested too deeply; write it in parts"
+        ) from None
+    except (SyntaxError, ValueError):
         raise ModelError(
             f"the equation of '{name}' is {str(text)!r}; expected arithmetic"
         ) from None
+
+
+def _bounded(name: str, tree: ast.Expression) -> ast.expr:
+    """The expression without powers of whole numbers that would take memory and time for ever."""
+    for node in reversed(list(ast.walk(tree))):  # parts before the whole
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            if not abs(node.value) < 1e308:
+                raise ModelError(f"the equation of '{name}' has a number that is too large")
+            if abs(node.value) > _WHOLE:
+                node.value = float(node.value)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            base, exponent = _constant(node.left), _constant(node.right)
+            if base is None or exponent is None:
+                continue
+            try:
+                value = base**exponent
+            except ArithmeticError:
+                value = math.inf
+            if not isinstance(value, float) or not math.isfinite(value):
+                raise ModelError(
+                    f"the equation of '{name}' has {ast.unparse(node)!r}, which is no finite number"
+                )
+            if abs(value) > _WHOLE:
+                node.left, node.op, node.right = ast.Constant(value), ast.Mult(), ast.Constant(1.0)
+    return tree.body
+
+
+def _constant(tree: ast.expr) -> float | None:
+    """The value of an expression of numbers alone."""
+    match tree:
+        case ast.Constant(int() | float() as value):
+            return float(value)
+        case ast.UnaryOp(ast.USub(), operand):
+            value = _constant(operand)
+            return None if value is None else -value
+        case ast.UnaryOp(ast.UAdd(), operand):
+            return _constant(operand)
+        case ast.BinOp(left, sign, right) if type(sign) in _ARITHMETIC:
+            values = _constant(left), _constant(right)
+            if None in values:
+                return None
+            try:
+                value = _ARITHMETIC[type(sign)](*values)
+            except ArithmeticError:
+                return None
+            return value if isinstance(value, float) else None
+    return None
+
+
+_ARITHMETIC: dict[type[ast.operator], Any] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.Pow: operator.pow, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+_WHOLE = 2**53  # whole numbers up to here are floats
+_DEEPEST = 50  # levels of an expression that is written as one
+
+
+def _statements(trees: Sequence[ast.expr], of: _Place) -> tuple[str, str]:
+    """Assignments, and the expressions that they leave, of trees of any depth.
+
+    What is deeper than `_DEEPEST` levels becomes variables of its own, so that what walks through
+    the function (Python's own compiler too) does not run out of stack. The order of all operations
+    stays.
+    """
+    lines: list[str] = []
+    left = []
+    prefix = "part"
+    while any(name.startswith(prefix) for name in (*of.variables, *of.parameters)):
+        prefix += "_"
+    for tree in trees:
+        root = ast.Expression(tree)
+        levels: dict[int, int] = {}
+        for node in reversed(list(ast.walk(root))):  # parts before the whole
+            parts = list(ast.iter_child_nodes(node))
+            level = 1 + max((levels[id(part)] for part in parts), default=0)
+            if level > _DEEPEST and not isinstance(node, ast.Expression):
+                for part in parts:
+                    if isinstance(part, ast.BinOp | ast.UnaryOp | ast.Call | ast.IfExp):
+                        name = f"{prefix}{len(lines)}"
+                        new = ast.Name(name, ast.Load())
+                        _replace(node, part, new)
+                        lines.append(f"    {name} = {ast.unparse(of.visit(part))}\n")
+                        levels[id(new)] = 1
+                level = 2
+            levels[id(node)] = level
+        left.append(ast.unparse(of.visit(root.body)))
+    return "".join(lines), "".join(f"{text}, " for text in left)
+
+
+def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    for field, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, field, new)
+        elif isinstance(value, list):
+            value[:] = [new if one is old else one for one in value]
 
 
 def _gather(
@@ -145,17 +250,17 @@ def _gather(
 ) -> None:  # fmt: skip
     """Collect delays and names of parameters, and refuse what is not arithmetic."""
     allowed = (
-        ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.operator, ast.unaryop,
-        ast.expr_context, ast.IfExp, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop,
+        ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, *_ARITHMETIC, ast.UAdd, ast.USub,
+        ast.Not, ast.expr_context, ast.IfExp, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE,
+        ast.Gt, ast.GtE, ast.BoolOp, ast.boolop,
     )  # fmt: skip
     functions = set()
     for part in ast.walk(tree):
         if not isinstance(part, allowed) or (
             isinstance(part, ast.Constant) and not isinstance(part.value, int | float)
         ):
-            raise ModelError(
-                f"the equation of '{name}' has {ast.unparse(part)!r}; expected arithmetic"
-            )
+            found = _SIGNS.get(type(part)) or _written(part)
+            raise ModelError(f"the equation of '{name}' has {found}; expected arithmetic")
         if isinstance(part, ast.Call):
             functions.add(part.func)
             called = part.func.id if isinstance(part.func, ast.Name) else ast.unparse(part.func)
@@ -174,6 +279,21 @@ def _gather(
             names.add(part.id)
 
 
+# What is no arithmetic on real numbers, and cannot be written out alone.
+_SIGNS: dict[type[ast.AST], str] = {
+    ast.BitXor: "^ (a power is **)", ast.BitAnd: "&", ast.BitOr: "|", ast.LShift: "<<",
+    ast.RShift: ">>", ast.MatMult: "@", ast.Invert: "~", ast.In: "in", ast.NotIn: "not in",
+    ast.Is: "is", ast.IsNot: "is not",
+}  # fmt: skip
+
+
+def _written(part: ast.AST) -> str:
+    try:
+        return repr(ast.unparse(part))
+    except RecursionError:
+        return f"a {type(part).__name__}"
+
+
 def _delay_of(name: str, call: ast.Call) -> str:
     value = call.args[0] if len(call.args) == 1 else None
     if (
@@ -188,6 +308,7 @@ def _delay_of(name: str, call: ast.Call) -> str:
         isinstance(value, ast.BinOp)
         and isinstance(value.op, ast.Add)
         and isinstance(value.left, ast.UnaryOp)
+        and isinstance(value.left.op, ast.USub)
         and isinstance(value.left.operand, ast.Name)
         and ast.unparse(value.right) == "t"
     ):

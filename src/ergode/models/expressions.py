@@ -21,6 +21,7 @@ import numpy as np
 from ergode.core.errors import ModelError
 
 TIME = "time"
+_LONGEST = 300_000  # characters of a formula in which others are written out
 
 _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "abs": (1, np.abs), "exp": (1, np.exp), "log": (1, np.log), "ln": (1, np.log),
@@ -104,7 +105,10 @@ class Expression:
     @cached_property
     def _code(self) -> Any:
         tree = ast.Expression(_Vectorise().visit(_copy(self.tree)))
-        return compile(ast.fix_missing_locations(tree), f"<{self.text}>", "eval")
+        try:
+            return compile(ast.fix_missing_locations(tree), "<formula>", "eval")
+        except (RecursionError, MemoryError):
+            raise ModelError(f"formula '{self.text}' is nested too deeply") from None
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Its value, given a number or an array for each of its names.
@@ -122,14 +126,28 @@ class Expression:
                 raise ModelError(f"formula '{self.text}' uses '{name}', which has no value")
             value = values[name]
             known["_" + name] = value if isinstance(value, np.ndarray) else np.float64(value)
-        with np.errstate(all="ignore"):
-            value = eval(self._code, known)
+        try:
+            with np.errstate(all="ignore"):
+                value = eval(self._code, known)
+        except (ArithmeticError, RecursionError, MemoryError):
+            value = None
+        if value is None or np.iscomplexobj(value):
+            raise ModelError(f"formula '{self.text}' has no value: its numbers make none")
         return value if isinstance(value, np.ndarray) else float(value)
 
     def substitute(self, replacements: Mapping[str, Expression | float]) -> Expression:
         """The formula with formulas or numbers in the place of some names."""
         if not self.names & set(replacements):
             return self
+        lengths = {
+            name: len(new.text) for name, new in replacements.items() if isinstance(new, Expression)
+        }
+        used = (node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+        if len(self.text) + sum(lengths.get(name, 0) for name in used) > _LONGEST:
+            raise ModelError(
+                f"formula '{self.text[:60]} ...' has more than {_LONGEST} characters once what it "
+                "uses is written out"
+            )
         return Expression.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
 
 
@@ -153,6 +171,8 @@ def number_or_expression(value: Any, what: str) -> float | Expression:
         number = float(value)
     except (TypeError, ValueError):
         raise ModelError(f"{what} is {value!r}; expected a number or a formula") from None
+    except OverflowError:
+        raise ModelError(f"{what} is too large; expected a number or a formula") from None
     if isinstance(value, bool | np.bool_) or not math.isfinite(number):
         raise ModelError(f"{what} is {value!r}; expected a finite number or a formula")
     return number
@@ -172,7 +192,7 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str]:
         raise ModelError(
             f"formula '{text[:60]} ...' is nested too deeply; bracket a long sum in parts"
         ) from None
-    except (SyntaxError, ValueError, AttributeError):
+    except (SyntaxError, ValueError, AttributeError, OverflowError):
         raise ModelError(f"'{text}' is not a formula that can be read") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = {

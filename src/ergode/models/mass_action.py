@@ -31,6 +31,7 @@ from ergode.models.reactions import Law, Reaction
 from ergode.models.species import Species
 
 _LARGEST_POWER = 32
+_MOST_ALIKE = 20  # molecules of one kind that a law of mass action is looked for
 _SMALLEST, _LARGEST = 1e-300, 1e300
 _WHOLE = 2**53  # whole numbers below are floats
 
@@ -124,7 +125,7 @@ def recognise(
     {'rate': Expression('k * P * P')}
     """
     whole: dict[str, float | Expression] = {"rate": law if law.names else law.evaluate({})}
-    if any(count != int(count) for count in reactants.values()):
+    if any(count != int(count) or count > _MOST_ALIKE for count in reactants.values()):
         return whole
     members = [(species[name], int(count)) for name, count in reactants.items()]
     factors = _Product()

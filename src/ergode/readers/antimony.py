@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from ergode.core.errors import ReadError
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.readers.sbml import read_document
+
+_SECONDS = 120  # a model of thousands of reactions takes a few
 
 
 def read_antimony(
@@ -56,18 +61,48 @@ def read_antimony(
     source = "Antimony text" if given is not None else str(Path(path))
     if given is None and not Path(path).is_file():
         raise ReadError(f"{source}: there is no such file")
-    try:
-        import antimony
-    except ImportError:
+    if find_spec("antimony") is None:
         raise ReadError(
             f"{source}: reading Antimony needs the package antimony (pip install antimony)"
-        ) from None
-    antimony.clearPreviousLoads()
-    load = antimony.loadAntimonyFile if given is None else antimony.loadAntimonyString
-    if load(str(path)) < 0:
-        raise ReadError(f"{source}: {' '.join(antimony.getLastError().split())}")
-    text = antimony.getSBMLString(antimony.getMainModuleName())
-    antimony.clearPreviousLoads()
+        )
     return read_document(
-        text, source, split_reversible=split_reversible, lines=False, implied="default_compartment"
-    )
+        _sbml(given, source), source, split_reversible=split_reversible, lines=False,
+        implied="default_compartment",
+    )  # fmt: skip
+
+
+# Run in a process of its own: the package neither stops nor keeps within bounds on some texts.
+_CONVERT = """
+import sys
+import antimony
+text = sys.stdin.buffer.read().decode("utf-8")
+try:
+    load = antimony.loadAntimonyString if text else antimony.loadAntimonyFile
+    if load(text or sys.argv[1]) < 0:
+        sys.exit("2" + antimony.getLastError())
+    sbml = antimony.getSBMLString(antimony.getMainModuleName())
+except UnicodeError:
+    sys.exit("2it has a character that Antimony does not take; expected ASCII")
+sys.stdout.buffer.write(sbml.encode("utf-8"))
+"""
+
+
+def _sbml(given: str | None, source: str) -> str:
+    """What Antimony's own package makes of a file, or of a text."""
+    command = [sys.executable, "-c", _CONVERT, *([] if given is not None else [source])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            command, input=(given or "").encode("utf-8", "replace"), capture_output=True,
+            timeout=_SECONDS, check=False, env=environment,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ReadError(
+            f"{source}: the package antimony did not read it within {_SECONDS} seconds"
+        ) from None
+    if done.returncode == 0:
+        return done.stdout.decode("utf-8")
+    said = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode == 1 and said.startswith("2"):
+        raise ReadError(f"{source}: {' '.join(said[1:].split())}")
+    raise ReadError(f"{source}: the package antimony failed on it (exit {done.returncode})")

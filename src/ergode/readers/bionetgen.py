@@ -19,6 +19,7 @@ from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
+from ergode.readers.bounded import text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
 # The rules of which the network was generated: it says nothing that the network does not.
@@ -34,6 +35,7 @@ _OPERATORS = (
     (re.compile("!"), " not "), (re.compile("<>"), "!="), (re.compile(r"\btime\s*\(\s*\)"), "time"),
     (re.compile(r"\b_pi\b"), "pi"), (re.compile(r"\b_e\b"), "exp(1)"),
 )  # fmt: skip
+_LONGEST = 100_000  # characters of a formula, once its calls are written out
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _CALLS: dict[str, Callable[[list[str]], str]] = {
     "if": lambda a: f"piecewise({a[1]}, {a[0]}, {a[2]})",
@@ -104,13 +106,7 @@ def read_bionetgen(path: str | os.PathLike[str]) -> ReactionNetwork:
     'S1 + 2 * S2'
     """
     file = Path(path)
-    if not file.is_file():
-        raise ReadError(f"{file}: there is no such file")
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{file}: cannot be read as text: {error}") from None
-    return _Reader(file, text).network()
+    return _Reader(file, text_of(file, encoding="utf-8-sig")).network()
 
 
 class _Reader:
@@ -166,12 +162,19 @@ class _Reader:
             elif block in self.blocks:
                 words = line.split()
                 if len(words) > 1 and words[0].isdigit():
+                    place = len(self.blocks[block]) + 1
+                    if block == "species" and words[0].lstrip("0") != str(place):
+                        raise self.error(
+                            number, f"the species has the index {words[0]}, not {place}"
+                        )
                     del words[0]
                 self.blocks[block].append(_Line(number, words))
             elif block is None and not _SETTINGS.match(line):
                 raise self.error(number, f"'{line[:60]}' stands outside of all blocks")
         if block is not None:
             raise ReadError(f"{self.file}: the block '{block}' does not end")
+        if started:
+            raise ReadError(f"{self.file}: the last line ends in a backslash, but nothing follows")
         if not self.blocks["species"]:
             raise ReadError(f"{self.file}: there are no species in it")
 
@@ -182,34 +185,40 @@ class _Reader:
         for pattern, here in _OPERATORS:
             text = pattern.sub(here, text)
         for name in self.functions:
-            text = re.sub(rf"\b{re.escape(name)}\s*\(\s*\)", name, text)
+            text = re.sub(rf"\b{re.escape(name)}\s*\(\s*\)", lambda _, name=name: name, text)
         with self.at(line):
             return Expression(self._called(text, line).strip())
 
     def _called(self, text: str, line: _Line) -> str:
         """A formula with those calls written out that formulas here do not have."""
-        match = next((m for m in _CALL.finditer(text) if m[1] in _CALLS), None)
-        if match is None:
-            return text
-        depth, arguments, start = 1, [], match.end()
-        for i in range(match.end(), len(text)):
-            depth += (text[i] == "(") - (text[i] == ")")
-            if depth == 0 or (depth == 1 and text[i] == ","):
-                arguments.append(f"({text[start:i]})")
-                start = i + 1
-            if depth == 0:
-                break
-        else:
-            raise self.error(line.number, f"'{text}' has a bracket that does not close")
-        try:
-            written = _CALLS[match[1]](arguments)
-        except IndexError:
-            raise self.error(line.number, f"'{match[1]}' has too few arguments") from None
-        return self._called(text[: match.start()] + written + text[start:], line)
+        while True:
+            if len(text) > _LONGEST:
+                raise self.error(line.number, f"a formula has more than {_LONGEST} characters")
+            # The last one has no other in its arguments.
+            found = [match for match in _CALL.finditer(text) if match[1] in _CALLS]
+            if not found:
+                return text
+            match = found[-1]
+            depth, arguments, start = 1, [], match.end()
+            for i in range(match.end(), len(text)):
+                depth += (text[i] == "(") - (text[i] == ")")
+                if depth == 0 or (depth == 1 and text[i] == ","):
+                    arguments.append(f"({text[start:i]})")
+                    start = i + 1
+                if depth == 0:
+                    break
+            else:
+                raise self.error(line.number, f"'{text}' has a bracket that does not close")
+            try:
+                written = _CALLS[match[1]](arguments)
+            except IndexError:
+                raise self.error(line.number, f"'{match[1]}' has too few arguments") from None
+            text = text[: match.start()] + written + text[start:]
 
     def species_of(self, line: _Line, text: str) -> str:
         """The name of the species with an index."""
-        if not text.isdigit() or not 0 < int(text) <= self.count:
+        digits = text.isascii() and text.isdecimal() and len(text) < 10
+        if not digits or not 0 < int(text) <= self.count:
             raise self.error(line.number, f"'{text}' is no species; expected 1 to {self.count}")
         return f"{self.prefix}{int(text)}"
 
@@ -328,9 +337,17 @@ class _Reader:
         """The network that the file describes."""
         blocks = self.blocks
         species = [self.one_species(i, line) for i, line in enumerate(blocks["species"], 1)]
-        parameters: dict[str, Any] = dict(self.parameter(line) for line in blocks["parameters"])
-        rules: dict[str, Any] = dict(self.group(line) for line in blocks["groups"])
-        rules |= dict(self.function(line) for line in blocks["functions"])
+        parameters: dict[str, Any] = {}
+        rules: dict[str, Any] = {}
+        for block, read, found in (
+            ("parameters", self.parameter, parameters),
+            ("groups", self.group, rules), ("functions", self.function, rules),
+        ):  # fmt: skip
+            for line in blocks[block]:
+                name, value = read(line)
+                if name in found:
+                    raise self.error(line.number, f"'{name}' is there twice")
+                found[name] = value
         changing = {*rules, "time"}
         reactions = [
             self.reaction(k, line, changing) for k, line in enumerate(blocks["reactions"], 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import reprlib
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from ergode.core.errors import ReadError
 
 LARGEST = 1 << 28
 """Bytes of a text file that is read whole; a larger one is not what a reader is for."""
+
+_SMALL, _RATIO = 1 << 24, 100
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple = 2, 4, 6, 6
@@ -26,7 +30,11 @@ def short(value: Any) -> str:
 
 
 def text_of(
-    path: str | os.PathLike[str], *, encoding: str = "utf-8", largest: int = LARGEST
+    path: str | os.PathLike[str],
+    *,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+    largest: int = LARGEST,
 ) -> str:
     """The text of a file.
 
@@ -37,9 +45,10 @@ def text_of(
     """
     path = Path(path)
     try:
-        return bytes_of(path, largest=largest).decode(encoding)
+        text = bytes_of(path, largest=largest).decode(encoding, errors)
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+        raise ReadError(f"{path}: cannot be read as text: {error}") from None
 
 
 def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
@@ -61,3 +70,31 @@ def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
     if len(content) > largest:
         raise ReadError(f"{path}: it has more than {largest / 1e6:,.0f} MB; that is too large")
     return content
+
+
+def unpacked(path: str | os.PathLike[str]) -> bytes:
+    """What is in a file that gzip compressed.
+
+    Raises
+    ------
+    ReadError
+        It cannot be read, or it is far larger than any file of measurements becomes.
+    """
+    path = Path(path)
+    try:
+        limit = largest_of(path.stat().st_size)
+        with gzip.open(path) as file:
+            content = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ReadError(f"{path}: cannot be read as text: {error}") from None
+    if len(content) > limit:
+        raise ReadError(
+            f"{path}: it unpacks to more than {limit / 1e6:,.0f} MB, {_RATIO} times its size; "
+            "unpack it yourself if that is meant"
+        )
+    return content
+
+
+def largest_of(size: int) -> int:
+    """Bytes that a compressed file of this size [bytes] may become."""
+    return max(_SMALL, _RATIO * size)

@@ -6,7 +6,6 @@ added up to a static network whose weights are contact times.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
@@ -20,6 +19,7 @@ import pandas as pd
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.contacts import ContactNetwork
+from ergode.readers.bounded import largest_of, unpacked
 
 _WORDS = ("source", "target", "weight", "time")
 _SECONDS_PER_HOUR = 3600.0
@@ -154,8 +154,13 @@ def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
     import scipy.sparse
 
     try:
+        with zipfile.ZipFile(file) as content:
+            size = sum(one.file_size for one in content.infolist())
+        if size > largest_of(file.stat().st_size):
+            raise ValueError(f"it unpacks to {size / 1e6:,.0f} MB")
         matrix = scipy.sparse.load_npz(file)
-    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
+        matrix.check_format() if hasattr(matrix, "check_format") else matrix.tocsr().check_format()
+    except Exception as error:  # what zip, zlib, NumPy and SciPy make of what is no such file
         raise ReadError(f"{file}: expected a matrix of scipy.sparse.save_npz: {error}") from None
     try:
         return ContactNetwork.from_scipy(matrix, directed or None)
@@ -184,8 +189,11 @@ def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> Table:
                 f"{file}: there is no column {', '.join(map(repr, missing))}; found "
                 f"{', '.join(map(repr, names))}. Name the columns with columns=(...)"
             )
+        size = 8 * len(wanted) * pyarrow.parquet.read_metadata(file).num_rows
+        if size > largest_of(file.stat().st_size):
+            raise ReadError(f"{file}: it unpacks to {size / 1e6:,.0f} MB, too much for its size")
         data = pyarrow.parquet.read_table(file, columns=wanted)
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise ReadError(f"{file}: not a parquet file that can be read: {error}") from None
     words = wanted if columns is None else _WORDS
     found: dict[str, np.ndarray] = {}
@@ -205,9 +213,9 @@ def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> Table:
 
 def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str | None) -> Table:
     try:
-        raw = file.read_bytes()
-        text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raw = unpacked(file) if file.suffix == ".gz" else file.read_bytes()
+        text = raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{file}: cannot be read as text: {error}") from None
     body = re.sub(r"(?m)^[ \t]*#.*(?:\n|\Z)", "", text) if "#" in text else text
     first = next((line for line in io.StringIO(body) if line.strip()), None)
@@ -253,7 +261,10 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
         if role in ("weight", "time"):
             if values.dtype.kind not in "iuf":
                 lines.check_numbers(index, role, len(roles))
-            found[role] = values.astype(float)
+            try:
+                found[role] = values.astype(float)
+            except (ValueError, OverflowError) as error:
+                raise ReadError(f"{file}: a {role} cannot be read: {error}") from None
         else:
             found[role] = values
     return Table(found, lambda row: f"line {lines.number(row)}")

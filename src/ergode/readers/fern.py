@@ -12,6 +12,7 @@ from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
 from ergode.models.thermochemistry import Nucleus
+from ergode.readers.bounded import text_of
 
 _LINES_PER_RATE = 8
 _LINES_PER_SPECIES = 4
@@ -76,12 +77,7 @@ def read_fern(
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise ReadError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+    lines = text_of(path).splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     return lines

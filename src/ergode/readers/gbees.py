@@ -19,12 +19,14 @@ import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.priors import Gaussian
+from ergode.readers.bounded import text_of
 
 if TYPE_CHECKING:
     import xarray
 
 # Centres of cells are whole widths apart, but for the digits that the files have.
 _OFF_GRID = 1e-3
+_LARGEST = 1 << 32  # bytes; a density in six dimensions has tens of millions of cells
 _UNIT = re.compile(r"\([^)]*\)")
 
 
@@ -168,12 +170,7 @@ def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
 
 
 def _lines(file: Path) -> list[str]:
-    if not file.is_file():
-        raise ReadError(f"{file}: there is no such file")
-    try:
-        return file.read_text("utf-8").rstrip().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{file}: cannot be read: {error}") from None
+    return text_of(file, largest=_LARGEST).rstrip().splitlines()
 
 
 def _numbers(file: Path, lines: Sequence[str], index: int, count: int | None) -> np.ndarray:

@@ -20,8 +20,10 @@ from ergode.models.rate_coefficients import Arrhenius, RateCoefficient
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
+from ergode.readers.bounded import text_of
 
 _TEMPERATURE = "TEMP"
+_MOST_FILES = 1000
 _DUMMIES = {"hv", "PROD"}  # what KPP itself takes no notice of
 # Commands whose lines say nothing of the chemistry.
 _OTHER = {
@@ -121,7 +123,7 @@ class _Reader:
         self.everywhere: dict[str, float] = {}
         self.factor = 1.0
         self.equations: list[_Item] = []
-        for item in _items(path, set()):
+        for item in _items(path, set(), []):
             self._take(item)
         if not self.equations:
             raise ReadError(f"{path}: no #EQUATIONS")
@@ -234,14 +236,18 @@ def _simple(formula: Expression, where: str) -> float | RateCoefficient:
     if not formula.names:
         return float(formula.evaluate({}))
     hot = np.array([180.0, 240.0, 300.0, 410.0, 620.0])
-    values = np.asarray(formula.evaluate({_TEMPERATURE: hot}), float)
+    with np.errstate(all="ignore"):
+        values = np.asarray(formula.evaluate({_TEMPERATURE: hot}), float) + 0.0 * hot
     if (values > 0).all():
         powers = np.stack([np.ones(5), np.log(hot), -1.0 / hot], axis=1)
         found = np.linalg.solve(powers[:3], np.log(values[:3]))
         if np.allclose(powers @ found, np.log(values), rtol=0, atol=1e-9):
             found[1:] = [0.0 if abs(x) < 1e-9 else x for x in found[1:]]
             exponent, activation = float(round(found[1], 9)), float(round(found[2], 6))
-            factor = values[2] / (300.0**exponent * math.exp(-activation / 300.0))
+            try:
+                factor = values[2] / (300.0**exponent * math.exp(-activation / 300.0))
+            except ArithmeticError:
+                factor = math.inf
             return Arrhenius(float(factor), exponent, activation)
     raise ReadError(
         f"{where}: the rate '{formula.text}' is not A T^b exp(-E / T); give a temperature: "
@@ -284,14 +290,12 @@ def _split(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _items(path: Path, above: set[Path]) -> Iterator[_Item]:
+def _items(path: Path, above: set[Path], seen: list[Path]) -> Iterator[_Item]:
     """Entries of a file and of those that it includes, in order."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        raise ReadError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+    seen.append(path)
+    if len(seen) > _MOST_FILES:
+        raise ReadError(f"{path}: more than {_MOST_FILES} files are included")
+    text = text_of(path, errors="replace")
     if path in above:
         raise ReadError(f"{path} includes itself")
 
@@ -313,7 +317,7 @@ def _items(path: Path, above: set[Path]) -> Iterator[_Item]:
             name = rest.split()[0] if rest else ""
             file = path.parent / (name if word == "INCLUDE" else f"{name}.def")
             if name.split(".")[0].lower() != "atoms":
-                yield from _items(file, above | {path})
+                yield from _items(file, above | {path}, seen)
         elif word not in {"DEFVAR", "DEFFIX", "INITVALUES", "EQUATIONS", "END", *_OTHER}:
             raise ReadError(f"{path}, line {number}: the command #{command[1]} is not known")
 

@@ -21,6 +21,7 @@ AVOGADRO = 6.02214179e23
 """The number [1/mol] that SBML Level 3 means by its symbol, section 3.4.6."""
 
 _LONGEST_CHAIN = 100
+_LARGEST = 200_000  # parts of a formula whose calls are written out
 _SYMBOL_OF_TIME = "http://www.sbml.org/sbml/symbols/time"
 
 # name here: name in MathML
@@ -64,6 +65,7 @@ class MathReader:
     def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
         self.functions = functions
         self._calling: list[str] = []
+        self._left = _LARGEST
         kinds: dict[int, Callable[[Any, Any], ast.expr]] = {}
         for name, operator in (("PLUS", ast.Add), ("TIMES", ast.Mult)):
             kinds[getattr(libsbml, f"AST_{name}")] = self._many(operator)
@@ -91,7 +93,7 @@ class MathReader:
             libsbml.AST_REAL: lambda node, bound: _number(node.getReal()),
             libsbml.AST_REAL_E: _scientific,
             libsbml.AST_RATIONAL: _rational,
-            libsbml.AST_NAME: _name,
+            libsbml.AST_NAME: self._name,
             libsbml.AST_NAME_TIME: lambda node, bound: ast.Name(TIME, ast.Load()),
             libsbml.AST_NAME_AVOGADRO: lambda node, bound: _number(AVOGADRO),
             libsbml.AST_CONSTANT_PI: lambda node, bound: _number(math.pi),
@@ -114,15 +116,23 @@ class MathReader:
         ModelError
             There is something in it that formulas do not have.
         """
+        self._left = _LARGEST
         bound = {old: ast.Name(new, ast.Load()) for old, new in (renamed or {}).items()}  # type: dict[str, ast.expr]
         return Expression.from_tree(self._visit(node, bound))
 
     def _visit(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
+        self._spend(1)
         kind = self._kinds.get(node.getType())
         if kind is None:
             what = self._named.get(node.getType(), "something")
             raise ModelError(f"its formula uses '{what}', which ergode does not support")
         return kind(node, bound)
+
+    def _spend(self, count: int) -> None:
+        """Calls of functions that call others may be written out to any length."""
+        self._left -= count
+        if self._left < 0:
+            raise ModelError(f"its formula, written out, has more than {_LARGEST} parts")
 
     def _children(self, node: Any, bound: Mapping[str, ast.expr]) -> list[ast.expr]:
         return [self._visit(node.getChild(i), bound) for i in range(node.getNumChildren())]
@@ -227,6 +237,7 @@ class MathReader:
             if k == 0:
                 result = part
                 continue
+            self._spend(sum(1 for _ in ast.walk(result)))
             one = ast.BoolOp(ast.And(), [result, ast.UnaryOp(ast.Not(), part)])
             other = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), result), part])
             result = ast.BoolOp(ast.Or(), [one, other])
@@ -238,6 +249,15 @@ class MathReader:
     def _implies(self, node: Any, bound: Any) -> ast.expr:
         before, after = self._children(node, bound)
         return ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), before), after])
+
+    def _name(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
+        name = node.getName()
+        given = bound.get(name)
+        if given is None:
+            return ast.Name(name, ast.Load())
+        if not isinstance(given, ast.Name | ast.Constant):
+            self._spend(sum(1 for _ in ast.walk(given)))
+        return given
 
     def _call(self, node: Any, bound: Any) -> ast.expr:
         name = node.getName()
@@ -288,11 +308,6 @@ def _scientific(node: Any, bound: Any) -> ast.expr:
 
 def _rational(node: Any, bound: Any) -> ast.expr:
     return ast.BinOp(_number(node.getNumerator()), ast.Div(), _number(node.getDenominator()))
-
-
-def _name(node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
-    name = node.getName()
-    return bound.get(name, ast.Name(name, ast.Load()))
 
 
 # ---- out

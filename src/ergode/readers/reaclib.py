@@ -17,6 +17,7 @@ from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Species
 from ergode.models.thermochemistry import Nucleus
+from ergode.readers.bounded import text_of
 from ergode.readers.weak_rates import read_weak_rates
 
 # Reactants and products of each chapter.
@@ -127,12 +128,7 @@ def _sets(
     path: Path, known: set[str]
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str, tuple[float, ...]]]:
     """Reactants, products, label and seven parameters of every set between known nuclei."""
-    try:
-        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
-    except FileNotFoundError:
-        raise ReadError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+    lines = text_of(path, encoding="ascii", errors="replace").splitlines()
     place = 0
     while place < len(lines):
         first = lines[place].strip()

@@ -24,6 +24,7 @@ from ergode.models.mass_action import both_ways, law_of, recognise
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
 from ergode.models.species import Compartment, Quantity, Species
+from ergode.readers.bounded import text_of
 from ergode.readers.mathml import MathReader
 from ergode.readers.sbml_document import Document, called, notes_of
 
@@ -96,12 +97,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     if isinstance(path, str) and path.lstrip().startswith("<"):
         return read_document(path, "SBML text", split_reversible=split_reversible)
     file = Path(path)
-    if not file.is_file():
-        raise ReadError(f"{file}: there is no such file")
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{file}: cannot be read as text: {error}") from None
+    text = text_of(file, encoding="utf-8-sig")
     return read_document(text, str(file), split_reversible=split_reversible)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.rate_coefficients import WeakTable
 from ergode.models.reactions import Reaction
+from ergode.readers.bounded import text_of
 
 _RATE_COLUMN = 5
 _FIRST = re.compile(r"!\s*([0-9a-zA-Z]+)\s*(?:\([^)]*\))?\s*->\s*([0-9a-zA-Z]+)")
@@ -48,12 +49,7 @@ def read_weak_rates(
 
 
 def _read(path: Path) -> Reaction:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        raise ReadError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from None
+    lines = text_of(path, errors="replace").splitlines()
     match = _FIRST.match(lines[0]) if lines else None
     if match is None:
         raise ReadError(f"{path}, line 1: expected two nuclei, such as '!17f -> 17o'")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ergode.core import files, results
 from ergode.core.errors import ReadError
 from ergode.plots import check_figure_path
+from ergode.readers.bounded import text_of
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ def read(
     """
     file = Path(path)
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReadError(f"{file}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{file}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(text_of(file))
+    except ReadError:
+        raise
+    except RecursionError:
+        raise ReadError(f"{file}: it is nested too deeply") from None
+    except ValueError as error:
         raise ReadError(f"{file}: not TOML: {error}") from None
     top = Table(values, "", file)
     engine = top.choice("engine", _ENGINES)

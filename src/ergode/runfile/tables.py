@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ErgodeError, ReadError
+from ergode.readers.bounded import short
 
 _MISSING: Any = object()
+_LARGEST = 1.7976931348623157e308
+_MOST_TIMES = 100_000_000
 
 
 class Table:
@@ -69,13 +72,16 @@ class Table:
     def number(self, key: str, default: float = _MISSING) -> float:
         """The finite number of a key."""
         value = self._typed(key, default, (int, float), "a number")
-        if not math.isfinite(value):
-            raise self.error(f"{self.place} {key} is {value!r}; expected a finite number")
+        if not abs(value) < math.inf or abs(value) > _LARGEST:
+            raise self.error(f"{self.place} {key} is {short(value)}; expected a finite number")
         return float(value)
 
     def integer(self, key: str, default: int = _MISSING) -> int:
         """The integer of a key."""
-        return int(self._typed(key, default, int, "an integer"))
+        value = int(self._typed(key, default, int, "an integer"))
+        if abs(value) >= 1 << 64:
+            raise self.error(f"{self.place} {key} is {short(value)}; expected 64 bits at most")
+        return value
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
         """The truth of a key."""
@@ -88,8 +94,11 @@ class Table:
     def numbers(self, key: str) -> list[float]:
         """The list of numbers of a key."""
         numbers = self.items(key)
-        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-            raise self.error(f"{self.place} {key} is {numbers!r}; expected a list of numbers")
+        if not all(
+            isinstance(n, int | float) and not isinstance(n, bool) and not abs(n) > _LARGEST
+            for n in numbers
+        ):
+            raise self.error(f"{self.place} {key} is {short(numbers)}; expected a list of numbers")
         return [float(number) for number in numbers]
 
     def times(self, key: str) -> np.ndarray:
@@ -99,7 +108,7 @@ class Table:
         found = self.values.get(key)
         if found is not None and not isinstance(found, dict):
             raise self.error(
-                f"{self.place} {key} is {found!r}; expected a list of numbers, or a table of "
+                f"{self.place} {key} is {short(found)}; expected a list of numbers, or a table of "
                 "start, stop, and step or count"
             )
         grid = self.table(key)
@@ -111,13 +120,16 @@ class Table:
             raise grid.error(f"{grid.place} stop is {stop:g}, not after start, {start:g}")
         if "count" in grid:
             count = grid.integer("count")
-            if count < 2:
-                raise grid.error(f"{grid.place} count is {count}; expected 2 or more")
+            if not 2 <= count <= _MOST_TIMES:
+                raise grid.error(f"{grid.place} count is {count}; expected 2 to {_MOST_TIMES}")
             return np.linspace(start, stop, count)
         step = grid.number("step")
         if not 0 < step <= stop - start:
             raise grid.error(f"{grid.place} step is {step:g}; expected 0 to {stop - start:g}")
-        return start + step * np.arange(int((stop - start) / step * (1 + 1e-12)) + 1)
+        steps = (stop - start) / step * (1 + 1e-12)
+        if not steps < _MOST_TIMES:
+            raise grid.error(f"{grid.place} step is {step:g}: more than {_MOST_TIMES} steps")
+        return start + step * np.arange(int(steps) + 1)
 
     def table(self, key: str, default: Mapping[str, Any] = _MISSING) -> Table:
         """The table of a key."""
@@ -129,7 +141,7 @@ class Table:
         for number, values in enumerate(self.items(key), 1):
             name = f"{self.name}.{key} {number}"
             if not isinstance(values, dict):
-                raise self.error(f"[{name}] is {values!r}; expected a table")
+                raise self.error(f"[{name}] is {short(values)}; expected a table")
             yield Table(values, name, self.file)
 
     def path(self, key: str) -> Path:
@@ -143,7 +155,7 @@ class Table:
             return default
         value = self.values[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.error(f"{self.place} {key} is {value!r}; expected {expected}")
+            raise self.error(f"{self.place} {key} is {short(value)}; expected {expected}")
         return value
 
     @contextmanager
