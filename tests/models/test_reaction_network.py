@@ -325,3 +325,11 @@ def test_a_table_is_checked():
             )
     with pytest.raises(ModelError, match="other species"):
         ergode.ReactionNetwork(["A", "C"], table)
+
+
+@pytest.mark.parametrize("text", ["2A -> B", "A + 3B -> C", "2*A -> B", "A -> 2 * B"])
+def test_a_number_next_to_a_name_is_not_a_species(text):
+    with pytest.raises(ModelError, match=r"write '[23] [AB]'"):
+        Reaction(text, rate_constant=1.0)
+    assert Reaction("2 A -> B", rate_constant=1.0).reactants == {"A": 2.0}
+    assert Reaction("1-butene -> B2", rate_constant=1.0).reactants == {"1-butene": 1.0}

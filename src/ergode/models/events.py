@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ergode.core.errors import ModelError
-from ergode.models.expressions import Expression, number_or_expression
+from ergode.models.expressions import Effect, Expression, number_or_expression
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Event:
         ``"time >= 22.5"``. A time is met exactly, whatever the grid of results.
     assignments : mapping of str to float or str
         New values by name of a species (in the sense of its `quantity`) or a parameter.
-        All are computed before the first is assigned.
+        All are computed before the first is assigned. A formula may draw random numbers:
+        ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``, each call a draw of its own.
     delay : float or str
         Time from the trigger to the assignments.
     priority : float or str, optional
@@ -34,6 +35,10 @@ class Event:
     values_from_trigger : bool
         Whether a delayed event assigns what its formulas were at the trigger, or at the end.
     name : str, optional
+    rounding : {"stochastic", "nearest", "down"}, optional
+        How a stochastic simulation makes whole numbers of molecules of what is assigned:
+        ``"stochastic"`` rounds 2.3 up in three cases of ten, and keeps the mean. If not given, an
+        assignment that may give something else than a whole number is refused.
 
     Examples
     --------
@@ -50,6 +55,7 @@ class Event:
     initially_true: bool = True
     values_from_trigger: bool = True
     name: str | None = None
+    rounding: Literal["stochastic", "nearest", "down"] | None = None
 
     def __post_init__(self) -> None:
         what = f"event '{self.name or self.trigger}'"
@@ -62,10 +68,15 @@ class Event:
         if not isinstance(self.assignments, Mapping):
             raise ModelError(f"assignments of {what}: expected new values by name")
         assignments = {
-            name: number_or_expression(value, f"assignment of '{name}' in {what}")
+            name: number_or_expression(value, f"assignment of '{name}' in {what}", Effect)
             for name, value in self.assignments.items()
         }
         object.__setattr__(self, "assignments", assignments)
+        if self.rounding not in (None, "stochastic", "nearest", "down"):
+            raise ModelError(
+                f"rounding of {what} is {self.rounding!r}; expected 'stochastic', 'nearest' or "
+                "'down'"
+            )
         delay = number_or_expression(self.delay, f"delay of {what}")
         if not isinstance(delay, Expression) and delay < 0:
             raise ModelError(f"delay of {what} is {delay:g}; expected 0 or more")

@@ -32,6 +32,8 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }  # fmt: skip
 FUNCTIONS = frozenset(_FUNCTIONS) | {"piecewise"}
 """Names of the functions that a formula may call."""
+DRAWS = {"binomial": 2, "poisson": 1, "uniform": 2}
+"""Random draws that what an event assigns may call, each with its number of arguments."""
 
 _NUMBERS = {"pi": math.pi}
 _WORDS = ("and", "if", "else", "not", "or", "True", "False")
@@ -73,7 +75,19 @@ class Expression:
     text: str
 
     def __post_init__(self) -> None:
-        _parse(self.text)
+        if _parse(self.text)[3] and not self._may_draw:
+            raise ModelError(
+                f"formula '{self.text}' draws a random number; only what an event assigns may"
+            )
+
+    @property
+    def _may_draw(self) -> bool:
+        return False
+
+    @property
+    def draws(self) -> bool:
+        """Whether it calls one of `DRAWS`."""
+        return _parse(self.text)[3]
 
     @classmethod
     def from_tree(cls, tree: ast.expr) -> Expression:
@@ -90,7 +104,7 @@ class Expression:
         return hash(_parse(self.text)[2])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Expression, (self.text,)  # what is compiled stays here
+        return type(self), (self.text,)  # what is compiled stays here
 
     @property
     def tree(self) -> ast.expr:
@@ -148,11 +162,27 @@ class Expression:
                 f"formula '{self.text[:60]} ...' has more than {_LONGEST} characters once what it "
                 "uses is written out"
             )
-        return Expression.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
+        return self.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
 
 
-def number_or_expression(value: Any, what: str) -> float | Expression:
-    """What a user gave for a quantity: a finite number or a formula.
+class Effect(Expression):
+    """What an event assigns: a formula that may call one of `DRAWS`.
+
+    Examples
+    --------
+    >>> Effect("binomial(X, 0.5)").draws
+    True
+    """
+
+    @property
+    def _may_draw(self) -> bool:
+        return True
+
+
+def number_or_expression(
+    value: Any, what: str, kind: type[Expression] = Expression
+) -> float | Expression:
+    """What a user gave for a quantity: a finite number or a formula, of a kind.
 
     Raises
     ------
@@ -163,10 +193,11 @@ def number_or_expression(value: Any, what: str) -> float | Expression:
         return value
     if isinstance(value, str):
         try:
-            expression = Expression(value)
+            expression = kind(value)
         except ModelError as error:
             raise ModelError(f"{what}: {error}") from None
-        return expression.evaluate({}) if not expression.names else expression
+        constant = not (expression.names or expression.draws)
+        return expression.evaluate({}) if constant else expression
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -179,8 +210,8 @@ def number_or_expression(value: Any, what: str) -> float | Expression:
 
 
 @lru_cache(maxsize=65536)
-def _parse(text: str) -> tuple[ast.expr, frozenset[str], str]:
-    """Syntax, names and the one way to write it."""
+def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
+    """Syntax, names, the one way to write it, and whether it draws."""
     try:
         # Brackets let a formula go over several lines.
         marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
@@ -198,7 +229,11 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str]:
     names = {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     }
-    return tree, frozenset(names), canonical
+    draws = any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in DRAWS
+        for node in ast.walk(tree)
+    )
+    return tree, frozenset(names), canonical, draws
 
 
 def _copy(tree: Any) -> Any:
@@ -246,7 +281,7 @@ class _Normalise(ast.NodeTransformer):
 
     def _call(self, node: ast.Call) -> ast.expr:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-        if name not in FUNCTIONS:
+        if name not in FUNCTIONS and name not in DRAWS:
             raise ModelError(
                 f"formula '{self.text}' calls '{name}', which is unknown; known are "
                 f"{', '.join(sorted(FUNCTIONS))}"
@@ -269,10 +304,10 @@ class _Normalise(ast.NodeTransformer):
             for argument in arguments[1:]:
                 result = ast.Call(ast.Name(name, ast.Load()), [result, argument], [])
             return result
-        if len(arguments) != _FUNCTIONS[name][0]:
+        expected = DRAWS[name] if name in DRAWS else _FUNCTIONS[name][0]
+        if len(arguments) != expected:
             raise ModelError(
-                f"formula '{self.text}': {name} takes {_FUNCTIONS[name][0]} argument(s), not "
-                f"{len(arguments)}"
+                f"formula '{self.text}': {name} takes {expected} argument(s), not {len(arguments)}"
             )
         if name == "pow":
             return ast.BinOp(arguments[0], ast.Pow(), arguments[1])

@@ -39,7 +39,8 @@ class ReactionNetwork:
     reactions : sequence of Reaction, or ReactionTable
         A large network is best built as a table.
     parameters : mapping of str to float or str
-        Numbers that formulas may use, or formulas of other parameters.
+        Numbers that formulas may use, or formulas of other parameters; those follow where events
+        assign to a parameter that they use.
     compartments : sequence of Compartment, or mapping of str to float
         A mapping gives the size of each name.
     rules : mapping of str to str
@@ -234,6 +235,18 @@ class ReactionNetwork:
     def rule_order(self) -> tuple[str, ...]:
         """Rules, each after those that define it."""
         return _order(self.rules, "rule")
+
+    @cached_property
+    def following(self) -> tuple[str, ...]:
+        """Parameters whose formulas use what events assign to, by way of others or not."""
+        moving = {name for event in self.events for name in event.assignments}
+        found = []
+        for name in self.parameter_order:
+            value = self.parameters.get(name)
+            if isinstance(value, Expression) and name not in moving and value.names & moving:
+                moving.add(name)
+                found.append(name)
+        return tuple(found)
 
     @cached_property
     def held(self) -> np.ndarray:

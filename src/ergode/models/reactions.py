@@ -18,6 +18,7 @@ from ergode.models.rate_coefficients import RateCoefficient
 
 _PLUS = re.compile(r"(?<=\s)\+(?=\s)|(?<=\w)\+(?=\w)")
 _TERM = re.compile(r"(?:(\d+(?:\.\d+)?)\s+)?(\S+)")
+_GLUED = re.compile(r"(\d+(?:\.\d+)?)(?:\s*\*\s*)?([^\W\d]\w*)")
 _NOTHING = ("", "0", "∅")
 
 
@@ -159,6 +160,12 @@ def _read_side(side: str, text: str) -> dict[str, float]:
         return counts
     for term in _PLUS.split(side):
         match = _TERM.fullmatch(term.strip())
+        glued = _GLUED.fullmatch(term.strip())
+        if glued:
+            raise ModelError(
+                f"reaction '{text}' has the term '{glued[0]}'; write '{glued[1]} {glued[2]}' for "
+                f"{glued[1]} of '{glued[2]}'"
+            )
         if not match or match[2] == "+":
             raise ModelError(
                 f"reaction '{text}' has the term '{term.strip()}'; expected a species, or a number "

@@ -77,6 +77,7 @@ def realizations(
                 times, row, color=color, lw=0.8, alpha=max(0.25, 1 / np.sqrt(len(shown))),
                 drawstyle="steps-post", label=name if k == 0 else None,
             )  # fmt: skip
+    _say_what_is_missing(dataset, ax)
     ax.set_xlabel("time")
     ax.set_ylabel("molecules")
     if len(names) <= 12:
@@ -123,9 +124,21 @@ def amounts(
         low, counts.values / total / width, width=width, align="edge", lw=0, alpha=0.7,
         color=COLOURS[0],
     )  # fmt: skip
+    _say_what_is_missing(dataset, ax)
     ax.set_xlabel(f"molecules of {species}")
     ax.set_ylabel("probability")
     return quiet(ax)
+
+
+def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:
+    """How many realizations are left out, above the axes."""
+    status = dataset["status"].values
+    missing = int((status >= Status.NOT_RUN).sum())
+    if missing:
+        ax.set_title(
+            f"{missing:,} of {status.size:,} realizations failed or were not run, and are left out",
+            fontsize="small",
+        )
 
 
 def _species(dataset: xarray.Dataset, wanted: Sequence[str] | None) -> list[str]:

@@ -394,7 +394,7 @@ class _Reader:
             one.getId(): notes_of(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
         try:
-            return ReactionNetwork(
+            made = [
                 [replace(one, name=noted[one.name]) for one in species.values()],
                 [_renamed(one, noted) for one in reactions],
                 parameters,
@@ -402,7 +402,14 @@ class _Reader:
                 rules,
                 events,
                 model.getName() or model.getId() or None,
-            )
+            ]
+            network = ReactionNetwork(*made)
+            if network.following:
+                # An initial assignment is made once, whatever events do later.
+                known = network.evaluate_parameters()
+                made[2] = {**parameters, **{name: known[name] for name in network.following}}
+                network = ReactionNetwork(*made)
+            return network
         except ModelError as error:
             raise ReadError(f"{self.document.source}: {error}") from None
 

@@ -120,7 +120,10 @@ class _Writer:
         self.list(model, "Species", self.network.species, self.one_species)
         self.parameters(model)
         self.initial_assignments(model)
-        self.list(model, "Rules", self.network.rules.items(), self.rule)
+        rules: dict[str, Any] = {
+            name: self.network.parameters[name] for name in self.network.following
+        }
+        self.list(model, "Rules", {**rules, **self.network.rules}.items(), self.rule)
         self.list(model, "Reactions", self.network.reactions, self.reaction)
         self.list(model, "Events", self.network.events, self.event)
         version = "2" if self.newer else "1"
@@ -205,6 +208,7 @@ class _Writer:
 
     def parameters(self, model: Element) -> None:
         changed = {name for event in self.network.events for name in event.assignments}
+        changed |= set(self.network.following)
         element = Element("listOfParameters")
         for name, value in self.network.parameters.items():
             one = SubElement(element, "parameter", id=name)
@@ -223,10 +227,19 @@ class _Writer:
         values += network.parameters.items()
         element = Element("listOfInitialAssignments")
         for name, value in values:
-            if isinstance(value, Expression):
+            if isinstance(value, Expression) and name not in network.following:
                 self.math(SubElement(element, "initialAssignment", symbol=name), value)
         if len(element):
             model.append(element)
+
+    def followed(self, value: Expression) -> Expression:
+        """With the formulas of parameters that follow events in place of these: SBML's rules."""
+        formulas: dict[str, Any] = {}
+        for name in self.network.following:
+            formula = self.network.parameters[name]
+            assert isinstance(formula, Expression)
+            formulas[name] = formula.substitute(formulas)
+        return value.substitute(formulas)
 
     def rule(self, parent: Element, item: tuple[str, Expression]) -> None:
         self.math(SubElement(parent, "assignmentRule", variable=item[0]), item[1])
@@ -241,6 +254,8 @@ class _Writer:
         )
         word = given.law.argument
         value: Any = given.value
+        if isinstance(value, Expression):
+            value = self.followed(value)
         self.check(value)
         law = law_of(Reaction(left, right, name=name, **{word: value}), self.species)
         own = self.id_of(name)
@@ -261,6 +276,12 @@ class _Writer:
         self.math(SubElement(element, "kineticLaw"), law)
 
     def event(self, parent: Element, event: Event) -> None:
+        drawn = any(isinstance(v, Expression) and v.draws for v in event.assignments.values())
+        if drawn or event.rounding:
+            what = "draws random numbers" if drawn else "rounds"
+            raise ModelError(
+                f"event '{event.name or event.trigger.text}' {what}; SBML has no place for that"
+            )
         own = None if event.name is None else self.id_of(event.name)
         element = _with(SubElement(parent, "event"), id=own)
         element.set("useValuesFromTriggerTime", _truth(event.values_from_trigger))

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
+from ergode.core.status import Status
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
@@ -82,7 +85,15 @@ class StochasticRun:
             elif "amount" in dataset:
                 last = dataset["amount"].values[..., k]
                 last = last[..., -1] if "time" in dataset["amount"].dims else last
-                found[f"mean final {name}"] = float(last.mean())
+                there = last[np.isfinite(last)]
+                found[f"mean final {name}"] = float(there.mean()) if there.size else float("nan")
+        status = dataset["status"].values
+        failed = sum(int((status == code).sum()) for code in Status if code.is_error)
+        unseen = int((status == Status.NOT_RUN).sum())
+        if failed > unseen:
+            found["failed, left out"] = float(failed - unseen)
+        if unseen:
+            found["not run, left out"] = float(unseen)
         return found
 
 
@@ -95,13 +106,16 @@ def read(top: Table) -> StochasticRun:
 def _options(table: Table) -> dict[str, Any]:
     table.only(
         ["times", "replicates", "seed", "method", "device", "output", "parameters", "initial",
-         "stop", "bins", "firing_limit"]
+         "stop", "bins", "firing_limit", "tolerance", "step", "rounding"]
     )  # fmt: skip
     options: dict[str, Any] = {"times": table.times("times")}
     for key in ("replicates", "seed", "firing_limit"):
         if key in table:
             options[key] = table.integer(key)
-    for key in ("method", "device", "stop"):
+    for key in ("tolerance", "step"):
+        if key in table:
+            options[key] = table.number(key)
+    for key in ("method", "device", "stop", "rounding"):
         if key in table:
             options[key] = table.text(key)
     for key in ("parameters", "initial"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +24,7 @@ _THREADS = 64
 _PENDING = 32
 _LATE = 4096
 # What a method is: the next firing by itself, or what `direct_step` needs to find it.
-_WORDS = ("prepare", "update", "advance", "total_of", "choose")
+_WORDS = ("prepare", "update", "advance", "between", "arrive", "total_of", "choose")
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to so many realizations each has a warp to itself.
@@ -47,12 +47,15 @@ class Wanted:
         Sums over realizations.
     log_counts : ndarray of int64, optional
         Firings of each realization to keep a log of.
+    states : bool
+        The last state of each.
     log_first : bool
         Such a log is wanted, once it is known how long it is.
     """
 
     amounts: bool = False
     statistics: bool = False
+    states: bool = False
     log_counts: np.ndarray | None = None
     log_first: bool = False
 
@@ -96,8 +99,8 @@ class Ensemble:
     seed, replicates, firings_most : int
         As for `simulate`; `replicates` of every point.
     device : Device
-    gaussian : bool
-        Whether amounts are not whole: the Langevin equation.
+    control : mapping of str to ndarray, optional
+        Constants of a method that leaps (see `leap.control`).
     """
 
     def __init__(
@@ -111,11 +114,12 @@ class Ensemble:
         replicates: int,
         firings_most: int,
         device: Device,
-        gaussian: bool = False,
+        control: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.tables = tables
         self.method = method
-        self.gaussian = gaussian
+        self.control = dict(control or {})
+        self.gaussian = bool(self.control.get("gaussian", np.zeros(1))[0])
         # Both ways to leap share a kernel, and one of them has amounts that are not whole.
         self._kind = np.float64 if getattr(method, "LEAPS", False) else np.int64
         self.grid = grid
@@ -237,8 +241,10 @@ class Ensemble:
         return {
             "armed": (tables.event_count, np.int8),
             "due": (pending, np.float64),
+            "due_after": (pending, np.int8),
             "pending": (pending, np.int32),
             "values": (pending * tables.most_values, np.float64),
+            "keys": (3, np.uint64),
             "late_times": (late, np.float64),
             "late_reactions": (late, np.int32),
             "late_count": (1, np.int32),
@@ -262,8 +268,7 @@ class Ensemble:
         constants = self.method.constants(self.tables)
         if prepared:
             constants |= self.method.prepared(self.tables)
-        if self.gaussian:
-            constants["gaussian"] = np.ones(1, np.int8)
+        constants |= self.control
         own |= {name: self.device.put(array) for name, array in constants.items()}
         return (
             *self.network(),
@@ -289,7 +294,10 @@ class Ensemble:
             counts=zeros(shape[:3], np.int64),
             status=self._unset(count),
             firings=zeros((count,), np.int64),
+            rows=zeros((count,), np.int64),
             ended=zeros((count,), np.float64),
+            states=zeros((count if wanted.states else 0, species), np.float64),
+            leaps=zeros((count if getattr(self.method, "LEAPS", False) else 0, 4), np.float64),
             log_starts=self.device.put(log_starts),
             log_times=zeros((int(log_starts[-1]),), np.float64),
             log_reactions=zeros((int(log_starts[-1]),), np.int32),
@@ -305,8 +313,9 @@ class Ensemble:
         return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
 
     def _fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        names = ["status", "firings", "ended"]
+        names = ["status", "firings", "rows", "ended", "leaps"]
         names += ["amounts"] if wanted.amounts else []
+        names += ["states"] if wanted.states else []
         names += ["sums", "squares_low", "squares_high", "counts"] if wanted.statistics else []
         names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
         found = {name: self.device.get(getattr(out, name)) for name in names}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.models.expressions import TIME, Expression
+from ergode.models.expressions import DRAWS, TIME, Expression
 from ergode.models.propensities import reactants_of, volume_power
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Law
@@ -54,23 +54,59 @@ class Formula:
     orders: Mapping[int, int] = field(default_factory=dict)
 
 
+# A letter that no name of a model has.
+DRAWN = "\ua60cdraw"
+
+
+def draws_of(tree: ast.AST) -> list[ast.Call]:
+    """Calls of random draws, those within others first."""
+    found = [call for child in ast.iter_child_nodes(tree) for call in draws_of(child)]
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in DRAWS:
+        found.append(tree)
+    return found
+
+
 class Naming:
-    """What the names in a network's formulas stand for.
+    """What the names in a network's formulas stand for, with numbers `given` for some parameters.
 
     Attributes
     ----------
     variables : tuple of str
-        What changes in time: species, then parameters that events assign to.
+        What changes in time: species, parameters that events assign to, draws.
+    draws : tuple of str
+        The last of those: places of random draws that events make.
     parameters : tuple of str
         What does not: the other parameters, and compartments.
     """
 
-    def __init__(self, network: ReactionNetwork) -> None:
+    def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
         self.network = network
         assigned = {name for event in network.events for name in event.assignments}
         moving = [name for name in network.parameters if name in assigned]
-        self.variables = (*(member.name for member in network.species), *moving)
-        fixed = [name for name in network.parameters if name not in assigned]
+        # A parameter whose formula uses one that moves moves with it, as a rule does.
+        self._rules: dict[str, Expression] = {}
+        formulas = dict(network.parameters) | {c.name: c.size for c in network.compartments}
+        for name in network.parameter_order:
+            formula = formulas[name]
+            if name in assigned or name in given or not isinstance(formula, Expression):
+                continue
+            formula = formula.substitute(self._rules)
+            if formula.names.isdisjoint(moving):
+                continue
+            if name not in network.parameters:
+                raise PlanError(
+                    f"the size of compartment '{name}' follows '{min(formula.names & set(moving))}'"
+                    ", to which events assign; a compartment keeps its size"
+                )
+            self._rules[name] = formula
+        # Each draw of an event has a place beside the state, by number.
+        effects = [value for event in network.events for value in event.assignments.values()]
+        count = sum(len(draws_of(v.tree)) for v in effects if isinstance(v, Expression) and v.draws)
+        self.draws = tuple(f"{DRAWN}{k}" for k in range(count))
+        self.variables = (*(member.name for member in network.species), *moving, *self.draws)
+        fixed = [
+            name for name in network.parameters if name not in assigned and name not in self._rules
+        ]
         self.parameters = (*fixed, *(compartment.name for compartment in network.compartments))
         self.index = {name: i for i, name in enumerate(self.variables)}
         self._number = {name: i for i, name in enumerate(self.parameters)}
@@ -79,7 +115,6 @@ class Naming:
             for member in network.species
             if member.quantity == "concentration" and member.compartment is not None
         }
-        self._rules: dict[str, Expression] = {}
         for name in network.rule_order:
             self._rules[name] = network.rules[name].substitute(self._rules)
 

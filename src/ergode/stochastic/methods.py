@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -79,8 +80,9 @@ def plan(
     logged: bool,
     realizations: int,
     device: Device,
+    control: Mapping[str, np.ndarray],
 ) -> MethodPlan:
-    """Choose a method.
+    """Choose a method; `control` is for those that leap (see `leap.control`).
 
     Raises
     ------
@@ -95,7 +97,7 @@ def plan(
     if why_not:
         raise PlanError(f"method '{name}' {why_not}")
     if name in APPROXIMATE:
-        leaping = partial(Ensemble, method=leap, gaussian=name == "langevin")
+        leaping = partial(Ensemble, method=leap, control=control)
         return MethodPlan(name, reason, False, leaping)
     straight = small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST
     if name == "direct" and straight:
@@ -181,4 +183,12 @@ def unfit(name: str, tables: Tables, logged: bool) -> str:
             return "has no single firings to list; use an exact method"
         if tables.has_delays:
             return "does not know delays; use an exact method"
+        others = tables.interruptions
+        if others.stop.size:
+            return "steps over the moment at which 'stop' is met; use an exact method"
+        if others.watched.size or tables.moving_breaks:
+            return (
+                "steps over the moment at which a condition on amounts turns, and the network has "
+                "such events or rates; use an exact method"
+            )
     return ""

@@ -45,20 +45,25 @@ class Collector:
         """Take in the realizations from `first` on."""
         raise NotImplementedError
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-        """Name of the output, its variables, and coordinates of its own."""
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        """Name of the output, its variables, and coordinates of its own.
+
+        `reached` says how many times each realization reported.
+        """
         raise NotImplementedError
 
     def dataset(
         self, found: Mapping[str, np.ndarray], coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
-        """The result, with what is `found` for every realization."""
-        name, values, own = self.values()
+        """The result, with what is `found` for every realization, and how far each got."""
+        found = dict(found)
+        reached = found.pop("rows")
+        name, values, own = self.values(reached.ravel())
         dims = set(own.pop("drop", ()))
         kept = {key: value for key, value in coords.items() if key not in dims}
         return results.dataset(
             "stochastic", name, {**values, **found},
-            coords={**kept, **own}, attrs=attrs, swept=self.layout.dims,
+            coords={**kept, **own}, attrs=attrs, swept=self.layout.dims, computed_rows=reached,
         )  # fmt: skip
 
     def points_of(self, first: int, count: int) -> np.ndarray:
@@ -77,7 +82,7 @@ class Collector:
             amount = amounts[:, :, i].astype(np.float64)
             size = naming.size_of(member.name)
             known[member.name] = amount if size is None else amount / known[size]
-        moving = set(naming.variables[len(network.species) :])
+        moving = set(naming.variables[len(network.species) :]) - set(naming.draws)
         result = np.empty((*amounts.shape[:2], len(network.rules)))
         for k, (name, rule) in enumerate(network.rules.items()):
             expression = naming.inline(rule)
@@ -115,7 +120,7 @@ class Trajectories(Collector):
         if self._values is not None:
             self._values[rows] = self.rule_values(part, first)
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         assert self._amounts is not None
         shape = (*self.layout.shape, self.replicates, *self._shape[1:])
         found = {"amount": self._amounts.reshape(shape)}
@@ -153,13 +158,12 @@ class Statistics(Collector):
     def _add(
         self, moments: Moments, values: np.ndarray, chunk: Mapping[str, np.ndarray], first: int
     ) -> None:
-        valid = chunk["status"] < Status.NOT_RUN
         points = self.points_of(first, len(values))
         for point in np.unique(points):
             here = points == point
-            moments.add(int(point), values[here], valid[here])
+            moments.add(int(point), values[here], chunk["rows"][here])
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         shape = (*self.layout.shape, self.grid.size)
         sums = self._sums if self._broken is None else self._broken
         found = {
@@ -195,9 +199,10 @@ class Histogram(Collector):
         return np.zeros(shape, np.int64)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        valid = chunk["status"] < Status.NOT_RUN
         amounts = chunk["amounts"]
         points = self.points_of(first, len(amounts))
+        # (What was not reached is zero here, and in no bin.)
+        late = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
         if self._edges is None:
             most = int(amounts.max(initial=0)) + 1
             if most > self._counts.shape[3]:
@@ -206,19 +211,20 @@ class Histogram(Collector):
                 self._counts = larger
         width = self._counts.shape[3]
         for point in np.unique(points):
-            part = amounts[(points == point) & valid]
+            part, missing = amounts[points == point], late[points == point]
             if self._edges is None:
                 where = part.astype(np.int64)
             else:
                 where = np.searchsorted(self._edges, part, side="right") - 1
                 where[part == self._edges[-1]] = width - 1
             cells = part.shape[1] * part.shape[2]
-            inside = ((where >= 0) & (where < width)).reshape(len(part), cells)
+            inside = (where >= 0) & (where < width) & ~missing[:, :, None]
+            inside = inside.reshape(len(part), cells)
             index = where.reshape(len(part), cells) + np.arange(cells) * width
             counts = np.bincount(index[inside].astype(np.int64), minlength=cells * width)
             self._counts[point] += counts.reshape(self._counts.shape[1:])
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         counts = self._counts
         found = {"histogram": counts.reshape(*self.layout.shape, *counts.shape[1:])}
         low = np.arange(counts.shape[3]) if self._edges is None else self._edges[:-1]
@@ -237,11 +243,14 @@ class Final(Collector):
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         self._parts.append(chunk["amounts"][:, 0])
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         amounts = np.concatenate(self._parts)
         if len(amounts) < self.total:
             missing = np.zeros((self.total - len(amounts), amounts.shape[1]), amounts.dtype)
             amounts = np.concatenate([amounts, missing])
+        if (reached == 0).any():
+            amounts = amounts.astype(np.float64)
+            amounts[reached == 0] = np.nan
         shape = (*self.layout.shape, self.replicates, amounts.shape[1])
         return "final", {"amount": amounts.reshape(shape)}, {"drop": ["time"]}
 
@@ -260,7 +269,7 @@ class FirstPassage(Collector):
         met = np.isfinite(ended) & (chunk["status"] < Status.NOT_RUN)
         self._times[first : first + len(ended)] = np.where(met, ended, np.nan)
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         times = self._times.reshape(*self.layout.shape, self.replicates)
         return "first-passage", {"passage_time": times}, {"drop": ["time", "species"]}
 
@@ -279,7 +288,7 @@ class Events(Collector):
         realization = np.repeat(numbers, chunk["firings"])
         self._parts.append((chunk["log_times"], chunk["log_reactions"], realization))
 
-    def values(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         names = ("firing_time", "reaction", "realization")
         return "events", dict(zip(names, columns, strict=True)), {"drop": ["time", "species"]}

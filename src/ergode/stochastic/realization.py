@@ -19,7 +19,14 @@ import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real
 from ergode.stochastic.indexing import at
-from ergode.stochastic.interruptions import arm, interrupt, just_after, pop_late, push_late
+from ergode.stochastic.interruptions import (
+    arm,
+    interrupt,
+    is_over,
+    moment_of,
+    pop_late,
+    push_late,
+)
 from ergode.stochastic.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -34,7 +41,7 @@ from ergode.stochastic.outcomes import (
 from ergode.stochastic.programs import evaluate, row_of
 from ergode.stochastic.tables import ONE_LESS
 
-# Bound by methods that step over firings, and therefore stop at every time of the grid.
+# Bound by methods that step over firings: where they have been is asked for afterwards.
 LEAPS = False
 # Bound for each network, so that what it does not need is not compiled: whether there may be more
 # than mass action of at most two molecules - formulas, events, breaks, delays, a condition that
@@ -78,7 +85,10 @@ class Out(NamedTuple):
     counts: Any  # [slot, point, time]
     status: Any  # [row]
     firings: Any  # [row]
-    ended: Any  # [row] time at which it ended
+    rows: Any  # [row] times of the grid that were reported
+    ended: Any  # [row] time at which it was ended by a condition, or failed
+    states: Any  # [row, species] the last state, where it is asked for
+    leaps: Any  # [row, 4] what a method that leaps says of its steps (see `leap`)
     log_starts: Any  # [row + 1]
     log_times: Any
     log_reactions: Any
@@ -102,6 +112,15 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     The time is `limit` or later, without a reaction, if nothing fires before it.
     """
     return t, 0, draw
+
+
+def between(k, time, w, plan, replicate, net, work, own):
+    """Put the state at time `k` of the grid, within the step made last, into its row."""
+
+
+def arrive(row, w, work, own, out):
+    """Put the state at the end of the step made last into its row; firings of the step."""
+    return np.int64(0)
 
 
 def add_to(array, slot, point, k, i, value):
@@ -198,65 +217,72 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     species_count = out.sums.shape[3]
     end = grid[grid.size - 1]
     t = plan.begin
+    after = 0
     outcome = DONE
     draw = np.int64(0)
     firings = np.int64(0)
     cursor = 0
-    soonest = real(INFINITY)
+    soonest, side = real(INFINITY), 0
     over = False
     if GENERAL:
-        arm(w, others, waiting)
-        breakable = others.triggers.size + others.breaks.size + others.late.size > 0
+        arm(w, plan.seed, replicate, others, waiting)
         log_place, log_last = np.int64(0), np.int64(0)
         if out.log_starts.size > 1:
             log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
-        # Comparisons with the first time count as turned: what begins at it has begun.
-        happened, soonest, over = interrupt(
-            w, just_after(t), point, species_count, plan, False, soonest, net, others, work,
+        happened, soonest, side, over = interrupt(
+            w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
             waiting,
         )  # fmt: skip
         if happened < 0:
             outcome, over = outcome_of(happened), True
-        begin = just_after(t) if breakable else t
-        prepare(w, begin, point, plan, replicate, net, work, own)
+        if soonest > t:
+            prepare(w, t, point, plan, replicate, net, work, own)
     elif not PREPARED:
         prepare(w, t, point, plan, replicate, net, work, own)
     while not over:
-        limit = min(soonest, end)
-        if LEAPS:
-            fits = True
-            while cursor < grid.size and grid[cursor] <= t and fits:
-                fits = write(cursor, w, row, cell, slot, work, out)
-                cursor += 1
-            if not fits:
-                outcome = OVERFLOW
-                break
-            if cursor == grid.size:
-                break
-            limit = min(soonest, grid[cursor])
-        fires_at, j, draw = advance(
-            w, t, limit, point, draw, plan, replicate, net, work, own
-        )  # fmt: skip
-        reached = limit if j == NO_REACTION else fires_at
+        moment = t
+        breaks = False
+        limit = end
+        if GENERAL:
+            moment = moment_of(t, after)
+            breaks = not is_over(end, soonest, side)
+            limit = soonest if breaks else end
+        if GENERAL and limit <= moment:
+            fires_at, j = limit, NO_REACTION
+        else:
+            fires_at, j, draw = advance(
+                w, moment, soonest if LEAPS else limit, point, draw, plan, replicate, net, work, own
+            )  # fmt: skip
         # What happens at a time of the grid is over when that is reported.
-        while cursor < grid.size and (
-            grid[cursor] < reached or (j == NO_REACTION and soonest > end and grid[cursor] <= end)
-        ):
+        while cursor < grid.size:
+            g = grid[cursor]
+            if j == NO_REACTION and breaks:
+                passed = is_over(g, limit, side)
+            else:
+                passed = g < fires_at or (j == NO_REACTION and g <= limit)
+            if LEAPS and j >= 0 and fires_at == soonest:
+                passed = is_over(g, soonest, 0)
+            if not passed:
+                break
+            if LEAPS and j >= 0:
+                between(cursor, g, w, plan, replicate, net, work, own)
             if not write(cursor, w, row, cell, slot, work, out):
                 outcome = OVERFLOW
                 break
             cursor += 1
         if j < NO_REACTION and outcome == DONE:
             outcome = outcome_of(j)
-        if outcome != DONE or cursor == grid.size:
-            t = end
-            if fires_at == INFINITY and outcome == DONE and soonest == INFINITY:
+            t = fires_at
+        if outcome != DONE:
+            break
+        if cursor == grid.size:
+            if fires_at == INFINITY and soonest == INFINITY:
                 outcome = EXTINCT
             break
         if j >= 0:
-            t = fires_at
+            t, after = fires_at, 0
             if LEAPS:
-                firings += np.int64(own.fired[w, 0])
+                firings += arrive(row, w, work, own, out)
             else:
                 firings += 1
                 if not change(j, w, net, work):
@@ -272,9 +298,11 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                     if not push_late(t + max(delay, real(0.0)), j, w, waiting):
                         outcome = OVERFLOW
                         break
-                    soonest = min(soonest, waiting.late_times[w, 0])
-                happened, soonest, over = interrupt(
-                    w, t, point, species_count, plan, True, soonest, net, others, work, waiting
+                    if waiting.late_times[w, 0] < soonest:
+                        soonest, side = waiting.late_times[w, 0], 0
+                happened, soonest, side, over = interrupt(
+                    w, t, after, point, species_count, plan, True, soonest, side, net, others, work,
+                    waiting,
                 )  # fmt: skip
                 if happened < 0:
                     outcome = outcome_of(happened)
@@ -289,18 +317,20 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 break
         elif GENERAL:
             # A break: products appear, comparisons turn, events happen.
-            t = just_after(limit)
+            t, after = limit, side
             while waiting.late_count[w, 0] > 0 and waiting.late_times[w, 0] <= t:
                 late = pop_late(w, waiting)
                 for entry in range(others.late_starts[late], others.late_starts[late + 1]):
                     work.x[w, others.late[entry]] += others.late_changes[entry]
-            happened, soonest, over = interrupt(
-                w, t, point, species_count, plan, False, soonest, net, others, work, waiting
+            happened, soonest, side, over = interrupt(
+                w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
+                waiting,
             )  # fmt: skip
             if happened < 0:
                 outcome = outcome_of(happened)
                 break
-            prepare(w, t, point, plan, replicate, net, work, own)
+            if soonest > t:
+                prepare(w, moment_of(t, after), point, plan, replicate, net, work, own)
     if GENERAL and over and outcome == DONE:
         # The state in which it was stopped is what is reported from then on.
         while cursor < grid.size:
@@ -310,7 +340,11 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             cursor += 1
     out.status[row] = outcome
     out.firings[row] = firings
-    out.ended[row] = t if over else real(INFINITY)
+    out.rows[row] = cursor
+    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+    if out.states.shape[0] > 0:
+        for i in range(out.states.shape[1]):
+            out.states[row, i] = work.x[w, i]
 
 
 # ---- CPU and CUDA: a thread a realization

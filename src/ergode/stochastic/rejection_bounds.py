@@ -40,6 +40,8 @@ from ergode.stochastic.tables import Tables
 SHARE, LEAST = 0.1, 4.0
 # Candidates expected in a window of time, and windows that a time to the next break is cut into.
 CANDIDATES, WINDOWS = 16.0, 64.0
+# So often a window is halved: down to a pulse that is 1e-15 of the run.
+HALVINGS = 50
 
 
 class Own(NamedTuple):
@@ -54,7 +56,7 @@ class Own(NamedTuple):
     high: Any
     stack: Any  # [worker, depth] upper ends
     negative: Any  # [worker, 1] whether a propensity is
-    window: Any  # [worker, 3] begin and end of the window of time, its greatest width
+    window: Any  # [worker, 4] begin and end of the window of time, its greatest width, the next
     width: Any  # [1] reactions of a block
     follows_time: Any  # [1] whether a rate depends on time
 
@@ -139,6 +141,7 @@ def prepare(w, t, point, plan, replicate, net, work, own):
     own.window[w, 0] = t
     own.window[w, 1] = t
     own.window[w, 2] = 0.0
+    own.window[w, 3] = 0.0
     for variable in range(own.low.shape[1]):
         _surround(variable, w, work, own)
     _bound_all(w, t, point, net, work, own)
@@ -177,6 +180,14 @@ def _total(w, own):
     return total
 
 
+def _least(w, own):
+    """Sum of lower bounds."""
+    total = real(0.0)
+    for j in range(own.a.shape[1]):
+        total += own.lower[w, j]
+    return total
+
+
 def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     """Candidates at the rate of the bounds, until one is accepted."""
     follows_time = own.follows_time[0] != 0
@@ -187,13 +198,20 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
                 return t, NO_REACTION, draw
             if own.window[w, 2] == 0.0:
                 own.window[w, 2] = (limit - t) / WINDOWS
-            width = min(limit - t, own.window[w, 2])
-            if total > 0.0 and total < INFINITY:
-                width = min(width, CANDIDATES / total)
-            own.window[w, 0] = t
-            own.window[w, 1] = t + width
-            _bound_all(w, t, point, net, work, own)
-            total = _total(w, own)
+                own.window[w, 3] = own.window[w, 2]
+            width = min(min(limit - t, own.window[w, 2]), own.window[w, 3])
+            for _ in range(HALVINGS):
+                own.window[w, 0] = t
+                own.window[w, 1] = t + width
+                _bound_all(w, t, point, net, work, own)
+                total = _total(w, own)
+                # A pulse within the window bounds all of it: where that costs, look at less.
+                if total * width <= CANDIDATES or t + 0.5 * width <= t:
+                    break
+                if total < INFINITY and _least(w, own) > 0.5 * total:
+                    break
+                width *= 0.5
+            own.window[w, 3] = 2.0 * width
         if own.negative[w, 0] != 0:
             return t, FAILED_NEGATIVE, draw
         if total == 0.0 and not follows_time:
@@ -233,7 +251,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),
         "stack": (tables.depth, np.float64),
-        "window": (3, np.float64),
+        "window": (4, np.float64),
     }
 
 

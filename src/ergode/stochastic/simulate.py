@@ -13,13 +13,20 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import (
+    AccuracyWarning,
+    FailureWarning,
+    InterruptionWarning,
+    ModelError,
+    PerformanceWarning,
+    PlanError,
+)
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.expressions import Expression
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.sweep import Layout, lay_out
-from ergode.stochastic import methods, outputs
+from ergode.stochastic import failures, leap, methods, outputs
 from ergode.stochastic.ensemble import Wanted, chunks
 from ergode.stochastic.tables import build
 
@@ -56,7 +63,13 @@ results.register(
 _STATISTICS = [
     Variable("mean", (SWEPT, "time", "species"), "float64", "1", "mean of the amount"),
     Variable("variance", (SWEPT, "time", "species"), "float64", "1", "unbiased variance of it"),
-    Variable("count", (SWEPT, "time"), "int64", "1", "realizations that both are over"),
+    Variable(
+        "count",
+        (SWEPT, "time"),
+        "int64",
+        "1",
+        "realizations that both are over: those that got there",
+    ),
     *_STATUS,
 ]
 results.register("stochastic", "statistics", _STATISTICS)
@@ -130,6 +143,9 @@ def simulate(
     initial: Mapping[str, Any] | None = None,
     stop: str | None = None,
     bins: ArrayLike | None = None,
+    tolerance: float | None = None,
+    step: float | None = None,
+    rounding: Literal["stochastic", "nearest", "down"] | None = None,
     firing_limit: int = 10**9,
     progress: bool = False,
 ) -> xarray.Dataset:
@@ -141,7 +157,8 @@ def simulate(
     times : array_like, shape [time_count]
         Ascending grid, at least two times: realizations begin at the first and end at the last
         [time]. Which times are asked for does not change a realization (only where a rate follows
-        time does the last: bounds hold for a share of what is left).
+        time does the last: bounds hold for a share of what is left). The same holds for the
+        approximate methods, whose steps pass over these times.
     replicates : int
         Realizations, of every point of a sweep.
     seed : int
@@ -168,6 +185,13 @@ def simulate(
         firing. From then on the state in which it ended is reported.
     bins : array_like, shape [bin_count + 1], optional
         Edges of the bins of ``"histogram"``; one bin a whole number if not given.
+    tolerance : float, optional
+        For ``"tau-leap"`` and ``"langevin"``: share by which a propensity may change in a step;
+        0.03 if not given. The step is also bounded by relaxation, see ``attrs["step_error"]``.
+    step : float, optional
+        For the same, instead of `tolerance`: the length of every step [time].
+    rounding : {"stochastic", "nearest", "down"}, optional
+        How events whose `ergode.Event` does not say make whole numbers of what they assign.
     firing_limit : int
         A realization with more firings is ended, with the status ``TOO_MANY_STEPS``.
     progress : bool
@@ -178,7 +202,12 @@ def simulate(
     xarray.Dataset
         What is asked for, ``status`` and ``firing_count`` of every realization; where the network
         has rules also what they define. ``attrs`` say which version, method, device and network it
-        comes from, and how much work it was.
+        comes from, and how much work it was. What a realization did not reach, because it failed
+        or was not run, is missing (NaN; amounts become float64), and left out of statistics.
+
+        For approximate methods ``attrs["step_error"]`` is the largest relative error of a variance
+        that a step has for linear relaxation, (lambda step)^2 / 4; that of a mean is less. It is
+        the error of the steps: the Langevin equation has an error of its own where counts are low.
 
     Raises
     ------
@@ -189,8 +218,14 @@ def simulate(
 
     Warns
     -----
-    RuntimeWarning
+    FailureWarning
+        Realizations failed; `status` says how.
+    InterruptionWarning
         The run was interrupted (Ctrl-C): what was not reached has the status ``NOT_RUN``.
+    AccuracyWarning
+        An approximate method is less accurate than 10 %, or led below zero.
+    PerformanceWarning
+        An exact method would be faster than the approximate one.
 
     References
     ----------
@@ -239,6 +274,9 @@ def simulate(
         raise PlanError("output 'first-passage' needs a condition: stop='X > 100'")
     if stop is not None:
         network.check_formula(Expression(stop), "stop")
+    if rounding not in (None, "stochastic", "nearest", "down"):
+        raise PlanError(f"rounding is {rounding!r}; expected 'stochastic', 'nearest' or 'down'")
+    control = _control(method, tolerance, step, float(grid[-1]))
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
     place = devices.resolve(device)
@@ -248,6 +286,7 @@ def simulate(
     tables = build(
         network, values, start, layout.count,
         stop=None if stop is None else Expression(stop), whole=method != "langevin",
+        rounding=rounding,
     )  # fmt: skip
     reported = grid[-1:] if output in ("final", "first-passage", "events") else grid
     plan = methods.plan(
@@ -258,17 +297,28 @@ def simulate(
         logged=output == "events",
         realizations=layout.count * replicates,
         device=place,
+        control=control,
     )
-    runner = plan.runner(
-        tables, grid=reported, begin=float(grid[0]), seed=seed, replicates=replicates,
-        firings_most=firing_limit, device=place,
-    )  # fmt: skip
+    made: dict[str, Any] = {
+        "grid": reported, "begin": float(grid[0]), "seed": seed, "replicates": replicates,
+        "firings_most": firing_limit,
+    }  # fmt: skip
+    runner = plan.runner(tables, device=place, **made)
     collect = outputs.collector(
         output, network, tables, grid, layout, replicates, bins, method != "langevin"
     )
     runner.prepare(layout.count * replicates, collect.wanted)
     prepared = clock.perf_counter()
-    status, firings = _run(runner, collect, layout.count * replicates, replicates, place, progress)
+    found = _run(runner, collect, layout.count * replicates, replicates, place, progress)
+    status, firings = found["status"], found["firing_count"]
+    leaps = found.pop("leaps")
+    steps: dict[str, Any] = {} if plan.exact else _steps(leaps, firings, control)
+    failure = failures.first(
+        status, lambda where: plan.runner(tables, device=where, **made), network, tables, replicates
+    )
+    if failure:
+        steps["first_failure"] = failure
+        warnings.warn(failure, FailureWarning, stacklevel=2)
     attrs = results.provenance(
         engine="stochastic",
         method=plan.name,
@@ -284,9 +334,10 @@ def simulate(
         interrupted=int(bool((status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - prepared,
         prepare_seconds=prepared - started,
+        **steps,
     )
     shape = (*layout.shape, replicates)
-    found = {"status": status.reshape(shape), "firing_count": firings.reshape(shape)}
+    found = {name: values.reshape(shape) for name, values in found.items()}
     coords = {"time": grid, "species": [member.name for member in network.species], **layout.coords}
     return collect.dataset(found, coords, attrs)
 
@@ -316,6 +367,72 @@ def sweep_of(
     return lay_out({argument: list(mapping) for argument, mapping in given.items()}, given)
 
 
+def _control(
+    method: str, tolerance: float | None, step: float | None, end: float
+) -> dict[str, np.ndarray]:
+    """What controls the steps of an approximate method."""
+    if method not in methods.APPROXIMATE:
+        for name, value in (("tolerance", tolerance), ("step", step)):
+            if value is not None:
+                raise PlanError(
+                    f"{name} is given, but method {method!r} takes no steps; it is for "
+                    "'tau-leap' and 'langevin'"
+                )
+        return {}
+    if tolerance is not None and step is not None:
+        raise PlanError("tolerance and step are given; expected one of them")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise PlanError(f"tolerance is {tolerance!r}; expected a number between 0 and 1")
+    if step is not None and not 0 < step < np.inf:
+        raise PlanError(f"step is {step!r}; expected a time above 0")
+    return leap.control(
+        method == "langevin", leap.TOLERANCE if tolerance is None else tolerance, step or 0.0, end
+    )
+
+
+# What a step of a leap costs, and a firing between two, in firings of the direct method.
+_STEP_COST, _SINGLE_COST = 30.0, 5.0
+# Below zero in more than this share of steps the Langevin equation is none.
+_BELOW_MOST = 0.01
+
+
+def _steps(
+    leaps: np.ndarray, firings: np.ndarray, control: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """What an approximate method says of its steps; warns where they are too long, or too short."""
+    error = float(leaps[:, 0].max(initial=0.0))
+    taken, single, below = leaps[:, 1:].sum(axis=0)
+    tolerance, step, _ = control["control"]
+    if error > 0.1:
+        warnings.warn(
+            f"the steps are long beside relaxation: the relative error of a variance is about "
+            f"{error:.2g}; use a shorter step, or tolerance= instead of it",
+            AccuracyWarning,
+            FailureWarning,
+            stacklevel=3,
+        )
+    if below > _BELOW_MOST * max(taken, 1.0):
+        warnings.warn(
+            f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
+            "amounts are too low for it; use 'tau-leap' or an exact method",
+            AccuracyWarning,
+            FailureWarning,
+            stacklevel=3,
+        )
+    if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
+        warnings.warn(
+            f"leaping does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps and "
+            f"{single:,.0f} single firings; an exact method (method='auto') is likely faster",
+            PerformanceWarning,
+            stacklevel=3,
+        )
+    size = {"step": float(step)} if step else {"tolerance": float(tolerance)}
+    return {
+        **size, "step_error": error, "steps": int(taken), "single_firings": int(single),
+        "steps_below_zero": int(below),
+    }  # fmt: skip
+
+
 def _run(
     runner: Any,
     collect: outputs.Collector,
@@ -323,10 +440,12 @@ def _run(
     replicates: int,
     place: devices.Device,
     show: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Run all realizations chunk by chunk; status and number of firings of each."""
+) -> dict[str, np.ndarray]:
+    """Run all realizations chunk by chunk; status, firings, times reported and steps of each."""
     status = np.full(total, Status.NOT_RUN, np.uint8)
     firings = np.zeros(total, np.int64)
+    rows = np.zeros(total, np.int64)
+    leaps = []
     room = int(0.4 * min(place.available_bytes(), devices.resolve("cpu").available_bytes()))
     row_bytes = runner.row_bytes(collect.wanted)
     spans: Sequence[tuple[int, int]] = chunks(total, replicates, row_bytes, room)
@@ -339,6 +458,8 @@ def _run(
                 found = runner.run(start, stop - start, wanted, lambda _: None)
             status[start:stop] = found["status"]
             firings[start:stop] = found["firings"]
+            rows[start:stop] = found["rows"]
+            leaps.append(found["leaps"])
             collect.add(found, start)
             if (found["status"] == Status.NOT_RUN).any():
                 done = int((status != Status.NOT_RUN).sum())
@@ -346,8 +467,10 @@ def _run(
                     raise KeyboardInterrupt
                 warnings.warn(
                     f"interrupted: {done} of {total} realizations were simulated",
-                    RuntimeWarning,
+                    InterruptionWarning,
                     stacklevel=3,
                 )
                 break
-    return status, firings
+    return {
+        "status": status, "firing_count": firings, "rows": rows, "leaps": np.concatenate(leaps),
+    }  # fmt: skip

@@ -64,20 +64,21 @@ class Moments:
         self._mean = np.zeros((point_count, time_count, width))
         self._squares = np.zeros((point_count, time_count, width))
 
-    def add(self, point: int, values: np.ndarray, valid: np.ndarray) -> None:
-        """Take in values [replicate, time, quantity] of one point, where `valid` [replicate]."""
+    def add(self, point: int, values: np.ndarray, reached: np.ndarray) -> None:
+        """Take in values [replicate, time, quantity] of one point, and how many times each has."""
         for start in range(0, len(values), GROUP):
-            part = values[start : start + GROUP][valid[start : start + GROUP]]
-            n = len(part)
-            if n == 0:
-                continue
-            mean = part.mean(axis=0)
-            squares = ((part - mean) ** 2).sum(axis=0)
-            before = self.count[point, 0]
+            part = values[start : start + GROUP]
+            there = np.arange(part.shape[1]) < reached[start : start + GROUP, None]
+            n = there.sum(axis=0)[:, None]
+            part = np.where(there[:, :, None], part, 0.0)
+            mean = part.sum(axis=0) / np.maximum(n, 1)
+            squares = (np.where(there[:, :, None], part - mean, 0.0) ** 2).sum(axis=0)
+            before = self.count[point][:, None]
+            together = np.maximum(before + n, 1)
             difference = mean - self._mean[point]
-            self._mean[point] += difference * (n / (before + n))
-            self._squares[point] += squares + difference**2 * (before * n / (before + n))
-            self.count[point] += n
+            self._mean[point] += difference * (n / together)
+            self._squares[point] += squares + difference**2 * (before * n / together)
+            self.count[point] += n[:, 0]
 
     def mean(self) -> np.ndarray:
         """Mean [point, time, quantity]."""

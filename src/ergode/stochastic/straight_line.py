@@ -305,7 +305,11 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
             outcome = EXTINCT
     out.status[row] = outcome
     out.firings[row] = np.int64(words[lane]) - 1
-    out.ended[row] = INFINITY
+    out.rows[row] = cursor
+    out.ended[row] = rows[own(0) + lane] if outcome > EXTINCT else INFINITY
+    if out.states.shape[0] > 0:
+        for i in range(SPECIES):
+            out.states[row, i] = rows[before(i) + lane]
     return False
 
 
@@ -461,7 +465,8 @@ def registers_cuda(queue, count, rates, plan, out):
             if ended:
                 out.status[row] = outcome
                 out.firings[row] = np.int64(draw) - 1
-                out.ended[row] = INFINITY
+                out.rows[row] = cursor
+                out.ended[row] = t if outcome > EXTINCT else INFINITY
                 row = cuda.atomic.add(queue, 0, 1)
                 fresh = True
         x = y

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.models.events import Event
 from ergode.models.expressions import Expression
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Law
+from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
 from ergode.stochastic.laws import (
     Formula,
     MassAction,
@@ -62,17 +64,19 @@ class Interruptions(NamedTuple):
     watched: Any  # [0 ...] events whose trigger may turn by a firing, not by time alone
     event_delays: Any  # [event] program
     priorities: Any  # [event] program
-    flags: Any  # [event] bits: persistent, initially true, values from trigger
+    flags: Any  # [event] bits: persistent, initially true, values from trigger; then rounding
     assignment_starts: Any  # [event + 1]
     assigned: Any  # [entry] variable
     assignments: Any  # [entry] program
+    draw_starts: Any  # [event + 1]
+    draws: Any  # [entry, 4] kind, variable it goes to, programs of its arguments
     breaks: Any  # [break] program
     stop: Any  # [0 or 1] program
 
 
 # A variable of a pair has this bit where one molecule less of it counts.
 ONE_LESS = 1 << 30
-PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER = 1, 2, 4
+PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,7 @@ def build(
     point_count: int,
     stop: Expression | None = None,
     whole: bool = True,
+    rounding: str | None = None,
 ) -> Tables:
     """The tables of a network.
 
@@ -189,6 +194,8 @@ def build(
         Condition that ends a realization.
     whole : bool
         Whether amounts must be whole numbers.
+    rounding : str, optional
+        How events make them so that do not say themselves.
 
     Raises
     ------
@@ -196,11 +203,11 @@ def build(
         The network cannot be simulated; the message says why.
     """
     check_whole(network)
-    naming = Naming(network)
+    naming = Naming(network, values)
     programs = _Programs(naming)
     known = network.evaluate_parameters(values)
     laws = _gather_laws(network, naming, programs, known, point_count)
-    events = _gather_events(network, naming, programs)
+    events = _gather_events(network, naming, programs, known, rounding, whole)
     time_dependent = programs.time_outside
     stop_program = [] if stop is None else [programs.add(naming.inline(stop), "stop")]
     moving = any(map(naming.follows_state, programs.breaks))
@@ -447,14 +454,30 @@ def _dependences(
 
 
 def _gather_events(
-    network: ReactionNetwork, naming: Naming, programs: _Programs
+    network: ReactionNetwork,
+    naming: Naming,
+    programs: _Programs,
+    known: Mapping[str, Any],
+    rounding: str | None,
+    whole: bool,
 ) -> dict[str, np.ndarray]:
     triggers, delays, priorities, flags = [], [], [], []
     watched: list[int] = []
     lengths: list[int] = []
     assigned: list[int] = []
     assignments: list[int] = []
-    for k, event in enumerate(network.events):
+    effects = Effects(naming)
+    each: list[tuple[Event, dict[str, Expression]]] = []
+    draws: list[int] = []
+    for event in network.events:
+        before = len(effects.drawn)
+        taken = {n: effects.without_draws(value) for n, value in event.assignments.items()}
+        each.append((event, taken))
+        draws.append(len(effects.drawn) - before)
+    known = {**dict.fromkeys(naming.draws, 0.0), **known}
+    parameters = whole_parameters(naming, each, known, effects.whole)
+    test = Wholeness(naming, known, parameters | effects.whole)
+    for k, (event, taken) in enumerate(each):
         what = f"trigger of event '{event.name or k}'"
         triggers.append(programs.add(event.trigger, what))
         if naming.follows_state(naming.inline(event.trigger)):
@@ -465,11 +488,11 @@ def _gather_events(
             PERSISTENT * event.persistent
             + INITIALLY_TRUE * event.initially_true
             + FROM_TRIGGER * event.values_from_trigger
+            + ROUNDING * rounding_of(event, k, taken, test, rounding, whole)
         )
         lengths.append(len(event.assignments))
-        for name, value in event.assignments.items():
+        for name, expression in taken.items():
             assigned.append(naming.index[name])
-            expression = naming.inline(value)
             size = naming.size_of(name)
             if size is not None:
                 expression = Expression(f"({expression.text}) * {size}")
@@ -483,6 +506,14 @@ def _gather_events(
         "assignment_starts": _starts(np.array(lengths, np.int64)),
         "assigned": np.array(assigned, np.int32),
         "assignments": np.array(assignments, np.int32),
+        "draw_starts": _starts(np.array(draws, np.int64)),
+        "draws": np.array(
+            [
+                (kind, place, programs.add(n, None), programs.add(p, None))
+                for kind, place, n, p in effects.drawn
+            ],
+            np.int32,
+        ).reshape(-1, 4),
     }
 
 
@@ -506,7 +537,7 @@ def _initial(
     if whole:
         _check_amounts(start[:, : len(network.species)], [m.name for m in network.species])
     for i in range(len(network.species), len(naming.variables)):
-        start[:, i] = known[naming.variables[i]]
+        start[:, i] = known.get(naming.variables[i], 0.0)  # of a draw, before it is made
     return start
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from ergode.core.machine import cuda, real, rolled
 from ergode.core.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.indexing import at
-from ergode.stochastic.interruptions import arm, interrupt, just_after
+from ergode.stochastic.interruptions import arm, interrupt, is_over, moment_of
 from ergode.stochastic.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -160,19 +160,21 @@ def report(row, cell, cursor, me, work, own, out):
     return True
 
 
-def _interrupt(after_firing, t, point, species, plan, soonest, me, net, others, work, waiting):
+def _interrupt(
+    after_firing, t, after, point, species, plan, soonest, side, me, net, others, work, waiting
+):
     """What `interrupt` does and says, by the first thread for all."""
     code = real(0.0)
     if me.number == 0:
-        happened, soonest, over = interrupt(
-            at(cuda.grid(1)), t, point, species, plan, after_firing, soonest, net, others, work,
-            waiting,
+        happened, soonest, side, over = interrupt(
+            at(cuda.grid(1)), t, after, point, species, plan, after_firing, soonest, side, net,
+            others, work, waiting,
         )  # fmt: skip
-        code = real(2 * happened + (1 if over else 0))
+        code = real(4 * happened + 2 * side + (1 if over else 0))
     soonest = hand_out(soonest, 0, me)
     numbers = np.int32(hand_out(code, 0, me))
     sync()
-    return numbers >> 1, soonest, numbers & 1 == 1
+    return numbers >> 2, soonest, (numbers >> 1) & 1, numbers & 1 == 1
 
 
 def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out):
@@ -208,8 +210,8 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
         if me.number == 0:
             memory[alarm] = 0.0
         t = plan.begin
-        begin = just_after(t) if INTERRUPTED else t
-        team_prepare(begin, point, me, net, work, own)
+        after = 0
+        team_prepare(t, point, me, net, work, own)
         sync()
         draw = np.int64(0)
         firings = np.int64(0)
@@ -217,16 +219,17 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
         limit = grid[0]
         outcome = DONE
         over = False
-        soonest = real(INFINITY)
+        soonest, side = real(INFINITY), 0
         if INTERRUPTED:
             if me.number == 0:
-                arm(at(cuda.grid(1)), others, waiting)
-            happened, soonest, over = _interrupt(
-                False, begin, point, species, plan, soonest, me, net, others, work, waiting
+                arm(at(cuda.grid(1)), plan.seed, replicate, others, waiting)
+            happened, soonest, side, over = _interrupt(
+                False, t, after, point, species, plan, soonest, side, me, net, others, work,
+                waiting,
             )  # fmt: skip
             if happened < 0:
                 outcome, over = outcome_of(happened), True
-            team_refresh(begin, point, me, net, work, own)
+            team_refresh(t, point, me, net, work, own)
             sync()
         waits, choices = real(0.0), real(0.0)
         while not over:
@@ -250,15 +253,30 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
                     plan.seed, replicate, draw >> 32, FIRING, draw + me.lane
                 )  # fmt: skip
                 waits, choices = exponential(w0, w1), uniform(w2, w3)
-            # (As elsewhere nothing is drawn where nothing can fire.)
-            draw += 0 if INTERRUPTED and total == 0.0 else 1
-            fires_at = t + from_lane(waits, turn) / total
-            if not fires_at < min(limit, soonest):
+            # (As elsewhere nothing is drawn where nothing can fire, or no time is left for it.)
+            moment = t
+            breaks, waited = False, True
+            if INTERRUPTED:
+                moment = moment_of(t, after)
+                breaks = not is_over(grid[times - 1], soonest, side)
+                waited = moment < (soonest if breaks else grid[times - 1])
+            draw += 0 if INTERRUPTED and (total == 0.0 or not waited) else 1
+            fires_at = moment + from_lane(waits, turn) / total
+            if not (waited and fires_at < min(limit, soonest)):
                 # What happens at a time of the grid is over when that is reported.
-                while cursor < times and (
-                    grid[cursor] < min(fires_at, soonest)
-                    or (soonest > grid[times - 1] and not fires_at < grid[cursor])
-                ):
+                breaks = breaks and not (waited and fires_at < soonest)
+                while cursor < times:
+                    g = grid[cursor]
+                    if breaks:
+                        passed = is_over(g, soonest, side)
+                    else:
+                        passed = (
+                            not waited
+                            or g < fires_at
+                            or (g == grid[times - 1] and not fires_at < g)
+                        )
+                    if not passed:
+                        break
                     if not report(row, cell, cursor, me, work, own, out):
                         outcome = OVERFLOW
                         break
@@ -266,18 +284,20 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
                 if outcome != DONE:
                     break
                 if cursor == times:
-                    outcome = EXTINCT if total == 0.0 and soonest == INFINITY else DONE
+                    extinct = total == 0.0 and soonest == INFINITY and waited
+                    outcome = EXTINCT if extinct else DONE
                     break
                 limit = grid[cursor]
-                if INTERRUPTED and not fires_at < soonest:
-                    t = just_after(soonest)
-                    happened, soonest, over = _interrupt(
-                        False, t, point, species, plan, soonest, me, net, others, work, waiting
+                if INTERRUPTED and breaks:
+                    t, after = soonest, side
+                    happened, soonest, side, over = _interrupt(
+                        False, t, after, point, species, plan, soonest, side, me, net, others,
+                        work, waiting,
                     )  # fmt: skip
                     if happened < 0:
                         outcome = outcome_of(happened)
                         break
-                    team_refresh(t, point, me, net, work, own)
+                    team_refresh(moment_of(t, after), point, me, net, work, own)
                     sync()
                     continue
             target = from_lane(choices, turn) * total
@@ -292,13 +312,14 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
             j = team_choose(chosen, place, target, point, me, work, own)
             if j < 0:
                 continue
-            t = fires_at
+            t, after = fires_at, 0
             firings += 1
             team_follow(j, t, point, me, net, work, own)
             sync()
             if INTERRUPTED:
-                happened, soonest, over = _interrupt(
-                    True, t, point, species, plan, soonest, me, net, others, work, waiting
+                happened, soonest, side, over = _interrupt(
+                    True, t, after, point, species, plan, soonest, side, me, net, others, work,
+                    waiting,
                 )  # fmt: skip
                 if happened < 0:
                     outcome = outcome_of(happened)
@@ -313,11 +334,13 @@ def realize_teams(queue, count, size, net, others, work, waiting, own, plan, out
         while INTERRUPTED and over and outcome == DONE and cursor < times:
             if not report(row, cell, cursor, me, work, own, out):
                 outcome = OVERFLOW
+                break
             cursor += 1
         if me.number == 0:
             out.status[row] = outcome
             out.firings[row] = firings
-            out.ended[row] = t if over else real(INFINITY)
+            out.rows[row] = cursor
+            out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
             taken = real(cuda.atomic.add(queue, 0, 1))
         sync()
         row = np.int64(hand_out(taken, 0, me))

@@ -1,0 +1,192 @@
+"""What events assign: random draws taken out of formulas, and what is a whole number.
+
+Numbers of molecules are whole.  An assignment is taken as it is only if it cannot give anything
+else; otherwise the modeller says how it is rounded.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.models.events import Event
+from ergode.models.expressions import DRAWS, TIME, Expression
+from ergode.stochastic.laws import DRAWN, Naming
+
+ROUNDINGS = {"whole": 0, "stochastic": 1, "nearest": 2, "down": 3, "none": 4}
+KINDS = {name: k for k, name in enumerate(DRAWS)}
+_ALIKE = 1e-9
+
+
+class Effects:
+    """Takes draws out of what events assign, one event after another.
+
+    Attributes
+    ----------
+    drawn : list of (int, int, Expression, Expression)
+        Of each draw its kind, the variable it goes to, and its arguments.
+    """
+
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
+        self.drawn: list[tuple[int, int, Expression, Expression]] = []
+        self.whole: set[str] = set()
+
+    def without_draws(self, value: float | Expression) -> Expression:
+        """The formula with a variable in place of every draw."""
+        expression = self.naming.inline(value)
+        if not expression.draws:
+            return expression
+        tree = _TakeOut(self).visit(ast.parse(ast.unparse(expression.tree), mode="eval").body)
+        return Expression(ast.unparse(tree))
+
+    def take(self, name: str, arguments: list[ast.expr]) -> ast.Name:
+        """The variable of one more draw."""
+        place = f"{DRAWN}{len(self.drawn)}"
+        first, *rest = (Expression(ast.unparse(argument)) for argument in arguments)
+        second = rest[0] if rest else Expression("0")
+        self.drawn.append((KINDS[name], self.naming.index[place], first, second))
+        if name != "uniform":
+            self.whole.add(place)
+        return ast.Name(place, ast.Load())
+
+
+class _TakeOut(ast.NodeTransformer):
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        arguments = [self.visit(argument) for argument in node.args]
+        assert isinstance(node.func, ast.Name)
+        if node.func.id in DRAWS:
+            return self.effects.take(node.func.id, arguments)
+        return ast.Call(node.func, arguments, [])
+
+
+class Wholeness:
+    """Whether formulas give whole numbers: in all states, at all points of a sweep.
+
+    Parameters
+    ----------
+    naming : Naming
+    known : mapping of str to float or ndarray
+        Parameters and compartments.
+    whole : set of str
+        Variables besides species that are whole numbers.
+    """
+
+    def __init__(self, naming: Naming, known: Mapping[str, Any], whole: set[str]) -> None:
+        self.naming, self.known, self.whole = naming, known, whole
+
+    def of(self, expression: Expression, size: str | None = None) -> bool:
+        """Whether the value, times the size of a compartment if one is given, is whole."""
+        volume = 1.0 if size is None else self.known[size]
+        return self._both(expression.tree, volume, size)[1]
+
+    def _both(self, node: ast.AST, volume: Any, size: str | None) -> tuple[bool, bool]:
+        """Whether a value is whole, and whether it is when multiplied by the volume."""
+        times = _is_whole(volume)
+        if not self.naming.varies(node):
+            value = np.asarray(Expression(ast.unparse(node)).evaluate(self.known))
+            return _is_whole(value), _is_whole(value * volume)
+        if isinstance(node, ast.Name):
+            own = self.naming.size_of(node.id)
+            if node.id == TIME:
+                return False, False
+            if node.id in self.naming.network.index:
+                one = own is None or bool((np.asarray(self.known[own]) == 1).all())
+                return one, (one and times) or (own is not None and own == size)
+            return node.id in self.whole, node.id in self.whole and times
+        if isinstance(node, ast.Compare | ast.BoolOp) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        ):
+            return True, times
+        if isinstance(node, ast.UnaryOp):
+            return self._both(node.operand, volume, size)
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.IfExp):
+            parts = [node.body, node.orelse]
+        elif isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("floor", "ceil"):
+                return True, times
+            parts = list(node.args) if node.func.id in ("abs", "min", "max") else []
+        if not parts:
+            return False, False
+        found = [self._both(part, volume, size) for part in parts]
+        whole, scaled = all(one[0] for one in found), all(one[1] for one in found)
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Add | ast.Sub):
+            (a, a_scaled), (b, b_scaled) = found
+            if isinstance(node.op, ast.Mult):
+                return whole, (a and b_scaled) or (a_scaled and b)
+            power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)
+            exponent = node.right.value if isinstance(node.right, ast.Constant) else -1.0
+            fine = power and whole and isinstance(exponent, float) and exponent >= 0
+            return fine, fine and times
+        return whole, scaled
+
+
+def _is_whole(value: Any) -> bool:
+    value = np.asarray(value, float)
+    return bool((np.abs(value - np.rint(value)) <= _ALIKE * np.maximum(1, np.abs(value))).all())
+
+
+def whole_parameters(
+    naming: Naming,
+    events: list[tuple[Event, dict[str, Expression]]],
+    known: Mapping[str, Any],
+    drawn: set[str],
+) -> set[str]:
+    """Parameters that are whole at the beginning, and whatever events assign to them."""
+    species = len(naming.network.species)
+    moving = set(naming.variables[species:]) - set(naming.draws)
+    whole = {name for name in moving if _is_whole(known[name])}
+    while True:
+        test = Wholeness(naming, known, whole | drawn)
+        broken = {
+            name
+            for _, assigned in events
+            for name, value in assigned.items()
+            if name in whole and not test.of(value)
+        }
+        if not broken:
+            return whole
+        whole -= broken
+
+
+def rounding_of(
+    event: Event,
+    number: int,
+    assigned: Mapping[str, Expression],
+    test: Wholeness,
+    rounding: str | None,
+    whole: bool,
+) -> int:
+    """How what an event assigns is rounded.
+
+    Raises
+    ------
+    PlanError
+        It may not be whole, and the modeller did not say.
+    """
+    if not whole:
+        return ROUNDINGS["none"]
+    chosen = event.rounding or rounding
+    if chosen is not None:
+        return ROUNDINGS[chosen]
+    naming = test.naming
+    for name, value in assigned.items():
+        if name in naming.network.index and not test.of(value, naming.size_of(name)):
+            given = event.assignments[name]
+            text = given.text if isinstance(given, Expression) else repr(given)
+            raise PlanError(
+                f"event '{event.name or number}' assigns '{text}' to '{name}', which may not be a "
+                "whole number of molecules; choose how to round: rounding='stochastic', 'nearest' "
+                "or 'down', of the Event or of simulate"
+            )
+    return ROUNDINGS["whole"]

@@ -1,0 +1,124 @@
+"""The referee of `ergode.stochastic`: random networks, every method, and what shares no code.
+
+Each comparison has the level 1e-9, of which there are at most a thousand in the ordinary tests.
+"""
+
+import importlib
+import os
+import time
+
+import numpy as np
+import pytest
+import stochastic_compare as referee
+from stochastic_cases import Case, EventCase, ReactionCase
+
+KINDS = ("small", "mass_action", "steps", "smooth", "history", "failing", "linear", "nonlinear")
+ORDINARY = [(kind, seed) for kind in KINDS for seed in range(3 if kind != "nonlinear" else 1)]
+
+
+def judge(found, case, seed):
+    assert not found.wrong, f"seed {seed}\n{case.text}\n" + "\n".join(found.wrong[:12])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "seed"), ORDINARY)
+def test_random_networks(kind, seed):
+    found, case = referee.examine(kind, seed)
+    judge(found, case, seed)
+    assert found.counts["compared"] > 4
+
+
+@pytest.mark.exhaustive
+def test_random_networks_from_a_fresh_seed():
+    """As many as there is time for: ERGODE_REFEREE_SECONDS, ten minutes if it is not set."""
+    first = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**40))
+    ends = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", 600))
+    print(f"\nseeds from {first}")
+    wrong, counts, k = [], {}, 0
+    while time.monotonic() < ends:
+        kind = KINDS[k % len(KINDS)]
+        found, case = referee.examine(kind, first + k)
+        for name, number in found.counts.items():
+            counts[name] = counts.get(name, 0) + number
+        if found.wrong:
+            wrong.append(f"('{kind}', {first + k})\n{case.text}\n" + "\n".join(found.wrong[:12]))
+            print(wrong[-1], flush=True)
+        k += 1
+    print(f"{k} cases: {counts}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+# ---- a referee that is shown to work: three mutants
+
+
+def _mutated(monkeypatch, change):
+    module = importlib.import_module("ergode.stochastic.simulate")
+    build = module.build
+
+    def wrong(*arguments, **options):
+        import dataclasses
+
+        tables = build(*arguments, **options)
+        return dataclasses.replace(tables, **change(tables))
+
+    monkeypatch.setattr(module, "build", wrong)
+
+
+PAIR = Case(
+    "small", {"A": 3, "B": 2},
+    [
+        ReactionCase({}, {"A": 1}, "stochastic", 12.0),
+        ReactionCase({"A": 1}, {"B": 1}, "deterministic", 0.6),
+        ReactionCase({"B": 1}, {}, "stochastic", 0.8),
+    ],
+    [0.0, 1.0, 2.0],
+    events=[
+        EventCase("time >= 1.5", {"B": "B + 2"}, priority=1.0),
+        EventCase("time >= 1.5", {"B": "7"}, priority=0.0),
+    ],
+)  # fmt: skip
+
+
+def _examine(case):
+    found = referee.Findings()
+    referee.exact(case, np.random.default_rng(5), found, replicates=40_000)
+    return found
+
+
+@pytest.mark.slow
+def test_the_pair_is_right():
+    judge(_examine(PAIR), PAIR, 5)
+
+
+@pytest.mark.slow
+def test_a_rate_that_is_two_percent_off_is_noticed(monkeypatch):
+    def change(tables):
+        coefficients = tables.net.coefficients.copy()
+        coefficients[:, 0] *= 1.02
+        return {"net": tables.net._replace(coefficients=coefficients)}
+
+    _mutated(monkeypatch, change)
+    assert _examine(PAIR).wrong
+
+
+@pytest.mark.slow
+def test_a_tie_that_is_broken_the_other_way_is_noticed(monkeypatch):
+    def change(tables):
+        others = tables.interruptions
+        return {"interruptions": others._replace(priorities=others.priorities[::-1].copy())}
+
+    _mutated(monkeypatch, change)
+    assert _examine(PAIR).wrong
+
+
+@pytest.mark.slow
+def test_a_dependence_that_is_dropped_is_noticed(monkeypatch):
+    """The death of B does not hear of the conversion."""
+
+    def change(tables):
+        net = tables.net
+        assert net.affected[-1] == 2
+        return {"net": net._replace(affected=np.append(net.affected[:-1], 1).astype(np.int32))}
+
+    _mutated(monkeypatch, change)
+    assert _examine(PAIR).wrong

@@ -1,0 +1,257 @@
+"""Times at which events happen, what they assign, and what follows of it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from small_networks import chi_square
+
+import ergode
+from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork
+from ergode.stochastic import methods
+
+EXACT = [m for m in methods.EXACT if m != "partial-propensity"]
+# Of all tests of chance in this file together.
+LEVEL = 1e-6 / 50
+
+
+def run(species, events, times, method="direct", reactions=(), parameters=None, **options):
+    reactions = list(reactions) or [Reaction(f"{next(iter(species))} -> 0", rate_constant=0.0)]
+    network = ReactionNetwork(species, reactions, parameters or {}, events=events)
+    return ergode.stochastic.simulate(
+        network, times=times, method=method, **{"seed": 3, "device": "cpu:1", **options}
+    )
+
+
+# ---- times
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_a_chain_of_delayed_events_is_on_time(method):
+    """Sums of times that rounding moves, too: 1.1 + 2.2 is above 3.3, 0.1 + 0.7 below 0.8."""
+    events = [
+        Event("time >= 1.1", {"A": 1}, delay=2.2),
+        Event("A > 0", {"B": 1}, delay=0.5),
+        Event("B > 0", {"C": 1}, delay=0.25),
+        Event("time >= 0.1", {"D": 1}, delay=0.7),
+    ]
+    times = [0, 0.8, 3.2, 3.3, 3.8, 4.05]
+    result = run(dict.fromkeys("ABCD", 0), events, times, method)["amount"]
+    assert result.sel(species="A").values[0].tolist() == [0, 0, 0, 1, 1, 1]
+    assert result.sel(species="B").values[0].tolist() == [0, 0, 0, 0, 1, 1]
+    assert result.sel(species="C").values[0].tolist() == [0, 0, 0, 0, 0, 1]
+    assert result.sel(species="D").values[0].tolist() == [0, 1, 1, 1, 1, 1]
+
+
+def test_first_passage_by_an_event_is_at_its_time():
+    events = [Event("time >= 1", {"A": 1}, delay=0.5)]
+    result = run({"A": 0}, events, [0, 9], output="first-passage", stop="A > 0")
+    assert result["passage_time"].values.tolist() == [1.5]
+
+
+def test_later_than_two_is_not_two():
+    """``time > 2`` is false at two and true just after, and so is what hangs on it."""
+    events = [
+        Event("time > 2", {"A": 1}),
+        Event("time >= 2", {"B": 1}),
+        Event("time > 2", {"C": 1}, delay=1),
+        Event("time > 0", {"D": 1}),
+    ]
+    result = run(dict.fromkeys("ABCD", 0), events, [0, 2, 2.001, 3, 3.001])["amount"]
+    assert result.sel(species="A").values[0].tolist() == [0, 0, 1, 1, 1]
+    assert result.sel(species="B").values[0].tolist() == [0, 1, 1, 1, 1]
+    assert result.sel(species="C").values[0].tolist() == [0, 0, 0, 0, 1]
+    assert result.sel(species="D").values[0].tolist() == [0, 1, 1, 1, 1]
+
+
+def test_events_that_are_due_together_but_for_rounding_keep_their_priorities():
+    events = [
+        Event("time >= 1.1", {"A": "10 * A"}, delay=2.2, priority=2, values_from_trigger=False),
+        Event("time >= 3.3", {"A": "A + 1"}, priority=1, values_from_trigger=False),
+    ]
+    assert run({"A": 2}, events, [0, 3.3])["amount"].values[0, :, 0].tolist() == [2, 21]
+
+
+# ---- what is assigned
+
+
+def test_halves_are_refused_unless_the_modeller_says_how_to_round():
+    def halved(**options):
+        return run(
+            {"A": 5}, [Event("time >= 1", {"A": "A / 2"}, **options)], [0, 1], replicates=4000
+        )["amount"].values[:, 1, 0]
+
+    with pytest.raises(PlanError, match=r"'A / 2' to 'A'.*rounding="):
+        halved()
+    assert set(halved(rounding="nearest")) == {3}
+    assert set(halved(rounding="down")) == {2}
+    up = (halved(rounding="stochastic") == 3).sum()
+    assert up + (halved(rounding="stochastic") == 2).sum() == 4000
+    assert stats.binomtest(int(up), 4000, 0.5).pvalue > LEVEL
+    with pytest.raises(ModelError, match="rounding"):
+        Event("time >= 1", {"A": 1}, rounding="up")
+    event = [Event("time >= 1", {"A": "A / 2"})]
+    assert run({"A": 5}, event, [0, 1], rounding="down")["amount"].values[0, 1, 0] == 2
+    assert run({"A": 5}, event, [0, 1], "langevin")["amount"].values[0, 1, 0] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("value", "fine"),
+    [
+        ("A + 3", True), ("2 * A - B * B", True), ("floor(A / 2)", True), ("max(A, n)", True),
+        ("A if B > 2.5 else n * 7", True), ("A^2", True), ("binomial(A, 0.3)", True),
+        ("A + r", False), ("A / 2", False), ("sqrt(A)", False), ("A * 1.5", False),
+        ("uniform(0, 9)", False), ("2^A", False),
+    ],
+)  # fmt: skip
+def test_what_may_not_be_whole(value, fine):
+    network = ReactionNetwork(
+        {"A": 4, "B": 1}, [Reaction("A -> 0", rate_constant=0.0)], {"n": 3.0, "r": 0.5},
+        events=[Event("time >= 1", {"A": value})],
+    )  # fmt: skip
+    from ergode.stochastic.tables import build
+
+    if fine:
+        build(network, {}, {}, 1)
+    else:
+        with pytest.raises(PlanError, match="whole number"):
+            build(network, {}, {}, 1)
+
+
+def test_concentrations_of_whole_numbers_of_molecules_are_accepted():
+    """Ten more a litre, in a volume of half a litre, are five."""
+    from ergode.stochastic.tables import build
+
+    def network(value):
+        return ReactionNetwork(
+            [ergode.Species("A", 4, compartment="cell", quantity="concentration")],
+            [Reaction("A -> 0", rate_constant=0.0)],
+            compartments={"cell": 0.5},
+            events=[Event("time >= 1", {"A": value})],
+        )
+
+    build(network("A + 10"), {}, {}, 1)
+    with pytest.raises(PlanError, match="whole number"):
+        build(network("A + 1"), {}, {}, 1)
+
+
+@pytest.mark.parametrize("method", ["direct", "rejection-bounds"])
+def test_partition_at_division_is_binomial(method):
+    """Each of sixty molecules is kept with probability a half, and again at the next division."""
+    events = [
+        Event("time >= 1", {"A": "binomial(A, 0.5)", "B": "binomial(A, 0.5)"}),
+        Event("time >= 2", {"A": "binomial(A, 0.5)"}),
+    ]
+    found = run({"A": 60, "B": 0}, events, [0, 1, 2], method, replicates=20_000)["amount"].values
+    k = np.arange(61)
+    for values, p in ((found[:, 1, 0], 0.5), (found[:, 1, 1], 0.5), (found[:, 2, 0], 0.25)):
+        level = chi_square(np.bincount(values, minlength=61), stats.binom.pmf(k, 60, p))
+        assert level > LEVEL
+    # Two calls are two draws.
+    r = np.corrcoef(found[:, 1, 0], found[:, 1, 1])[0, 1]
+    assert abs(r) < 6 / np.sqrt(20_000)
+    few = run({"A": 60, "B": 0}, events, [0, 1, 2], method, replicates=50)["amount"].values
+    np.testing.assert_array_equal(few, found[:50])
+
+
+def test_one_draw_for_two_by_way_of_a_parameter():
+    events = [
+        Event("time >= 1", {"d": "binomial(A, 0.5)"}, priority=2),
+        Event("time >= 1", {"A": "d", "B": "A - d"}, priority=1, values_from_trigger=False),
+        Event("time >= 2", {"B": "poisson(7)", "A": "floor(uniform(0, 10))"}),
+    ]
+    found = run({"A": 40, "B": 0}, events, [0, 1, 2], parameters={"d": 0}, replicates=20_000)[
+        "amount"
+    ].values
+    assert (found[:, 1].sum(axis=1) == 40).all() and found[:, 1, 0].std() > 2
+    level = chi_square(np.bincount(found[:, 2, 1]), stats.poisson.pmf(np.arange(40), 7))
+    assert level > LEVEL
+    assert chi_square(np.bincount(found[:, 2, 0]), np.full(10, 0.1)) > LEVEL
+
+
+def test_draws_are_for_events_alone():
+    for make in (
+        lambda: Reaction("A -> 0", rate="binomial(A, 0.5)"),
+        lambda: Event("poisson(3) > 2", {"A": 1}),
+        lambda: ReactionNetwork({"A": 1}, [], rules={"r": "uniform(0, 1)"}),
+    ):
+        with pytest.raises(ModelError, match="only what an event assigns"):
+            make()
+    with pytest.raises(ModelError, match="binomial takes 2"):
+        Event("time >= 1", {"A": "binomial(3)"})
+
+
+# ---- what follows
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_a_formula_of_a_parameter_follows_an_event(method):
+    """k2 and k3 are from 1 on four times as large; a value given for one stays."""
+    network = ReactionNetwork(
+        {"X": 0, "Y": 0},
+        [
+            Reaction("0 -> X", rate_constant="k2"),
+            Reaction("0 -> Y", rate="k3 * (1 + 0 * X)"),
+        ],
+        {"k": 5.0, "k2": "2 * k", "k3": "k2 + k"},
+        events=[Event("time >= 1", {"k": "4 * k"})],
+    )
+    result = ergode.stochastic.simulate(
+        network, times=[0, 1, 2], replicates=2000, seed=1, method=method, device="cpu:1"
+    )["amount"].values
+    for i, (before, after) in enumerate([(10, 40), (15, 60)]):
+        for values, mean in ((result[:, 1, i], before), (result[:, 2, i], before + after)):
+            assert abs(values.mean() - mean) < 5.5 * np.sqrt(mean / 2000)
+    fixed = ergode.stochastic.simulate(
+        network, times=[0, 2], replicates=2000, seed=1, method=method, device="cpu:1",
+        parameters={"k2": 10.0},
+    )["amount"].values[:, 1]  # fmt: skip
+    assert abs(fixed[:, 0].mean() - 20) < 5.5 * np.sqrt(20 / 2000)
+    assert abs(fixed[:, 1].mean() - 45) < 5.5 * np.sqrt(45 / 2000)
+
+
+def test_a_compartment_does_not_follow_an_event():
+    network = ReactionNetwork(
+        [ergode.Species("X", 1, compartment="cell")],
+        [Reaction("X -> 0", rate_constant=1.0)],
+        {"k": 1.0},
+        {"cell": "2 * k"},
+        events=[Event("time >= 1", {"k": 2})],
+    )
+    with pytest.raises(PlanError, match="'cell' follows 'k'"):
+        ergode.stochastic.simulate(network, times=[0, 2])
+
+
+def test_initial_assignments_of_sbml_do_not_follow_an_event(tmp_path):
+    network = ReactionNetwork(
+        {"X": 0}, [Reaction("0 -> X", rate_constant="k2")], {"k": 5.0, "k2": "2 * k"},
+        events=[Event("time >= 1", {"k": 50})],
+    )  # fmt: skip
+    path = tmp_path / "follows.xml"
+    ergode.write_sbml(network, path)
+    again = ergode.read_sbml(path)
+    assert again.rules["k2"].names == {"k"}
+    text = path.read_text()
+    start, end = text.index("<assignmentRule"), text.index("</assignmentRule>")
+    rule = text[start:end].replace("assignmentRule", "initialAssignment")
+    rule = rule.replace('variable="k2"', 'symbol="k2"')
+    whole = f"<listOfInitialAssignments>{rule}</initialAssignment></listOfInitialAssignments>"
+    rules_start = text.index("<listOfRules")
+    rules_end = text.index("</listOfRules>") + len("</listOfRules>")
+    once = ergode.read_sbml(text[:rules_start] + whole + text[rules_end:])
+    assert once.parameters["k2"] == 10.0
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-7])
+def test_a_pulse_far_narrower_than_the_run(width):
+    """A hundred firings on the average, within so little of ten thousand time units."""
+    height = 100 / (width * float(np.sqrt(np.pi)))
+    network = ReactionNetwork(
+        {"X": 0}, [Reaction("0 -> X", rate=f"{height!r} * exp(-((time - 4321) / {width})^2)")]
+    )
+    result = ergode.stochastic.simulate(
+        network, times=[0, 4000, 5000, 1e4], replicates=400, seed=1, device="cpu:1"
+    )
+    found = result["amount"].values[:, :, 0]
+    assert (found[:, 1] == 0).all() and (found[:, 2] == found[:, 3]).all()
+    assert abs(found[:, 2].mean() - 100) < 5.5 * np.sqrt(100 / 400)
+    assert abs(found[:, 2].var() / 100 - 1) < 5.5 * np.sqrt(2 / 400)

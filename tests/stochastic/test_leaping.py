@@ -1,0 +1,169 @@
+"""Tau-leaping and the Langevin equation: their steps are their own, and their error is stated."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode import Event, PlanError, Reaction, ReactionNetwork
+
+# Standard errors for a family-wise error of 1e-6 over the comparisons of this file.
+SIGMAS = 6.2
+MANY = ReactionNetwork(
+    {"X": 3000},
+    [Reaction("0 -> X", rate_constant="alpha"), Reaction("X -> 0", rate_constant=1.0)],
+    {"alpha": 10_000.0},
+)
+SCHLOEGL = ReactionNetwork(
+    {"X": 250},
+    [
+        Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
+        Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
+        Reaction("0 -> X", stochastic_rate_constant=200.0),
+        Reaction("X -> 0", stochastic_rate_constant=3.5),
+    ],
+)
+
+
+def run(network, times, method, **options):
+    options = {"seed": 3, "device": "cpu:2", "output": "statistics", **options}
+    return ergode.stochastic.simulate(network, times=times, method=method, **options)
+
+
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+@pytest.mark.parametrize("times", [[0, 4], np.linspace(0, 4, 33)])
+def test_birth_and_death_at_few_and_at_many_times(method, times):
+    """For linear networks means and variances of both are those of the master equation.
+
+    Over 32 times the variance is known to 0.25 %: an error of 1 % is noticed beside what the
+    result states.
+    """
+    count = 100_000
+    result = run(MANY, times, method, replicates=count, tolerance=0.015)
+    error = result.attrs["step_error"]
+    assert 0 < error <= 0.00501
+    t = np.asarray(times)[1:]
+    p = np.exp(-t)
+    mean = 10_000 * (1 - p) + 3000 * p
+    variance = 10_000 * (1 - p) + 3000 * p * (1 - p)
+    found = result["mean"].values[1:, 0]
+    assert np.abs(found - mean).max() < SIGMAS * np.sqrt(10_000 / count) + error * 7000 * 0.37
+    ratio = result["variance"].values[1:, 0] / variance
+    assert np.abs(ratio - 1).max() < SIGMAS * np.sqrt(2 / count) + error
+    if t.size > 1:  # of which some three are independent
+        assert abs(ratio.mean() - 1) < 5 * np.sqrt(2 / count / 3) + 0.5 * error
+
+
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+def test_what_is_reported_does_not_change_the_path(method):
+    """At the times of a coarse grid the moments are those of a fine one: of the same steps."""
+    few = run(MANY, [0, 3], method, replicates=50, output="trajectories")
+    many = run(MANY, np.linspace(0, 3, 61), method, replicates=50, output="trajectories")
+    assert few.attrs["steps"] == many.attrs["steps"]
+    assert few.attrs["firings"] == many.attrs["firings"]
+    # Within a step firings are shared out: what goes before is drawn, what is over is not.
+    apart = np.diff(many["amount"].values[:, :, 0].astype(float), axis=1)
+    assert (apart.std(axis=0) > 20).all()
+
+
+def test_covariances_of_times_within_a_step():
+    """A step of a third of a relaxation time: births alone, whose increments are independent."""
+    births = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=500.0)])
+    result = run(births, [0, 1, 2, 4], "tau-leap", replicates=20_000, output="trajectories")
+    parts = np.diff(result["amount"].values[:, :, 0], axis=1)
+    for k, mean in enumerate((500, 500, 1000)):
+        assert abs(parts[:, k].mean() - mean) < SIGMAS * np.sqrt(mean / 20_000)
+        assert abs(parts[:, k].var() / mean - 1) < SIGMAS * np.sqrt(2 / 20_000)
+    correlation = np.corrcoef(parts.T) - np.eye(3)
+    assert np.abs(correlation).max() < SIGMAS / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+def test_relaxation_of_a_stiff_pair_bounds_the_step(method):
+    """A pair that relaxes a thousand times faster than the run, of many molecules."""
+    pair = ReactionNetwork(
+        {"A": 100_000, "B": 0},
+        [Reaction("A -> B", rate_constant=300.0), Reaction("B -> A", rate_constant=700.0)],
+    )
+    result = run(pair, [0, 0.05], method, replicates=4000)
+    assert result.attrs["step_error"] <= 0.0101
+    mean, variance = result["mean"].values[1, 1], result["variance"].values[1, 1]
+    assert abs(mean - 30_000) < SIGMAS * np.sqrt(21_000 / 4000)
+    assert abs(variance / 21_000 - 1) < SIGMAS * np.sqrt(2 / 4000) + 0.01
+
+
+def test_a_given_step_states_what_it_costs():
+    short = run(MANY, [0, 8], "tau-leap", replicates=2000, step=0.05)
+    assert short.attrs["step"] == 0.05
+    assert short.attrs["step_error"] == pytest.approx((1.2 * 0.05) ** 2 / 4, rel=0.02)
+    assert short.attrs["steps"] == 160 * 2000
+    with pytest.warns(ergode.AccuracyWarning, match="steps are long"):
+        long = run(MANY, [0, 8], "tau-leap", replicates=2000, step=0.8)
+    assert long.attrs["step_error"] > 0.2
+
+
+def test_where_leaping_does_not_pay_a_warning_says_so():
+    with pytest.warns(ergode.PerformanceWarning, match="does not pay"):
+        run(SCHLOEGL, [0, 2], "tau-leap", replicates=100)
+    assert run(SCHLOEGL, [0, 2], "auto", replicates=100).attrs["exact"] == 1
+
+
+def test_a_langevin_equation_of_few_molecules_is_warned_of():
+    few = ReactionNetwork(
+        {"X": 5}, [Reaction("0 -> X", rate_constant=2.0), Reaction("X -> 0", rate_constant=1.0)]
+    )
+    with pytest.warns(ergode.AccuracyWarning, match="below zero"):
+        run(few, [0, 5], "langevin", replicates=200)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "direct", "tolerance": 0.1}, "takes no steps"),
+        ({"method": "auto", "step": 0.1}, "takes no steps"),
+        ({"method": "tau-leap", "step": 0.1, "tolerance": 0.1}, "one of them"),
+        ({"method": "tau-leap", "tolerance": 1.5}, "between 0 and 1"),
+        ({"method": "langevin", "step": -1.0}, "above 0"),
+        ({"method": "tau-leap", "stop": "X > 9"}, "'stop' is met"),
+    ],
+)
+def test_what_a_leap_cannot_do_is_refused(options, message):
+    with pytest.raises(PlanError, match=message):
+        ergode.stochastic.simulate(MANY, times=[0, 1], device="cpu:1", **options)
+
+
+def test_conditions_on_amounts_are_not_leapt_over():
+    network = ReactionNetwork(
+        MANY.species, list(MANY.reactions), MANY.parameters,
+        events=[Event("X > 9000", {"X": 0})],
+    )  # fmt: skip
+    with pytest.raises(PlanError, match="condition on amounts"):
+        run(network, [0, 1], "tau-leap")
+
+
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+def test_events_at_given_times_are_met_between_steps(method):
+    network = ReactionNetwork(
+        MANY.species, list(MANY.reactions), MANY.parameters,
+        events=[Event("time >= 1.25", {"X": 20_000}), Event("time > 2", {"alpha": 0})],
+    )  # fmt: skip
+    result = run(network, [0, 1.25, 2.0, 3.0], method, replicates=4000)
+    mean = result["mean"].values[:, 0]
+    assert mean[1] == 20_000
+    at_two = 10_000 + 10_000 * np.exp(-0.75)
+    for k, truth in ((2, at_two), (3, at_two * np.exp(-1))):
+        assert abs(mean[k] - truth) < SIGMAS * np.sqrt(truth / 4000) + 0.003 * truth
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+@pytest.mark.parametrize("network", [MANY, SCHLOEGL])
+@pytest.mark.filterwarnings("ignore::ergode.PerformanceWarning")
+def test_a_device_takes_the_same_steps(method, network):
+    times = np.linspace(0, 3, 16)
+    cpu, gpu = (
+        run(network, times, method, replicates=300, output="trajectories", device=device)
+        for device in ("cpu", "cuda")
+    )
+    assert gpu.attrs["steps"] == pytest.approx(cpu.attrs["steps"], rel=1e-3)
+    alike = np.isclose(gpu["amount"], cpu["amount"], rtol=1e-6, atol=1e-6).all(axis=(1, 2))
+    assert alike.mean() > 0.97  # rounding of one unit may change a draw
