@@ -14,7 +14,7 @@ from ergode.stochastic import methods
 
 # Grows beyond what a count can be in some realizations, or takes what is not there.
 GROWING = ReactionNetwork(
-    {"X": 2**31 - 40, "Y": 300},
+    {"X": 2**31 - 62, "Y": 300},
     [Reaction("0 -> X", rate_constant=20.0), Reaction("0 -> Y", rate_constant=1.0)],
 )
 TAKING = ReactionNetwork(

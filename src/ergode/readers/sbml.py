@@ -145,6 +145,13 @@ class _Reader:
         self.rules = {
             one.getVariable(): self._formula(one, one) for one in self.model.getListOfRules()
         }
+        # What this library wrote of a parameter that is a formula and follows what events assign.
+        self.following = {
+            one.getId()
+            for one in self.model.getListOfParameters()
+            if notes_of(one).get("formula") == "true" and one.getId() in self.rules
+        }
+        self.start |= {name: self.rules.pop(name) for name in self.following}
         self.sides = {
             one.getId(): (
                 self._side(one, one.getListOfReactants()),
@@ -394,7 +401,7 @@ class _Reader:
             one.getId(): notes_of(one).get("name", one.getId()) for one in model.getListOfSpecies()
         }
         try:
-            made = [
+            made: list[Any] = [
                 [replace(one, name=noted[one.name]) for one in species.values()],
                 [_renamed(one, noted) for one in reactions],
                 parameters,
@@ -404,10 +411,11 @@ class _Reader:
                 model.getName() or model.getId() or None,
             ]
             network = ReactionNetwork(*made)
-            if network.following:
+            settled = [name for name in network.following if name not in self.following]
+            if settled:
                 # An initial assignment is made once, whatever events do later.
                 known = network.evaluate_parameters()
-                made[2] = {**parameters, **{name: known[name] for name in network.following}}
+                made[2] = {**parameters, **{name: known[name] for name in settled}}
                 network = ReactionNetwork(*made)
             return network
         except ModelError as error:

@@ -215,6 +215,7 @@ class _Writer:
             if not isinstance(value, Expression):
                 one.set("value", repr(value))
             one.set("constant", _truth(name not in changed))
+            _note(one, formula="true" if name in self.network.following else None)
         for name in self.network.rules:
             SubElement(element, "parameter", id=name, constant="false")
         if len(element):
@@ -232,15 +233,6 @@ class _Writer:
         if len(element):
             model.append(element)
 
-    def followed(self, value: Expression) -> Expression:
-        """With the formulas of parameters that follow events in place of these: SBML's rules."""
-        formulas: dict[str, Any] = {}
-        for name in self.network.following:
-            formula = self.network.parameters[name]
-            assert isinstance(formula, Expression)
-            formulas[name] = formula.substitute(formulas)
-        return value.substitute(formulas)
-
     def rule(self, parent: Element, item: tuple[str, Expression]) -> None:
         self.math(SubElement(parent, "assignmentRule", variable=item[0]), item[1])
 
@@ -254,8 +246,6 @@ class _Writer:
         )
         word = given.law.argument
         value: Any = given.value
-        if isinstance(value, Expression):
-            value = self.followed(value)
         self.check(value)
         law = law_of(Reaction(left, right, name=name, **{word: value}), self.species)
         own = self.id_of(name)

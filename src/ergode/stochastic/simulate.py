@@ -408,7 +408,6 @@ def _steps(
             f"the steps are long beside relaxation: the relative error of a variance is about "
             f"{error:.2g}; use a shorter step, or tolerance= instead of it",
             AccuracyWarning,
-            FailureWarning,
             stacklevel=3,
         )
     if below > _BELOW_MOST * max(taken, 1.0):
@@ -416,7 +415,6 @@ def _steps(
             f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
             "amounts are too low for it; use 'tau-leap' or an exact method",
             AccuracyWarning,
-            FailureWarning,
             stacklevel=3,
         )
     if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
