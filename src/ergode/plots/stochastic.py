@@ -132,7 +132,7 @@ def amounts(
 
 def _say_what_is_missing(dataset: xarray.Dataset, ax: Axes) -> None:
     """How many realizations are left out, above the axes."""
-    status = dataset["status"].values
+    status = dataset["status"].values if "status" in dataset else np.zeros(0)
     missing = int((status >= Status.NOT_RUN).sum())
     if missing:
         ax.set_title(
