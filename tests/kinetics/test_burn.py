@@ -6,9 +6,10 @@ from type_ia import TYPE_IA
 
 import ergode
 from ergode.core import kernels
+from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import _load, _store
-from ergode.kinetics.equation_of_state import DEGENERATE, _pressure
+from ergode.kinetics.equation_of_state import DEGENERATE, _matter
 
 CELLS = (2, 3)
 
@@ -51,12 +52,8 @@ def test_what_cannot_burn(fern, cells):
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    hole = np.where(np.arange(6).reshape(CELLS) == 4, np.nan, hot)
-    assert "temperature is nan in cell (1, 1)" in message(temperature=hole)
-    assert "density is 0 in cell (0, 0)" in message(density=0 * dense)
-    assert "mass_fraction of '12C' is -0.3 in cell (0, 0)" in message(mass_fraction=-x)
     assert "mass_fraction has shape (2, 3, 149)" in message(mass_fraction=x[..., 1:])
-    assert "duration is 0" in message(duration=0)
+    assert "duration is -1" in message(duration=-1)
     assert "'bdf' is unknown" in message(ergode.PlanError, method="bdf")
     assert "cannot follow" in message(
         ergode.PlanError, method="asymptotic", heating="constant-volume"
@@ -70,12 +67,84 @@ def test_what_goes_between_layouts_compiles():
     from ergode.core import cuda
 
     one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
-    load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out)
-    store = (0, 3, out, one, np.ones(2), np.ones(2), 1, one, two, one, np.ones(3, np.uint8))
-    matter = (0, 3, one, one, one, one, np.ones(3))
-    for body, arguments in ((_load, load), (_store, store), (_pressure, matter)):
+    code = np.ones(3, np.uint8)
+    load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out, code)
+    store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, two, one, code)
+    matter = (0, 3, one, one, one, one, np.ones(3), np.ones(3))
+    for body, arguments in ((_load, load), (_store, store), (_matter, matter)):
         kernel = kernels.for_each(body, bindings={"STATE": DEGENERATE})
         assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments)
+
+
+def spoilt(cells):
+    """Cells of which every other one is bad, each in its own way; and their statuses."""
+    hot, dense, x = (np.repeat(a.reshape(6, *a.shape[2:]), 2, axis=0) for a in cells)
+    x[1, 3], hot[3], dense[5], hot[7], x[11, 3] = -0.1, np.nan, 0.0, np.inf, np.nan
+    x[9] *= 0.5
+    codes = np.zeros(12, np.uint8)
+    codes[[1, 5, 9]], codes[[3, 7, 11]] = Status.INVALID_INPUT, Status.NOT_FINITE
+    return (hot, dense, x), codes
+
+
+def test_a_bad_cell_is_flagged_and_the_others_are_right(fern, cells):
+    bad, codes = spoilt(cells)
+    with pytest.warns(ergode.FailureWarning, match="3 of 12 cells, first cell 1: What was given"):
+        found = burn(fern, *bad, 1e-10, rtol=1e-3)
+    np.testing.assert_array_equal(found.status, codes)
+    flat = [a.reshape(6, *a.shape[2:]) for a in cells]
+    good = burn(fern, *flat, 1e-10, rtol=1e-3)
+    np.testing.assert_array_equal(found.mass_fraction[::2], good.mass_fraction)
+    np.testing.assert_array_equal(found.energy[::2], good.energy)
+    # What failed is as it was.
+    np.testing.assert_array_equal(found.mass_fraction[1::2], bad[2][1::2])
+    np.testing.assert_array_equal(found.energy[1::2], 0.0)
+
+
+def test_cells_that_fail_on_the_way_stay_unburnt(fern, cells):
+    flat = [a.reshape(6, *a.shape[2:]) for a in cells]
+    with pytest.warns(ergode.FailureWarning, match="6 of 6 cells"):
+        found = burn(fern, *flat, 1e-10, rtol=1e-3, step_limit=2)
+    assert (found.status == Status.TOO_MANY_STEPS).all()
+    np.testing.assert_array_equal(found.mass_fraction, flat[2])
+    np.testing.assert_array_equal(found.energy, 0.0)
+
+
+def test_what_advection_leaves_is_taken(fern, cells):
+    """Abundances a little below zero; no time; numbers of NumPy."""
+    flat = [a.reshape(6, *a.shape[2:]) for a in cells]
+    good = burn(fern, *flat, np.float32(2.0**-33), rtol=np.float64(1e-3))
+    under = flat[2].copy()
+    under[:, 3] = -1e-12
+    found = burn(fern, flat[0], flat[1], under, np.array(2.0**-33), rtol=1e-3)
+    np.testing.assert_array_equal(found.status, 0)
+    np.testing.assert_allclose(found.mass_fraction, good.mass_fraction, rtol=1e-6, atol=1e-9)
+    still = burn(fern, flat[0], flat[1], under, 0)
+    np.testing.assert_array_equal(still.mass_fraction, under)
+    np.testing.assert_array_equal(still.energy, 0.0)
+    np.testing.assert_array_equal(still.status, 0)
+
+
+@pytest.mark.cuda
+def test_bad_cells_on_a_device_are_as_on_the_host(fern, cells):
+    cupy = pytest.importorskip("cupy")
+    bad, codes = spoilt(cells)
+    for duration in (1e-10, 0.0):
+        with pytest.warns(ergode.FailureWarning):
+            host = burn(fern, *bad, duration, rtol=1e-3)
+        found = burn(fern, *(cupy.asarray(a) for a in bad), duration, rtol=1e-3)
+        np.testing.assert_array_equal(found.status.get(), codes)
+        np.testing.assert_allclose(
+            found.mass_fraction.get(), host.mass_fraction, rtol=1e-8, atol=1e-14
+        )
+        np.testing.assert_allclose(found.energy.get(), host.energy, rtol=1e-8)
+    bad[2][:, 3] = -1e-12
+    good = np.flatnonzero(codes == 0)
+    with pytest.warns(ergode.FailureWarning):
+        host = burn(fern, *bad, 1e-10, rtol=1e-3)
+    found = burn(fern, *(cupy.asarray(a) for a in bad), 1e-10, rtol=1e-3)
+    np.testing.assert_allclose(
+        found.mass_fraction.get()[good], host.mass_fraction[good], rtol=1e-8, atol=1e-14
+    )
 
 
 @pytest.mark.cuda

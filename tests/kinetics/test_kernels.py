@@ -16,6 +16,7 @@ from ergode.kinetics.explicit_flows import explicit_system_of
 from ergode.kinetics.lower import lower
 from ergode.kinetics.system import coupled, system_of
 from ergode.kinetics.tableaus import RODAS4, method_of
+from ergode.kinetics.tolerances import absolute_tolerances
 
 
 def chain(count):
@@ -72,14 +73,14 @@ def burning():
     return ergode.ReactionNetwork(species, reactions)
 
 
-def launch_of(network, initial, threads, method, rtol=1e-2, **conditions):
+def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditions):
     mechanism = lower(network)
     zones = zones_of(
         network, mechanism, initial=initial,
         **dict.fromkeys(("temperature", "density", "pressure", "heating")) | conditions,
     )  # fmt: skip
     bindings = runs.bindings_of(mechanism, zones) | runs.EXPLICIT.get(method, {})
-    absolute = runs.absolute_tolerances(mechanism, zones, None)
+    absolute = absolute_tolerances(mechanism, zones, None, rtol)
     if method in runs.EXPLICIT:
         how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
         system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], blocks=True)
@@ -89,7 +90,7 @@ def launch_of(network, initial, threads, method, rtol=1e-2, **conditions):
         alone = system_of(mechanism, absolute, heating=zones.heating)
         system = block_system_of(alone, pattern, threads)
     launch = blocks.Launch(
-        resolve("cpu:1"), bindings, system, how, rtol=rtol, step_limit=60, threads=threads
+        resolve("cpu:1"), bindings, system, how, rtol=rtol, step_limit=limit, threads=threads
     )
     return mechanism, zones, launch
 
@@ -114,6 +115,33 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     options = runs.Options(method, 1e-2, None, True, 60)
     runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
     np.testing.assert_array_equal(found.status, expected.status)
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
+def test_a_block_follows_conditions_as_a_thread_does(method):
+    law = ergode.Arrhenius(1e3, 0.0, 9e3)
+    network = ergode.ReactionNetwork(
+        {"A": 1, "B": 0}, [ergode.Reaction("A -> B", rate_constant=law)]
+    )
+    grid = np.array([3.0, 3.25, 4.0])
+    course = ergode.kinetics.Trajectory([3.2, 3.5, 3.6, 3.9], [300.0, 300.0, 2500.0, 900.0])
+    mechanism, zones, launch = launch_of(
+        network, None, 32, method, temperature=course, grid=grid, limit=20_000
+    )
+    found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    given, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            given.times, given.temperature, given.density, grid, scratch, np.zeros(1, np.int32),
+            found.amounts, outcome_of(found),
+        )
+    )  # fmt: skip
+    options = runs.Options(method, 1e-2, None, True, 20_000)
+    runs.run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and expected.amounts[0, -1, 1] > 0.5
     np.testing.assert_array_equal(found.taken, expected.taken)
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
 
@@ -149,7 +177,7 @@ def outcome_of(found):
 def small_launch(network, initial):
     """A kernel in which the network is written out, and what it takes."""
     mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
-    system = system_of(mechanism, runs.absolute_tolerances(mechanism, zones, None), heating=0)
+    system = system_of(mechanism, absolute_tolerances(mechanism, zones, None, 1e-2), heating=0)
     assert rosenbrock_small.can_be_written_out(system)
     launch = blocks.SmallLaunch(
         resolve("cpu:1"), runs.bindings_of(mechanism, zones), system, method_of(RODAS4), rtol=1e-2,
@@ -199,7 +227,7 @@ def test_block_kernels_compile(method, dynamic):
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
-    bindings["BODIES"] = dynamic
+    bindings |= {"BODIES": dynamic, "TIMED": dynamic}
     if method == "rodas4":
         bindings |= {"HEATING": 2 * dynamic, "PLASMA": dynamic, "MOLECULES": dynamic}
     kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)

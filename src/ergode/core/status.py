@@ -29,6 +29,7 @@ class Status(IntEnum):
     STEP_TOO_SMALL = 7, "The step that the tolerance asks for vanishes beside the time."
     STOPPED = 8, "An event ended the run before the last time."
     DELAY_OUT_OF_RANGE = 9, "A delay left the range that was given for it."
+    INVALID_INPUT = 10, "What was given is negative, zero, or does not add up to one."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
 
     @property

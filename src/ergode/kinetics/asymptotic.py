@@ -71,10 +71,10 @@ def adjusted(dt, total, before, tolerance):
     return dt
 
 
-def asymptotic_step(system, control, room, t, target, dt, before, scale):
-    """One step from time t, by `target` at most, that follows a step of dt.
+def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
+    """One step from time t, of `ahead` at most, that follows a step of dt.
 
-    Returns the step, what it would have been without the target, and the sum of mass fractions.
+    Returns the step, what it would have been without that bound, and the sum of mass fractions.
     """
     first, stride = rank(), size()
     y, start, flow, weight = room.y, room.start, room.flow, system.weight
@@ -84,19 +84,29 @@ def asymptotic_step(system, control, room, t, target, dt, before, scale):
         fastest = max(fastest, abs(flow[i] - flow[count + i]))
         start[i] = y[i]
     fastest = largest_of(fastest, room.reduced, 0)
-    dt = min(min(control.flux_fraction / (fastest * scale), 0.1 * t), dt)
+    slowest = control.flux_fraction / (fastest * scale)
+    if not control.fractions:
+        # Of what reacts; of sources into nothing, of the time gone by.
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
+            if flow[i] + flow[count + i] > 0.0:
+                part += y[i]
+        amount = total_of(part, room.reduced, 1)
+        slowest = control.flux_fraction * (amount / fastest if amount > 0.0 else t)
+    dt = min(min(slowest, 0.1 * t), dt)
     # One trial, and one repetition with the step that it suggests.
     whole, total = dt, before
     for trial in unroll(range(2)):
         if trial == 1:
             whole = adjusted(dt, total, before, control.mass_tolerance)
-            dt = min(whole, target - t)
+            dt = min(whole, ahead)
         part = 0.0
         for i in rolled(range(first, count, stride)):
             judged = y[i] if control.reference else start[i]
             amount = updated(start[i], judged, flow[i], flow[count + i], dt)
             y[i] = amount
             part += weight[i] * amount
-        # Slots take turns: the fastest change had 0 before a wait.
-        total = total_of(part, room.reduced, 1 - trial) * scale
+        # Slots take turns: the fastest change had 0, the amount 1 if it was asked for.
+        slot = 1 - trial if control.fractions else trial
+        total = total_of(part, room.reduced, slot) * scale
     return dt, whole, total

@@ -7,16 +7,21 @@ results left beside them.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import integer
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import FailureWarning, ModelError, PlanError
+from ergode.core.status import Status, failures
 from ergode.kinetics.blocks import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
-from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state
+from ergode.kinetics.course import Course
+from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, warn_of_pairs
 from ergode.kinetics.lower import Mechanism, lower
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import (
@@ -24,12 +29,17 @@ from ergode.kinetics.runs import (
     METHODS,
     Options,
     Outcome,
-    absolute_tolerances,
     bindings_of,
     launch_of,
     run_zones,
 )
-from ergode.kinetics.system import FIXED, Course
+from ergode.kinetics.system import FIXED
+from ergode.kinetics.tolerances import (
+    absolute_tolerances,
+    asked_tolerances,
+    number,
+    relative_tolerance,
+)
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.thermochemistry import NasaPolynomials
 
@@ -42,12 +52,15 @@ class Burned(NamedTuple):
     Attributes
     ----------
     mass_fraction : array of float64, shape [..., species_count]
+        Of cells that failed as it was given.
     energy : array of float64, shape [...]
         Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
-        enthalpy of formation at 298.15 K.
+        enthalpy of formation at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
         How each cell ended (see `ergode.Status`). What is not finite on the way in is
-        ``NOT_FINITE``, and no other cell's matter.
+        ``NOT_FINITE``; ``INVALID_INPUT`` is a temperature or density that is not positive, a mass
+        fraction below -1e-6, or mass fractions whose sum is off from one by more than 0.01. Other
+        cells are not concerned.
     """
 
     mass_fraction: Any
@@ -67,7 +80,7 @@ def burn(
     screening: Literal["weak", "chugunov"] | None = None,
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
     rtol: float = 1e-4,
-    atol: float | None = None,
+    atol: float | Mapping[str, float] | ArrayLike | None = None,
     step_limit: int = 100_000,
     device: str | devices.Device = "cpu",
 ) -> Burned:
@@ -80,9 +93,10 @@ def burn(
     temperature, density : array of float64, shape [...]
         [K], [g/cm3]; cells may have any number of axes.
     mass_fraction : array of float64, shape [..., species_count]
-        In the order of the network's species.
+        In the order of the network's species. Values from -1e-6 to 0, as advection leaves them,
+        are taken as 0, and the others scaled so that the sum stays.
     duration : float
-        [s].
+        [s]; after 0 s everything is as it was.
     heating : {None, "constant-volume"}
         Whether the temperature of a cell follows what its reactions release, within the step.
     equation_of_state, screening, method, rtol, atol, step_limit
@@ -100,9 +114,16 @@ def burn(
     Raises
     ------
     ModelError
-        Shapes do not fit; or, of host arrays, a value is negative or not finite.
+        Shapes do not fit, or the duration is negative.
     PlanError
         An option is unknown, or device arrays are not contiguous or not float64.
+
+    Warns
+    -----
+    FailureWarning
+        Of host arrays: cells failed; `status` tells which, and how.
+    AccuracyWarning
+        Of host arrays: ``"degenerate"`` matter would have pairs of electrons and positrons.
 
     Examples
     --------
@@ -139,24 +160,33 @@ def burn(
         raise PlanError(f"method {method!r} is unknown; expected {', '.join(map(repr, METHODS))}")
     if heating and method not in IMPLICIT:
         raise PlanError(f"method {method!r} cannot follow a temperature; use 'rodas4'")
-    if not (isinstance(rtol, int | float) and 1e-13 <= rtol < 1):
-        raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
-    if atol is not None and not (isinstance(atol, int | float) and 0 < atol < np.inf):
-        raise PlanError(f"atol is {atol!r}; expected a positive number")
-    if not (isinstance(duration, int | float) and 0 < duration < np.inf):
-        raise ModelError(f"duration is {duration!r}; expected a positive number of seconds")
+    rtol = relative_tolerance(rtol)
+    time = number(duration)
+    if not 0 <= time < np.inf:
+        raise ModelError(f"duration is {duration!r}; expected seconds, 0 or more")
     limit = integer("step_limit", step_limit, 1, 2**31 - 1)
-    options = Options(method, float(rtol), atol, False, limit, equation_of_state)
+    tolerances = None if atol is None else _asked(network, mechanism, atol, rtol)
+    options = Options(method, rtol, tolerances, False, limit, equation_of_state)
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
     there = [name for name, a in given.items() if hasattr(a, "__cuda_array_interface__")]
     if there and len(there) < len(given):
         here = next(name for name in given if name not in there)
         raise PlanError(f"{there[0]} is on a CUDA device and {here} is not; expected all on one")
-    grid = np.array([0.0, float(duration)])
+    grid = np.array([0.0, time])
     mode = HEATING[heating]
     if there:
         return _on_device(network, mechanism, given, grid, mode, options)
     return _on_host(network, mechanism, given, grid, mode, options, devices.resolve(device))
+
+
+def _asked(
+    network: ReactionNetwork, mechanism: Mechanism, atol: Any, rtol: float
+) -> tuple[float, ...]:
+    """Absolute tolerances of all species; those not named as if there were a mole per cm3."""
+    count = len(network.species)
+    course = Course(np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
+    one = Zones(1, course, np.ones((1, count)), FIXED, True)
+    return tuple(asked_tolerances(network, mechanism, one, atol, rtol).tolist())
 
 
 def _check_shapes(network: ReactionNetwork, given: dict[str, Any]) -> tuple[int, ...]:
@@ -209,28 +239,49 @@ def _on_host(
         except (TypeError, ValueError):
             raise ModelError(f"{name} is {value!r}; expected an array of numbers") from None
     cells = _check_shapes(network, arrays)
-    for name, value in arrays.items():
-        least = "0 or more" if name == "mass_fraction" else "a positive number"
-        bad = ~(np.isfinite(value) & ((value >= 0) if least == "0 or more" else (value > 0)))
-        if bad.any():
-            at = tuple(int(k) for k in np.argwhere(bad)[0])
-            of = f" of '{mechanism.names[at[-1]]}'" if name == "mass_fraction" else ""
-            cell = at[: len(cells)]
-            where = cell[0] if len(cell) == 1 else cell
-            raise ModelError(f"{name}{of} is {value[at]:g} in cell {where}; expected {least}")
     weight, energy = _scales(network, mechanism)
     hot, dense = (arrays[name].reshape(-1) for name in ("temperature", "density"))
-    fractions = arrays["mass_fraction"].reshape(hot.size, -1)
-    zones = _zones(mechanism, hot, dense, fractions / weight, heating)
-    outcome = Outcome.empty(zones, grid)
-    run_zones(mechanism, zones, grid, options, place, outcome, lambda _: None)
     count = weight.size
-    first, last = outcome.amounts[:, 0, :count], outcome.amounts[:, 1, :count]
-    if mechanism.molecular:
-        first, last = first / dense[:, None], last / dense[:, None]
-    released = ((first - last) @ energy).reshape(cells)
-    burnt = (last * weight).reshape(*cells, count)
-    return Burned(burnt, released, outcome.status.reshape(cells))
+    given_fractions = arrays["mass_fraction"].reshape(hot.size, count)
+    status = input_status(hot, dense, given_fractions)
+    good = np.flatnonzero(status == Status.DONE)
+    burnt, released = given_fractions.copy(), np.zeros(hot.size)
+    if good.size and grid[1] > 0.0:
+        hot, dense, fractions = hot[good], dense[good], clipped(given_fractions[good])
+        if mechanism.nuclear and heating != FIXED:
+            electrons = (fractions / weight) @ mechanism.thermo.charge
+            warn_of_pairs(options.state, hot, dense, electrons, stacklevel=3)
+        zones = _zones(mechanism, hot, dense, fractions / weight, heating)
+        outcome = Outcome.empty(zones, grid)
+        run_zones(mechanism, zones, grid, options, place, outcome, lambda _: None)
+        status[good] = outcome.status
+        done = outcome.status == Status.DONE
+        first, last = outcome.amounts[done, 0, :count], outcome.amounts[done, 1, :count]
+        if mechanism.molecular:
+            first, last = (one / dense[done, None] for one in (first, last))
+        released[good[done]] = (first - last) @ energy
+        burnt[good[done]] = last * weight
+    failed = failures(status.reshape(cells), ("cell",))
+    if failed:
+        warnings.warn(" ".join(failed.values()), FailureWarning, stacklevel=3)
+    return Burned(burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells))
+
+
+def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> np.ndarray:
+    """Which cells cannot be burnt as they are given, shape [cell_count]."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(hot) & np.isfinite(dense) & np.isfinite(fractions).all(axis=1)
+        sound = (hot > 0.0) & (dense > 0.0) & (fractions.min(axis=1) >= -NEGATIVE)
+        sound &= np.abs(fractions.sum(axis=1) - 1.0) <= SUM
+    found = np.where(sound, Status.DONE, Status.INVALID_INPUT)
+    return np.where(finite, found, Status.NOT_FINITE).astype(np.uint8)
+
+
+def clipped(fractions: np.ndarray) -> np.ndarray:
+    """Without what is negative; the sums stay."""
+    positive = np.maximum(fractions, 0.0)
+    scale = fractions.sum(axis=1, keepdims=True) / positive.sum(axis=1, keepdims=True)
+    return np.where((fractions < 0.0).any(axis=1, keepdims=True), positive * scale, fractions)
 
 
 def _zones(
@@ -277,15 +328,17 @@ def _on_device(
     cell = _zones(mechanism, here, there, first / weight, heating)
     launch = launch_of(
         mechanism, heating, bindings_of(mechanism, cell, options.state),
-        absolute_tolerances(mechanism, cell, options.atol), options, place, total,
+        absolute_tolerances(mechanism, cell, options.atol, options.rtol), options, place, total,
     )  # fmt: skip
     load, store = (kernels.for_each(body) for body in (_load, _store))
     tables = place.put(weight), place.put(energy)
     times, grid_there = place.put(np.zeros(1)), place.put(grid)
-    burnt, released, status = (
+    burnt, released, status, checked = (
         place.empty(shape, kind)
-        for shape, kind in (((total, count), np.float64), (total, np.float64), (total, np.uint8))
-    )
+        for shape, kind in (
+            ((total, count), np.float64), (total, np.float64), (total, np.uint8), (total, np.uint8)
+        )
+    )  # fmt: skip
     width = count + (heating != FIXED)
     chunk = zones_at_once(place, 2 * width + 5)
     for start, stop in devices.spans(total, chunk):
@@ -294,12 +347,13 @@ def _on_device(
         inside = place.empty((stop - start, 1), np.float64)
         place.run(
             load, stop - start, fractions[part], hot[part], dense[part], tables[0],
-            int(mechanism.molecular), inside, out,
+            int(mechanism.molecular), inside, out, checked[part],
         )  # fmt: skip
         found = launch.start(times, hot[part].reshape(-1, 1), inside, grid_there, out)
         place.run(
-            store, stop - start, out, dense[part], *tables, int(mechanism.molecular), found[0],
-            burnt[part], released[part], status[part],
+            store, stop - start, out, dense[part], fractions[part], *tables,
+            int(mechanism.molecular), checked[part], found[0], int(grid[1] > 0.0), burnt[part],
+            released[part], status[part],
         )  # fmt: skip
     shaped = burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells)
     return Burned(*(cuda.like(given["temperature"], array) for array in shaped))
@@ -308,22 +362,58 @@ def _on_device(
 # --- device functions -----------------------------------------------------------------------------
 
 
-def _load(zone, fractions, temperature, density, weight, molecular, inside, out):  # type: ignore[no-untyped-def]
+NEGATIVE, SUM = 1e-6, 0.01
+"""By how much a mass fraction may be negative, and their sum off from one."""
+INFINITY, NOT_A_NUMBER = float("inf"), float("nan")
+DONE, NOT_FINITE, INVALID_INPUT = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.INVALID_INPUT)
+)  # fmt: skip
+
+
+def _load(  # type: ignore[no-untyped-def]
+    zone, fractions, temperature, density, weight, molecular, inside, out, checked
+):
     scale = density[zone] if molecular else 1.0
     inside[zone, 0] = 1.0 if molecular else density[zone]
+    finite = abs(temperature[zone]) < INFINITY and abs(density[zone]) < INFINITY
+    sound = temperature[zone] > 0.0 and density[zone] > 0.0
+    total, positive = 0.0, 0.0
     for i in range(weight.size):
-        out[zone, 0, i] = fractions[zone, i] / weight[i] * scale
+        x = fractions[zone, i]
+        finite = finite and abs(x) < INFINITY
+        sound = sound and x >= -NEGATIVE
+        total += x
+        positive += max(x, 0.0)
+    sound = sound and abs(total - 1.0) <= SUM
+    code = DONE
+    if not finite:
+        code = NOT_FINITE
+    elif not sound:
+        code = INVALID_INPUT
+    checked[zone] = code
+    clip = total / positive if positive > total else 1.0
+    for i in range(weight.size):
+        x = max(fractions[zone, i], 0.0) * clip
+        # A zone of what is no number ends at once.
+        out[zone, 0, i] = x / weight[i] * scale if code == DONE else NOT_A_NUMBER
     if out.shape[2] > weight.size:
         out[zone, 0, weight.size] = temperature[zone]
 
 
 def _store(  # type: ignore[no-untyped-def]
-    zone, out, density, weight, energy, molecular, ended, fractions, released, status
-):
+    zone, out, density, given, weight, energy, molecular, checked, ended, burns, fractions,
+    released, status,
+):  # fmt: skip
     scale = density[zone] if molecular else 1.0
+    code = checked[zone]
+    if code == DONE and burns:
+        code = ended[zone]
+    status[zone] = code
     total = 0.0
     for i in range(weight.size):
-        total += (out[zone, 0, i] - out[zone, 1, i]) / scale * energy[i]
-        fractions[zone, i] = out[zone, 1, i] / scale * weight[i]
+        if code == DONE and burns:
+            total += (out[zone, 0, i] - out[zone, 1, i]) / scale * energy[i]
+            fractions[zone, i] = out[zone, 1, i] / scale * weight[i]
+        else:
+            fractions[zone, i] = given[zone, i]
     released[zone] = total
-    status[zone] = ended[zone]

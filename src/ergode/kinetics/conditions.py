@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.errors import ModelError
+from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.kinetics.course import Course
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.rates import GAS_CONSTANT
-from ergode.kinetics.system import FIXED, PRESSURE, VOLUME, Course
+from ergode.kinetics.system import FIXED, PRESSURE, VOLUME
 from ergode.models.expressions import Expression
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.thermochemistry import NasaPolynomials
@@ -68,6 +69,69 @@ class Trajectory:
         object.__setattr__(self, "values", rows)
 
 
+_UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
+
+
+def tabulated(
+    name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """A function of time as a table that is straight between knots.
+
+    It is looked at on the grid, on 4,096 even intervals and, towards the first time, on a geometric
+    grid of 15 decades; each interval is halved until the function is straight there within
+    `tolerance`, relative, or jumps.
+
+    Returns
+    -------
+    tuple of ndarray
+        Times, and values of shape [zone_count, knot_count].
+    """
+    first, last = float(grid[0]), float(grid[-1])
+    span = last - first
+
+    def at(times: np.ndarray) -> np.ndarray:
+        try:
+            rows = [np.atleast_1d(np.asarray(function(float(t)), np.float64)) for t in times]
+            found = np.stack(rows, axis=-1)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{name} as a function of time: {error}") from None
+        if found.ndim != 2:
+            raise ModelError(f"{name} as a function of time returns an array of {found.ndim} dims")
+        return found
+
+    even = first + span * np.linspace(0.0, 1.0, _UNIFORM + 1)
+    early = first + span * np.geomspace(10.0**-_DECADES, 1.0, 16 * _DECADES)
+    times = np.unique(np.concatenate([grid, even, early]))
+    times = times[(times >= first) & (times <= last)]
+    values = at(times)
+    open_ = np.ones(max(times.size - 1, 0), bool)
+    for _ in range(_DEEPEST):
+        left = np.flatnonzero(open_)
+        middle = 0.5 * (times[left] + times[left + 1])
+        inside = (middle > times[left]) & (middle < times[left + 1])
+        left, middle = left[inside], middle[inside]
+        if not left.size:
+            break
+        between = at(middle)
+        straight = 0.5 * (values[:, left] + values[:, left + 1])
+        # An interval as short as this is a jump.
+        short = times[left + 1] - times[left] <= 1e-13 * span
+        rough = (np.abs(between - straight) > tolerance * np.abs(between)).any(axis=0) & ~short
+        left, middle, between = left[rough], middle[rough], between[:, rough]
+        if times.size + left.size > _MOST_KNOTS:
+            raise ModelError(
+                f"{name} as a function of time needs more than {_MOST_KNOTS} knots; is it noise?"
+            )
+        open_ = np.zeros(times.size - 1, bool)
+        open_[left] = True
+        # Both halves of what was halved are looked at again.
+        halves = np.insert(open_, left + 1, True)
+        times = np.insert(times, left + 1, middle)
+        values = np.insert(values, left + 1, between, axis=1)
+        open_ = halves
+    return times, values
+
+
 @dataclass(frozen=True, eq=False)
 class Zones:
     """Checked conditions of all zones, as kernels take them.
@@ -99,8 +163,14 @@ def zones_of(
     pressure: Any,
     initial: Mapping[str, Any] | None,
     heating: str | None,
+    grid: np.ndarray | None = None,
+    rtol: float = 1e-4,
 ) -> Zones:
     """Check conditions and bring them to one shape.
+
+    `grid` holds the times of the result, from the first to the last of which conditions that
+    change are followed; without it they are those of their own first time. Functions of time are
+    tabulated within a hundredth of `rtol`.
 
     Raises
     ------
@@ -115,7 +185,9 @@ def zones_of(
         for i, amount in enumerate(_own_amounts(network)):
             rows.setdefault(i, np.array([amount * (mechanism.mass[i] if initial is None else 1.0)]))
     named = {"temperature": temperature, "density": density, "pressure": pressure}
-    courses = {name: _values(name, value) for name, value in named.items() if value is not None}
+    courses = {
+        name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
+    }
     _check_given(mechanism, courses, heating)
     sizes = {name: value.shape[0] for name, (_, value) in courses.items()}
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
@@ -133,7 +205,7 @@ def zones_of(
     empty = np.flatnonzero(~(amounts.sum(axis=1) > 0))
     if empty.size and (mechanism.nuclear or mechanism.molecular):
         raise ModelError(f"initial has nothing in zone {empty[0]}; expected some species there")
-    times, grids = _common_times(courses)
+    times = _common_times(courses, grid)
     hot = _on_grid(courses.get("temperature"), times, count, 1e9)
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
@@ -168,7 +240,7 @@ def _check_sum(fractions: np.ndarray) -> None:
         zone = int(np.argmax(apart))
         warnings.warn(
             f"mass fractions add up to {fractions[zone].sum():g} in zone {zone}; expected 1",
-            RuntimeWarning,
+            AccuracyWarning,
             stacklevel=4,
         )
 
@@ -223,17 +295,22 @@ def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str 
             raise ModelError(f"{name} is a Trajectory, but it follows from the reactions here")
 
 
-def _values(name: str, value: Any) -> tuple[np.ndarray | None, np.ndarray]:
+def _values(
+    name: str, value: Any, grid: np.ndarray | None, rtol: float
+) -> tuple[np.ndarray | None, np.ndarray]:
     """Times, or None, and values [zone, point], all positive."""
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
+    elif callable(value):
+        times, rows = tabulated(name, value, np.zeros(2) if grid is None else grid, 0.01 * rtol)
     else:
         try:
             rows = np.atleast_1d(np.asarray(value, np.float64))
         except (TypeError, ValueError):
             raise ModelError(
-                f"{name} is {value!r}; expected a number, one for each zone, or a Trajectory"
+                f"{name} is {value!r}; expected a number, one for each zone, a Trajectory or a "
+                "function of time"
             ) from None
         if rows.ndim != 1 or not rows.size:
             raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
@@ -247,11 +324,16 @@ def _values(name: str, value: Any) -> tuple[np.ndarray | None, np.ndarray]:
     return times, rows
 
 
-def _common_times(courses: Mapping[str, Any]) -> tuple[np.ndarray, list[np.ndarray]]:
-    grids = [times for times, _ in courses.values() if times is not None]
-    if not grids:
-        return np.zeros(1), grids
-    return np.unique(np.concatenate(grids)), grids
+def _common_times(courses: Mapping[str, Any], grid: np.ndarray | None) -> np.ndarray:
+    """Knots of all that changes, from the first to the last time of the grid."""
+    knots = [times for times, _ in courses.values() if times is not None]
+    if not knots:
+        return np.zeros(1)
+    every = np.unique(np.concatenate(knots))
+    if grid is None:
+        return every
+    inside = every[(every > grid[0]) & (every < grid[-1])]
+    return np.concatenate([grid[:1], inside, grid[-1:]])
 
 
 def _on_grid(course: Any, times: np.ndarray, count: int, default: float) -> np.ndarray:

@@ -18,6 +18,7 @@ R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +28,7 @@ import numpy as np
 
 from ergode.core import devices, kernels
 from ergode.core.elementary import exp, log
-from ergode.core.errors import ModelError
+from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.machine import Formula
 
 IDEAL, DEGENERATE, OTHER = 0, 1, 2
@@ -82,25 +83,79 @@ def bindings_of_state(state: str | EquationOfState) -> dict[str, Any]:
     return {"STATE": _KNOWN[state]}
 
 
-def pressures(
+def matter_at(
     state: str | EquationOfState,
     temperature: np.ndarray,
     density: np.ndarray,
     amounts: np.ndarray,
     charge: np.ndarray,
-) -> np.ndarray:
-    """Pressure [dyn/cm2] of nuclei with these amounts [..., species]."""
-    found = np.empty(temperature.size)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pressure [dyn/cm2] and internal energy [erg/g] of nuclei, amounts [..., species]."""
+    pressure, energy = np.empty(temperature.size), np.empty(temperature.size)
     devices.resolve("cpu").run(
-        _pressure_kernel(state), found.size, temperature.reshape(-1), density.reshape(-1),
-        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), found, grain=_GRAIN,
+        _matter_kernel(state), pressure.size, temperature.reshape(-1), density.reshape(-1),
+        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), pressure, energy,
+        grain=_GRAIN,
     )  # fmt: skip
-    return found.reshape(temperature.shape)
+    return pressure.reshape(temperature.shape), energy.reshape(temperature.shape)
 
 
 @lru_cache(maxsize=8)
-def _pressure_kernel(state: str | EquationOfState) -> kernels.Kernel:
-    return kernels.for_each(_pressure, bindings=bindings_of_state(state))
+def _matter_kernel(state: str | EquationOfState) -> kernels.Kernel:
+    return kernels.for_each(_matter, bindings=bindings_of_state(state))
+
+
+_PAIRS_MATTER = 0.1
+"""From where on pairs are missed: their share in the heat capacity, roughly."""
+
+
+def warn_of_pairs(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    electrons: np.ndarray,
+    *,
+    stacklevel: int,
+) -> None:
+    """Warn where ``"degenerate"`` lacks the pairs of electrons and positrons that there are.
+
+    `electrons` is their specific amount [mol/g].
+    """
+    if state != "degenerate":
+        return
+    hot, dense, per_gram = np.broadcast_arrays(temperature, density, electrons)
+    sound = np.isfinite(hot * dense * per_gram) & (hot > 0.0) & (dense > 0.0) & (per_gram > 0.0)
+    share = np.zeros(hot.shape)
+    share[sound] = share_of_pairs(hot[sound], dense[sound] * per_gram[sound])
+    if (share > _PAIRS_MATTER).any():
+        at = np.unravel_index(int(np.argmax(share)), share.shape)
+        warnings.warn(
+            f"equation_of_state='degenerate' has no pairs of electrons and positrons, which matter "
+            f"at {hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
+            "wrong there by tens of percent or more; give an EquationOfState",
+            AccuracyWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarray:
+    """What pairs add to the heat capacity of electrons, roughly, at densities [mol/cm3].
+
+    Positrons are a thin gas; the chemical potential of electrons is that of a thin gas, or their
+    Fermi energy where that is more; a pair takes twice the rest energy.
+    """
+    from scipy.special import kve
+
+    theta = temperature * _GAS_CONSTANT / _REST
+    # Electrons of a thin gas without charge: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
+    alone = _COMPTON_DENSITY * theta * kve(2, 1.0 / theta) * np.exp(-1.0 / theta)
+    momentum = _MOMENTUM * np.cbrt(per_volume)
+    ratio = per_volume / (2.0 * np.maximum(alone, 1e-280))
+    potential = np.maximum(theta * np.arcsinh(ratio), np.sqrt(1.0 + momentum**2))
+    positrons = alone * np.exp(-potential / theta) / per_volume
+    # Sommerfeld's, or that of a thin gas.
+    own = np.minimum(1.5, np.pi**2 * theta * np.sqrt(1.0 + momentum**2) / momentum**2)
+    return np.asarray(positrons * (2.0 / theta + 3.0) ** 2 / own)
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -111,6 +166,7 @@ _GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
 _RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
 _REST = 8.1871057769e-7 * 6.02214076e23  # of electrons [erg/mol]
 _MOMENTUM = 1.0088409e-2  # Fermi momentum [m c] at an electron density of 1 mol/cm3
+_COMPTON_DENSITY = 1.7594e30 / 6.02214076e23  # (m c / hbar)^3 / pi^2 [mol/cm3]
 _STEP = 3e-5
 
 
@@ -203,5 +259,7 @@ def response(temperature, density, nuclei, electrons):
     return capacity, per_nucleus, (above - below) / (electrons + shift - least)
 
 
-def _pressure(place, temperature, density, nuclei, electrons, found):
-    found[place] = pressure_of(temperature[place], density[place], nuclei[place], electrons[place])
+def _matter(place, temperature, density, nuclei, electrons, pressure, energy):
+    t, rho, n, e = temperature[place], density[place], nuclei[place], electrons[place]
+    pressure[place] = pressure_of(t, rho, n, e)
+    energy[place] = internal_energy(t, rho, n, e)

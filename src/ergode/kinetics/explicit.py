@@ -17,6 +17,7 @@ from ergode.core.status import Status
 from ergode.kinetics.asymptotic import asymptotic_step
 from ergode.kinetics.block import next_zone
 from ergode.kinetics.block_tables import FLOW_WIDTH
+from ergode.kinetics.course import horizon, settled
 from ergode.kinetics.explicit_flows import (
     HELD_ROUNDS,
     ExplicitRoom,
@@ -32,16 +33,22 @@ from ergode.kinetics.team import rank, size, total_of
 # Of the time that is integrated, where the method begins and its first step: a code that starts at
 # 1e-20 s and ends at 1e-9 s has these.
 BEGIN, FIRST = 1e-11, 1.23456789e-13
+# By this part of its range may a temperature or density that is given change in a step.
+CHANGE = 0.01
+# Steps shorter than this of the time gone by are lost in rounding.
+SHORTEST = 1e-16
 
 # --- device functions -----------------------------------------------------------------------------
 
 DYNAMIC = False
+TIMED = False
 BODIES = False
 PARTIAL = False
 QUASI_STEADY = False
 INFINITY = float("inf")
-DONE, NOT_FINITE, TOO_MANY_STEPS = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS)
+DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
+    int(Status.STEP_TOO_SMALL),
 )  # fmt: skip
 
 
@@ -68,7 +75,11 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     begin = grid[0]
     span = grid[grid.size - 1] - begin
     t, dt = BEGIN * span, FIRST * span
-    set_explicit_conditions(system, room, times, temperatures, densities, begin, y)
+    # The same time as that of the knot `below` and so much since.
+    below, since = 0, t
+    if TIMED:
+        below, since = settled(times, below, since)
+    set_explicit_conditions(system, room, times, temperatures, densities, below, since, y)
     if PARTIAL:
         for g in rolled(range(first, room.active.size, stride)):
             room.active[g] = 0.0
@@ -76,19 +87,45 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     while place < grid.size:
         if steps + repeated >= most_steps:
             return TOO_MANY_STEPS, steps, repeated, abs(before - at_first)
+        if not dt > SHORTEST * t:
+            return STEP_TOO_SMALL, steps, repeated, abs(before - at_first)
+        target = grid[place] - begin
+        ahead, ends = target - t, False
+        if TIMED:
+            # Every knot ends a step: the next one begins with the step that was aimed at.
+            allowed, last, ends = horizon(
+                times, temperatures, densities, below, since, ahead, CHANGE, -1.0
+            )
+            if ends and last + 2 == times.size:
+                ends = False  # the last of the grid decides
+            else:
+                ends = ends and allowed <= ahead
+                ahead = min(ahead, allowed)
         if DYNAMIC:
-            set_explicit_conditions(system, room, times, temperatures, densities, begin + t, y)
+            at = since
+            if TIMED and not QUASI_STEADY:
+                at += 0.5 * min(dt, ahead)
+            set_explicit_conditions(system, room, times, temperatures, densities, below, at, y)
         flows_at(system, room, y, room.flow)
         if PARTIAL:
             judge(system.groups, room, y, dt)
             withdraw(system.groups, room, room.flow)
-        target = grid[place] - begin
         if QUASI_STEADY:
             taken, dt, total = quasi_steady_state_step(
-                system, control, room, times, temperatures, densities, begin, t, target, dt, scale
+                system,
+                control,
+                room,
+                times,
+                temperatures,
+                densities,
+                below,
+                since,
+                ahead,
+                dt,
+                scale,
             )
         else:
-            taken, dt, total = asymptotic_step(system, control, room, t, target, dt, before, scale)
+            taken, dt, total = asymptotic_step(system, control, room, t, ahead, dt, before, scale)
         if not total < INFINITY:
             return NOT_FINITE, steps, repeated, abs(before - at_first)
         if taken == 0.0:
@@ -98,6 +135,11 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
             restore(system.groups, room, y, weight, total / scale)
         before = total
         steps += 1
+        since += taken
+        if TIMED:
+            if ends and taken == ahead:
+                below, since = below + 1, 0.0
+            below, since = settled(times, below, since)
         if taken == target - t or t + taken >= target:
             t = target
             while place < grid.size and grid[place] - begin <= t:

@@ -9,11 +9,12 @@ import numpy as np
 from ergode.core.machine import ByTarget, cuda, real, rolled, unroll
 from ergode.kinetics.block import block_products, block_rows, put_segment
 from ergode.kinetics.block_tables import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.course import course_at
 from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.mechanism import NATURAL, Complexes, Flows, entry_values, products, row_sums
 from ergode.kinetics.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.rates import Rates, Thermodynamics
-from ergode.kinetics.system import coefficients, interpolated
+from ergode.kinetics.system import coefficients
 from ergode.kinetics.team import rank, size, wait
 
 HELD_ROUNDS = 2
@@ -91,15 +92,27 @@ class ExplicitRoom(NamedTuple):
     back: np.ndarray
 
 
+def conserved_weight(mechanism: Mechanism) -> np.ndarray:
+    """Weights of a sum that no reaction changes; zero where there is none."""
+    if mechanism.nuclear:
+        return mechanism.mass
+    rows = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
+    weight = rows.sum(axis=0) if len(rows) else np.zeros(mechanism.structure.species_count)
+    # A bath that nothing changes would hide the errors of what does.
+    return np.asarray(weight * (np.diff(mechanism.structure.net_flows.start) > 0))
+
+
+def conserves(mechanism: Mechanism) -> bool:
+    """Whether there is a sum that explicit steps can be controlled by."""
+    return bool(conserved_weight(mechanism).any())
+
+
 def explicit_system_of(
     mechanism: Mechanism, absolute: np.ndarray, *, partial: bool = False, blocks: bool = False
 ) -> ExplicitSystem:
     """Tables for an explicit method; for CUDA with `blocks`."""
     structure = mechanism.structure
-    weight = mechanism.mass
-    if not mechanism.nuclear:
-        positive = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
-        weight = positive.sum(axis=0) if len(positive) else np.zeros(structure.species_count)
+    weight = conserved_weight(mechanism)
     gains, losses = structure.gain_flows, structure.loss_flows
     flows: Any = Flows(
         np.concatenate([gains.start, gains.start[-1] + losses.start[1:]]),
@@ -154,11 +167,11 @@ BODIES = False
 PARTIAL = False
 
 
-def set_explicit_conditions(system, room, times, temperatures, densities, t, y):
-    """Coefficients of gains and losses at time t; begins and ends in a wait."""
+def set_explicit_conditions(system, room, times, temperatures, densities, below, since, y):
+    """Coefficients of gains and losses some time after a knot; begins and ends in a wait."""
     first, stride = rank(), size()
-    temperature = interpolated(times, temperatures, t)
-    density = interpolated(times, densities, t)
+    temperature = course_at(times, temperatures, below, below, since)
+    density = course_at(times, densities, below, below, since)
     wait()
     coefficients(system.rates, system.thermo, room, temperature, density, y, 1.0, 1.0)
     entry_values(system.flows, room.slots, room.values, first, stride)

@@ -13,16 +13,24 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import AccuracyWarning, InterruptionWarning, ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
-from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, pressures
+from ergode.kinetics.energy import molecular_energy_error, nuclear_energy_error
+from ergode.kinetics.equation_of_state import (
+    EquationOfState,
+    bindings_of_state,
+    matter_at,
+    warn_of_pairs,
+)
 from ergode.kinetics.equilibrium import near_equilibrium
+from ergode.kinetics.explicit_flows import conserves
 from ergode.kinetics.lower import Mechanism, lower
 from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
 from ergode.kinetics.system import FIXED, PRESSURE
+from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.expressions import TIME
 from ergode.models.reaction_network import ReactionNetwork
 
@@ -54,6 +62,12 @@ _COMMON = [
         "conservation_error", ("zone",), "float64", "1",
         "how far conserved sums were off, relative: the largest that was put right (implicit), "
         "or what is left at the end (explicit)",
+    ),
+    Variable(
+        "energy_error", ("zone",), "float64", "1",
+        "largest difference between energy released and internal energy (enthalpy) gained at the "
+        "times of the result, over the most that was released or a thousandth of the thermal "
+        "energy; only where the zone heats itself", True,
     ),
     Variable(
         "steepest_time", ("zone",), "float64", "time",
@@ -112,7 +126,7 @@ def integrate(
     screening: Literal["weak", "chugunov"] | None = None,
     method: Method = "auto",
     rtol: float = 1e-4,
-    atol: float | None = None,
+    atol: float | Mapping[str, float] | ArrayLike | None = None,
     reference_control: bool = False,
     conservation_tolerance: float = 1e-2,
     step_limit: int | None = None,
@@ -134,9 +148,12 @@ def integrate(
         fractions (``"12C"``, ``"c12"`` and the network's own spelling are all known); of molecules
         with NASA polynomials mole fractions if `pressure`, mass fractions if `density` is given;
         otherwise concentrations [mol/cm3, or the unit of the coefficients].
-    temperature : float, array_like of shape [zone_count], or Trajectory
-        [K]; where the zone heats itself, at ``times[0]``.
-    density : float, array_like of shape [zone_count], or Trajectory
+    temperature : float, array_like of shape [zone_count], Trajectory, or function
+        [K]; where the zone heats itself, at ``times[0]``. A function of time returns a number, or
+        one for each zone; it is tabulated within a hundredth of `rtol`, and must not change and
+        change back within 1/4096 of the run unless a time of `times` lies there. Steps are bounded
+        by how temperature and density change, so that none passes over a pulse.
+    density : float, array_like of shape [zone_count], Trajectory, or function
         [g/cm3].
     pressure : float or array_like of shape [zone_count]
         Of molecules [dyn/cm2] (1 atm is 1.01325e6), at ``times[0]``.
@@ -157,11 +174,14 @@ def integrate(
         ``"partial-equilibrium"`` is ``"asymptotic"``, or in its longer name
         ``"quasi-steady-state"``, with reactions that are balanced by their reverse taken out.
         ``"auto"`` is ``"rodas4"``.
-    rtol, atol : float
-        Allowed error of a step, ``atol + rtol * amount`` for every species, where amounts are mass
-        fractions (atol 1e-8 if not given) or concentrations (1e-12 of the largest at first,
-        1e-18 with NASA polynomials).
-        rtol is between 1e-13 and 1; ``"asymptotic"`` steps do not use it.
+    rtol : float
+        Allowed error of a step is ``atol + rtol * amount`` for every species. rtol is between 1e-13
+        and 1; ``"asymptotic"`` steps do not use it.
+    atol : float, mapping of str to float, or array_like of shape [species_count], optional
+        For all species, for some by name (the others have the usual one), or for each. Of mass
+        fractions 1e-8 if not given, of concentrations 1e-12 of the largest at first (1e-18 with
+        NASA polynomials); where rtol is below 1e-4, less in proportion. The result's attribute
+        ``atol`` has it.
     reference_control : bool
         Of ``"asymptotic"`` steps: when one is tried again, choose between the two formulas as the
         reference code does, rather than as the method is published.
@@ -193,9 +213,15 @@ def integrate(
 
     Warns
     -----
-    RuntimeWarning
-        Conserved sums are off by more than `conservation_tolerance` somewhere; or the run was
-        interrupted (Ctrl-C), and zones that were not reached have the status ``NOT_RUN``.
+    AccuracyWarning
+        Conserved sums, or the energy of zones that heat themselves, are off by more than
+        `conservation_tolerance` somewhere; ``"asymptotic"`` steps have no conserved sum to be
+        controlled by; ``"degenerate"`` matter would have pairs of electrons and positrons.
+    FailureWarning
+        Zones failed; `status` tells which, and how.
+    InterruptionWarning
+        The run was interrupted (Ctrl-C), and zones that were not reached have the status
+        ``NOT_RUN``.
 
     References
     ----------
@@ -228,18 +254,15 @@ def integrate(
         known = ", ".join(repr(name) for name in ("auto", *METHODS))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
     chosen = "rodas4" if method == "auto" else method
-    for name, value in (("rtol", rtol), ("atol", atol), ("conservation_tolerance",
-                        conservation_tolerance)):  # fmt: skip
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise PlanError(f"{name} is {value!r}; expected a positive number")
-    if not 1e-13 <= rtol < 1:
-        raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
+    rtol = relative_tolerance(rtol)
+    conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     mechanism = lower(network, screening)
     bindings_of_state(equation_of_state)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
-        initial=initial, heating=heating,
+        initial=initial, heating=heating, grid=grid, rtol=rtol,
     )  # fmt: skip
+    atol = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     if zones.heating != FIXED and chosen in EXPLICIT:
         raise PlanError(f"method {chosen!r} cannot follow a temperature; use 'rodas4'")
     limit = 100_000 if chosen in IMPLICIT else _MOST_STEPS
@@ -247,7 +270,14 @@ def integrate(
         limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
     place = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
-    options = Options(chosen, float(rtol), atol, reference_control, limit, equation_of_state)
+    options = Options(chosen, rtol, atol, reference_control, limit, equation_of_state)
+    if not conserves(mechanism) and chosen in ("asymptotic", "partial-equilibrium"):
+        warnings.warn(
+            f"{chosen}: the network conserves no sum of its species, by which the error of steps "
+            "is controlled; use 'rodas4', or compare with it",
+            AccuracyWarning,
+            stacklevel=2,
+        )
     started = clock.perf_counter()
     outcome = Outcome.empty(zones, grid)
     _run(mechanism, zones, grid, options, place, outcome, progress)
@@ -257,7 +287,7 @@ def integrate(
         warnings.warn(
             f"{chosen}: in {bad.sum()} of {zones.count} zones conserved sums are off by up to "
             f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
-            RuntimeWarning,
+            AccuracyWarning,
             stacklevel=2,
         )
     attrs = results.provenance(
@@ -268,8 +298,16 @@ def integrate(
             if method == "auto"
             else "asked for"
         ),
-        rtol=float(rtol),
+        rtol=rtol,
+        atol=atol[0] if len(set(atol)) == 1 else list(atol),
+        heating=heating or "none",
+        equation_of_state=(
+            equation_of_state if isinstance(equation_of_state, str) else "functions"
+        ),
         screening=screening or "none",
+        reference_control=int(reference_control),
+        conservation_tolerance=conservation_tolerance,
+        step_limit=limit,
         device=place.name,
         device_model=place.model,
         device_reason=place.reason,
@@ -280,7 +318,16 @@ def integrate(
         interrupted=int(bool((outcome.status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - started,
     )
-    return _dataset(network, mechanism, zones, grid, equation_of_state, outcome, attrs)
+    result = _dataset(network, mechanism, zones, grid, equation_of_state, outcome, attrs)
+    worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
+    if worst > conservation_tolerance:
+        warnings.warn(
+            f"{chosen}: energy released and internal energy gained differ by up to {worst:.1e}, "
+            f"relative, more than {conservation_tolerance:g}; use a smaller rtol",
+            AccuracyWarning,
+            stacklevel=2,
+        )
+    return result
 
 
 def _run(
@@ -307,7 +354,7 @@ def _run(
                 raise
             warnings.warn(
                 f"interrupted: {done} of {zones.count} zones were integrated",
-                RuntimeWarning,
+                InterruptionWarning,
                 stacklevel=3,
             )
 
@@ -323,6 +370,9 @@ def _dataset(
 ) -> xarray.Dataset:
     count = len(network.species)
     amounts = outcome.amounts[:, :, :count]
+    # What a zone did not reach is NaN there from the start.
+    rows = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2).cumprod(axis=1).sum(axis=1)
+    rows[outcome.status == Status.NOT_RUN] = 0
     if zones.heating != FIXED:
         temperature = outcome.amounts[:, :, count].copy()
     elif not zones.has_temperature:
@@ -352,16 +402,24 @@ def _dataset(
             [np.interp(grid, zones.course.times, row) for row in zones.course.density]
         )
         values["density"] = density
-        values["pressure"] = pressures(
-            state, temperature, density, amounts, mechanism.thermo.charge
-        )
+        charge = mechanism.thermo.charge
+        warn_of_pairs(state, temperature, density, amounts @ charge, stacklevel=3)
+        values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
         values["energy_released"] = change @ mechanism.thermo.mass_excess
+        if zones.heating != FIXED:
+            values["energy_error"] = nuclear_energy_error(thermal, values["energy_released"])
         fractions = amounts * mechanism.mass
         values["mass_fraction"] = fractions
         values["near_equilibrium"] = near_equilibrium(
             mechanism, temperature[:, -1], density[:, -1], fractions[:, -1]
         )
-        return results.dataset("kinetics", "nuclei", values, coords=coords, attrs=attrs)
+        return results.dataset(
+            "kinetics", "nuclei", values, coords=coords, attrs=attrs, computed_rows=rows
+        )
+    if zones.heating != FIXED:
+        values["energy_error"] = molecular_energy_error(
+            network, amounts, temperature, zones.heating == PRESSURE
+        )
     if zones.heating == PRESSURE:
         pressure = zones.course.density[:, :1]
         total = amounts.sum(axis=2)
@@ -373,7 +431,9 @@ def _dataset(
     if network.rules:
         coords["rule"] = list(network.rules)
         values["quantity"] = _quantities(network, grid, amounts)
-    return results.dataset("kinetics", "concentrations", values, coords=coords, attrs=attrs)
+    return results.dataset(
+        "kinetics", "concentrations", values, coords=coords, attrs=attrs, computed_rows=rows
+    )
 
 
 def _quantities(network: ReactionNetwork, grid: np.ndarray, amounts: np.ndarray) -> np.ndarray:

@@ -30,6 +30,8 @@ from ergode.kinetics.mechanism import NATURAL, SLOTS, Structure
 from ergode.kinetics.team import rank, size, total_of, wait
 
 JOIN, LEAVE = 0.01, 0.2
+# A balanced group leaves, too, where it relaxes less than so much of the way in a step.
+SLOW = 0.5
 
 
 class Groups(NamedTuple):
@@ -172,7 +174,8 @@ def judge(groups, room, y, dt):
             apart(groups.right, groups.right_change, g, y, extent),
         )
         if room.active[g] > 0.0:
-            room.active[g] = 1.0 if off < LEAVE else 0.0
+            # What relaxes more slowly than a step is restored to no balance: it freezes out.
+            room.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
         else:
             room.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
     wait()

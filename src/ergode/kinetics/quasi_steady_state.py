@@ -36,9 +36,9 @@ def relaxation(x):
 
 
 def quasi_steady_state_step(
-    system, control, room, times, temperatures, densities, begin, t, target, dt, scale
+    system, control, room, times, temperatures, densities, below, since, ahead, dt, scale
 ):
-    """One step of dt from time t, by `target` at most.
+    """One step of dt, of `ahead` at most, some time after the knot `below`.
 
     Returns the step, zero if it is to be repeated, the next one and the sum of mass fractions.
     """
@@ -47,7 +47,7 @@ def quasi_steady_state_step(
     flow, early, weight = room.flow, room.early, system.weight
     count = weight.size
     whole = dt
-    dt = min(dt, target - t)
+    dt = min(dt, ahead)
     for i in rolled(range(first, count, stride)):
         start[i] = y[i]
         early[i], early[count + i] = flow[i], flow[count + i]
@@ -56,7 +56,7 @@ def quasi_steady_state_step(
         predicted[i] = max(start[i] + change, 0.0)
         y[i] = predicted[i]
     if DYNAMIC:
-        set_explicit_conditions(system, room, times, temperatures, densities, begin + t + dt, y)
+        set_explicit_conditions(system, room, times, temperatures, densities, below, since + dt, y)
     flows_at(system, room, y, flow)
     if PARTIAL:
         withdraw(system.groups, room, flow)

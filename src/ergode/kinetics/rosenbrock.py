@@ -37,9 +37,11 @@ from ergode.core.status import Status
 from ergode.kinetics.block import next_zone
 from ergode.kinetics.block_elimination import block_factorize, block_solve
 from ergode.kinetics.block_tables import BlockSystem
+from ergode.kinetics.course import NEARLY, horizon, settled
 from ergode.kinetics.elimination import factorize_shifted, solve
-from ergode.kinetics.mechanism import NATURAL, entry_values
+from ergode.kinetics.mechanism import entry_values
 from ergode.kinetics.plasma import charges
+from ergode.kinetics.projection import conserved, project
 from ergode.kinetics.system import (
     FIXED,
     PRESSURE,
@@ -62,17 +64,24 @@ from ergode.kinetics.team import rank, size, total_of, wait
 # --- device functions -----------------------------------------------------------------------------
 
 DYNAMIC = False
+TIMED = False
 HEATING = FIXED
 BODIES = False
 PLASMA = False
 REVERSIBLE = False
-DONE, NOT_FINITE, TOO_MANY_STEPS = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS)
+DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
+    int(Status.STEP_TOO_SMALL),
 )  # fmt: skip
 NOT_A_NUMBER, INFINITY = math.nan, math.inf
 SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
-# Steps shorter than this of the time are lost in rounding.
-SHORTEST = 1e-15
+# Steps shorter than this of the time since a knot are lost in rounding; and the least of all.
+SHORTEST, VANISHED = 1e-15, 1e-280
+# By this part of its range may a temperature or density that is given change in a step.
+CHANGE = 0.05
+# The first step is no shorter than this part of the whole time: errors of what is next to nothing
+# are then found by repeating it.
+LEAST_FIRST = 1e-16
 # Of a step, of the temperature, and of what else a column of the Jacobian is differenced along.
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
@@ -150,78 +159,8 @@ def first_step(absolute, rtol, y, change, span, reduced):
     speed = total_of(speed, reduced, 1)
     if speed == 0.0:
         return span
-    return min(span, 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5))
-
-
-def conserved(invariants, y, totals, reduced):
-    """Sums that no reaction changes."""
-    for k in rolled(range(invariants.shape[0])):
-        part = 0.0
-        for i in rolled(range(rank(), invariants.shape[1], size())):
-            part += invariants[k, i] * y[i]
-        part = total_of(part, reduced, k & 1)
-        if rank() == 0:
-            totals[k] = part
-    wait()
-
-
-def project(invariants, y, gram, reduced):
-    """Clip negative amounts and restore sums that are conserved; returns the largest defect.
-
-    Each amount is multiplied by one plus a combination of the invariants' weights: what is zero
-    stays zero. `gram` has a row for each invariant, of as many numbers, what is missing and a
-    scale; then the sums as they are to be. Ends in a wait.
-    """
-    first, stride = rank(), size()
-    count, species_count = invariants.shape
-    width = count + 2
-    for i in rolled(range(first, species_count, stride)):
-        y[i] = max(y[i], 0.0)
-    turn = 0
-    for k in rolled(range(count)):
-        for other in rolled(range(width)):
-            part = 0.0
-            for i in rolled(range(first, species_count, stride)):
-                term = invariants[k, i] * y[i]
-                if other < count:
-                    term *= invariants[other, i]
-                elif other > count:
-                    term = abs(term)
-                part += term
-            part = total_of(part, reduced, turn & 1)
-            turn += 1
-            if first == 0:
-                wanted = gram[count * width + k]
-                gram[k * width + other] = wanted - part if other == count else part
-    wait()
-    worst = 0.0
-    for k in rolled(range(count)):
-        scale = gram[k * width + count + 1]
-        if scale > 0.0:
-            worst = max(worst, abs(gram[k * width + count]) / scale)
-    wait()
-    if first == 0:
-        for k in rolled(range(count)):
-            pivot = gram[k * width + k]
-            for other in rolled(range(k + 1, count)):
-                factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
-                for m in rolled(range(k, count + 1)):
-                    gram[other * width + m] -= factor * gram[k * width + m]
-        for back in rolled(range(count)):
-            k = (count - 1 - back) & NATURAL
-            total = gram[k * width + count]
-            for m in rolled(range(k + 1, count)):
-                total -= gram[k * width + m] * gram[m * width + count]
-            own = gram[k * width + k]
-            gram[k * width + count] = total / own if own > 1e-280 else 0.0
-    wait()
-    for i in rolled(range(first, species_count, stride)):
-        factor = 1.0
-        for k in rolled(range(count)):
-            factor += gram[k * width + count] * invariants[k, i]
-        y[i] *= max(factor, 0.0)
-    wait()
-    return worst
+    step = 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5)
+    return min(span, max(step, LEAST_FIRST * span))
 
 
 @borrowing
@@ -247,7 +186,9 @@ def integrate_zone(
     wait()
     widths = invariants.shape[0] * (invariants.shape[0] + 2)
     conserved(invariants, y, work.gram[widths : widths + invariants.shape[0]], room.reduced)
-    t, end = grid[0], grid[point_count - 1]
+    # Time is that of the knot `below` and so much since.
+    begin, since, below = grid[0], 0.0, 0
+    whole = grid[point_count - 1] - begin
     if not DYNAMIC:
         coefficients(rates, thermo, room, temperatures[0], densities[0], y, 1.0, 1.0)
         entry_values(system.flows, room.slots, room.values, first, stride)
@@ -257,12 +198,13 @@ def integrate_zone(
     denser = warmer + (1 if HEATING != FIXED else 0)
     charged = denser + (1 if HEATING == PRESSURE else 0)
     later = charged + (2 if PLASMA else 0)
-    last_direction = later if DYNAMIC and times.size > 1 else later - 1
+    last_direction = later if TIMED else later - 1
     h = 0.0
     place, taken, repeated, defect = 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
-    before, speed, begun = 0.0, 0.0, t
-    after_reject, last, sound = False, False, True
+    before, speed, ago = 0.0, 0.0, 0.0
+    after_reject, ends, sound, finite = False, False, True, True
+    last = 0
     hot, dense = 0.0, 0.0
     while place < point_count:
         if taken + repeated >= most_steps:
@@ -278,13 +220,16 @@ def integrate_zone(
                 new[i] = total
             wait()
             if DYNAMIC:
-                at = t
+                at, until = since, below
                 if stage > 0:
                     at += method.alpha[stage] * h
+                    until = last
                 elif turn == later:
                     at += _LATER * h
-                hot = temperature_of(times, temperatures, at, new, species_count)
-                dense = density_of(times, densities, at, new, species_count, room.reduced)
+                hot = temperature_of(times, temperatures, below, until, at, new, species_count)
+                dense = density_of(
+                    times, densities, below, until, at, new, species_count, room.reduced
+                )
                 if HEATING == PRESSURE and turn == denser:
                     dense *= 1.0 + _MORE
                 anew = True
@@ -315,19 +260,26 @@ def integrate_zone(
                     for eighth in rolled(range(1, 9)):
                         theta = 0.125 * eighth
                         slope = 6.0 * theta * (1.0 - theta) * (y[count - 1] - before)
-                        slope /= t - begun
+                        slope /= ago
                         slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
                         slope += theta * (3.0 * theta - 2.0) * change[count - 1]
                         if slope > steepest:
                             steepest = slope
-                            peak = begun + theta * (t - begun)
+                            peak = begin + (since - (1.0 - theta) * ago)
                 if taken + repeated == 0:
-                    h = first_step(system.absolute, rtol, y, change, end - t, room.reduced)
-                if not (h > SHORTEST * max(abs(t), 1e-12 * (end - t))) or not (h < INFINITY):
-                    return NOT_FINITE, taken, repeated, defect, peak
-                last = t + h * 1.0000001 >= end
-                if last:
-                    h = end - t
+                    h = first_step(system.absolute, rtol, y, change, whole, room.reduced)
+                if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
+                    lost = not (finite and h < INFINITY)
+                    status = NOT_FINITE if lost else STEP_TOO_SMALL
+                    return status, taken, repeated, defect, peak
+                if TIMED:
+                    h, last, ends = horizon(
+                        times, temperatures, densities, below, since, h, CHANGE, 0.1 * rtol
+                    )
+                else:
+                    ends = h * NEARLY >= whole - since
+                    if ends:
+                        h = whole - since
                 fill_slopes(system, room, work, y)
                 if BODIES:
                     keep_slopes(rates, room)
@@ -390,7 +342,8 @@ def integrate_zone(
             ratio = error / (system.absolute[i] + rtol * max(abs(y[i]), abs(total)))
             part += ratio * ratio
         error = (total_of(part if sound else INFINITY, room.reduced, 0) / count) ** 0.5
-        if not error < INFINITY:
+        finite = error < INFINITY
+        if not finite:
             repeated += 1
             h *= 0.1
             after_reject = True
@@ -403,10 +356,16 @@ def integrate_zone(
             after_reject = True
             continue
         taken += 1
-        then = end if last else t + h
         defect = max(defect, project(invariants, new, work.gram, room.reduced))
-        while place < point_count and grid[place] <= then:
-            theta = (grid[place] - t) / h
+        stop = grid[point_count - 1]
+        base = begin
+        if TIMED:
+            stop, base = times[last + 1], times[below]
+        while place < point_count:
+            theta = ((grid[place] - base) - since) / h
+            if not (grid[place] <= stop if ends else theta <= 1.0):
+                break
+            theta = min(theta, 1.0)
             for i in rolled(range(first, count, stride)):
                 curve, bend = 0.0, 0.0
                 for j in rolled(range(stage_count)):
@@ -416,11 +375,16 @@ def integrate_zone(
                 out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
             place += 1
         if HEATING != FIXED:
-            before, speed, begun = y[count - 1], change[count - 1], t
+            before, speed, ago = y[count - 1], change[count - 1], h
             wait()
         for i in rolled(range(first, count, stride)):
             y[i] = new[i]
-        t = then
+        if TIMED and ends:
+            below, since = last + 1, 0.0
+        else:
+            since += h
+            if TIMED:
+                below, since = settled(times, below, since)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
     return DONE, taken, repeated, defect, peak

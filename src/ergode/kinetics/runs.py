@@ -23,6 +23,7 @@ from ergode.kinetics.lower import Mechanism
 from ergode.kinetics.rosenbrock_small import can_be_written_out
 from ergode.kinetics.system import FIXED, System, coupled, system_of
 from ergode.kinetics.tableaus import TABLEAUS, method_of
+from ergode.kinetics.tolerances import absolute_tolerances
 
 IMPLICIT = tuple(TABLEAUS)
 EXPLICIT = {
@@ -37,8 +38,6 @@ METHODS = (*IMPLICIT, *EXPLICIT)
 _MANY_ZONES_PER_CORE = 64
 """From so many zones on a small network is written out for threads of a CUDA device."""
 
-_ATOL_NUCLEAR, _ATOL_RELATIVE, _ATOL_MOLECULAR, _ATOL_TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
-
 
 @dataclass(frozen=True)
 class Options:
@@ -48,7 +47,8 @@ class Options:
     ----------
     method : str
     rtol : float
-    atol : float or None
+    atol : float, tuple of float or None
+        Of every amount, or of each species.
     reference_control : bool
     step_limit : int
     state : str or EquationOfState
@@ -57,7 +57,7 @@ class Options:
 
     method: str
     rtol: float
-    atol: float | None
+    atol: float | tuple[float, ...] | None
     reference_control: bool
     step_limit: int
     state: str | EquationOfState = "ideal"
@@ -102,9 +102,11 @@ def bindings_of(
 ) -> dict[str, Any]:
     """What kernels are specialised to: kinds of network and of matter, never a size."""
     reversible = mechanism.rates.reverse.size > 0
-    varies = mechanism.has_bodies or mechanism.has_plasma or zones.course.times.size > 1
+    timed = zones.course.times.size > 1
+    varies = mechanism.has_bodies or mechanism.has_plasma or timed
     bindings = {
         "DYNAMIC": zones.heating != FIXED or varies,
+        "TIMED": timed,
         "HEATING": zones.heating,
         "BODIES": mechanism.has_bodies,
         "PLASMA": mechanism.has_plasma,
@@ -113,23 +115,6 @@ def bindings_of(
     }
     heats = zones.heating != FIXED and mechanism.nuclear
     return bindings | bindings_of_state(state if heats else "ideal")
-
-
-def absolute_tolerances(mechanism: Mechanism, zones: Zones, atol: float | None) -> np.ndarray:
-    """Absolute tolerance of every variable."""
-    count = mechanism.structure.species_count
-    if atol is None:
-        # What reactions leave as it is, air for instance, says nothing of what they change.
-        changes = np.diff(mechanism.structure.net_flows.start) > 0
-        some = zones.amounts[:, :count][:, changes if changes.any() else slice(None)]
-        largest = float(some.max(axis=1).min())
-        # Traces of radicals decide when a flame begins: they are followed from next to nothing.
-        relative = _ATOL_MOLECULAR if mechanism.molecular else _ATOL_RELATIVE
-        atol = _ATOL_NUCLEAR if mechanism.nuclear else relative * (largest or 1.0)
-    absolute = np.full(zones.amounts.shape[1], float(atol))
-    absolute[:count] /= mechanism.mass
-    absolute[count:] = _ATOL_TEMPERATURE
-    return absolute
 
 
 @lru_cache(maxsize=32)
@@ -220,7 +205,7 @@ def run_zones(
 ) -> None:
     """Integrate all zones and fill `outcome`."""
     bindings = bindings_of(mechanism, zones, options.state)
-    absolute = absolute_tolerances(mechanism, zones, options.atol)
+    absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
 
     def finished(start: int, stop: int) -> None:
         report(stop - start)

@@ -21,6 +21,7 @@ from ergode.core.machine import ByTarget, rolled
 from ergode.kinetics.block import block_products, block_sums
 from ergode.kinetics.block_elimination import block_slopes
 from ergode.kinetics.bodies import collision_partners, third_bodies
+from ergode.kinetics.course import course_at
 from ergode.kinetics.elimination import Elimination, eliminate
 from ergode.kinetics.equation_of_state import response
 from ergode.kinetics.lower import Mechanism
@@ -90,21 +91,6 @@ class System(NamedTuple):
     place: np.ndarray
     plan: Elimination
     terms: Terms
-
-
-class Course(NamedTuple):
-    """Temperatures and densities of all zones over time, straight between points.
-
-    Attributes
-    ----------
-    times : ndarray of float64, shape [point_count]
-    temperature, density : ndarray of float64, shape [zone_count, point_count]
-        [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
-    """
-
-    times: np.ndarray
-    temperature: np.ndarray
-    density: np.ndarray
 
 
 class Room(NamedTuple):
@@ -209,18 +195,6 @@ _SHARE = 1e-3
 """Of matter, that is added to tell how its heat capacity depends on it."""
 
 
-def interpolated(times, values, t):
-    """A course at time t."""
-    if times.size == 1:
-        return values[0]
-    below = 0
-    while below < times.size - 2 and times[below + 1] < t:
-        below += 1
-    share = (t - times[below]) / (times[below + 1] - times[below])
-    share = min(max(share, 0.0), 1.0)
-    return (1.0 - share) * values[below] + share * values[below + 1]
-
-
 def coefficients(rates, thermo, room, temperature, density, y, more_electrons, more_squares):
     """Coefficients of all reactions at these conditions; ends in a wait.
 
@@ -248,16 +222,16 @@ def coefficients(rates, thermo, room, temperature, density, y, more_electrons, m
     wait()
 
 
-def temperature_of(times, temperatures, t, y, species_count):
+def temperature_of(times, temperatures, below, last, since, y, species_count):
     """Temperature [K]: a variable, or given."""
     if HEATING == FIXED:
-        return interpolated(times, temperatures, t)
+        return course_at(times, temperatures, below, last, since)
     return y[species_count]
 
 
-def density_of(times, densities, t, y, species_count, reduced):
+def density_of(times, densities, below, last, since, y, species_count, reduced):
     """Density [g/cm3]: given, or from the pressure."""
-    given = interpolated(times, densities, t)
+    given = course_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
         amount = 0.0
         for i in rolled(range(rank(), species_count, size())):

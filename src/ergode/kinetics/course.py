@@ -1,0 +1,119 @@
+"""Temperature and density as they are given over time, and how far a step may go beneath them.
+
+Between two knots of a table both are straight. Within a step they may change by a small part only,
+so that no pulse lies between the times at which rates are asked for, however slow the reactions are
+when the step begins. A knot at which the slope jumps ends a step, as a breaking point of a delay
+equation does. A step may cross a knot only where the jump is below the tolerance: the knots of a
+finely sampled smooth curve.
+
+Time is kept as a knot and the time since, so that neither the origin of the clock nor the length of
+the run costs digits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Course(NamedTuple):
+    """Temperatures and densities of all zones over time, straight between knots.
+
+    Attributes
+    ----------
+    times : ndarray of float64, shape [knot_count]
+        From the first to the last time that is integrated; one number where nothing changes.
+    temperature, density : ndarray of float64, shape [zone_count, knot_count]
+        [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
+    """
+
+    times: np.ndarray
+    temperature: np.ndarray
+    density: np.ndarray
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+TIMED = False
+"""Whether temperature or density depend on time."""
+NEARLY = 1.0000001
+"""A step that ends so near before a knot ends there."""
+
+
+def course_at(times, values, below, last, since):
+    """A value some time after the knot `below`, by the segments from there to `last`."""
+    if not TIMED:
+        return values[0]
+    k = below
+    width = times[k + 1] - times[k]
+    while k < last and since > width:
+        since -= width
+        k += 1
+        width = times[k + 1] - times[k]
+    share = min(max(since / width, 0.0), 1.0)
+    return (1.0 - share) * values[k] + share * values[k + 1]
+
+
+def settled(times, below, since):
+    """The same time as that of the last knot before it and so much since."""
+    while below + 2 < times.size and since >= times[below + 1] - times[below]:
+        since -= times[below + 1] - times[below]
+        below += 1
+    return below, since
+
+
+def until_changed(begin, stop, at_first, most):
+    """Share of a straight segment after which a value is `most` away from the first one."""
+    if abs(stop - at_first) <= most:
+        return 2.0
+    target = at_first + most if stop > at_first else at_first - most
+    return min(max((target - begin) / (stop - begin), 0.0), 1.0)
+
+
+def bend(times, values, k, h):
+    """Jump of the slope at the end of segment k times what it acts on, relative."""
+    width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
+    jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
+    return abs(jump) * min(h, max(width, following)) / values[k + 1]
+
+
+def horizon(times, temperatures, densities, below, since, h, change, tolerance):
+    """How far a step of at most h may go that begins some time after the knot `below`.
+
+    Temperature and density change by the share `change` at most, and jumps of their slopes are
+    below `tolerance`.
+
+    Returns
+    -------
+    tuple
+        The step; the last segment that it touches; whether it ends at the end of that.
+    """
+    hot = course_at(times, temperatures, below, below, since)
+    dense = course_at(times, densities, below, below, since)
+    k, passed, left = below, 0.0, since
+    begin_hot, begin_dense = hot, dense
+    while True:
+        width = times[k + 1] - times[k] - left
+        share = min(
+            until_changed(begin_hot, temperatures[k + 1], hot, change * hot),
+            until_changed(begin_dense, densities[k + 1], dense, change * dense),
+        )
+        end = passed + width
+        if share <= 1.0:
+            h = min(h, passed + share * width)
+        final = k + 2 >= times.size
+        if h * NEARLY < end and (final or 2.0 * h < end):
+            return h, k, False
+        smooth = False
+        if not final:
+            smooth = bend(times, temperatures, k, h) <= tolerance
+            smooth = smooth and bend(times, densities, k, h) <= tolerance
+        if h * NEARLY < end:
+            # Two equal steps to the knot, not one and a sliver.
+            return h if smooth else min(h, 0.5 * end), k, False
+        if not smooth:
+            return end, k, True
+        k += 1
+        passed, left = end, 0.0
+        begin_hot, begin_dense = temperatures[k], densities[k]

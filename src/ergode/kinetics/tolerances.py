@@ -1,0 +1,124 @@
+"""The errors that a step may have: what is asked for, and what is usual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.kinetics.conditions import Zones, canonical, species_index
+from ergode.kinetics.lower import Mechanism
+from ergode.models.reaction_network import ReactionNetwork
+
+# Absolute tolerances if none are given: at most these, and so many times rtol where that is less.
+# Of mass fractions; of concentrations and of molecules over the largest; of temperatures [K].
+_NUCLEAR, _RELATIVE, _MOLECULAR, _TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
+_USUAL_RTOL = 1e-4
+
+
+def number(value: Any) -> float:
+    """A number of Python or NumPy, also in an array without dimensions; NaN if it is none."""
+    if isinstance(value, bool | np.bool_ | str) or np.ndim(value) != 0:
+        return float("nan")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def positive(name: str, value: Any) -> float:
+    """A positive, finite number.
+
+    Raises
+    ------
+    PlanError
+        It is not.
+    """
+    found = number(value)
+    if not 0.0 < found < np.inf:
+        raise PlanError(f"{name} is {value!r}; expected a positive number")
+    return found
+
+
+def relative_tolerance(rtol: Any) -> float:
+    """An rtol that can be kept.
+
+    Raises
+    ------
+    PlanError
+        It is not one.
+    """
+    found = positive("rtol", rtol)
+    if not 1e-13 <= found < 1:
+        raise PlanError(f"rtol is {rtol!r}; expected at least 1e-13 and less than 1")
+    return found
+
+
+def asked_tolerances(
+    network: ReactionNetwork, mechanism: Mechanism, zones: Zones, atol: Any, rtol: float
+) -> np.ndarray:
+    """Absolute tolerances of all species, of mass fractions or concentrations.
+
+    Raises
+    ------
+    PlanError
+        One is not a positive number, or names no species.
+    """
+    count = mechanism.structure.species_count
+    if atol is None:
+        return np.full(count, usual_tolerance(mechanism, zones, rtol))
+    if isinstance(atol, Mapping):
+        found = np.full(count, usual_tolerance(mechanism, zones, rtol))
+        names = species_index(network)
+        for key, value in atol.items():
+            i = names.get(str(key), names.get(canonical(str(key)), -1))
+            if i < 0:
+                raise PlanError(f"atol has the species '{key}', which the network does not")
+            found[i] = positive(f"atol '{key}'", value)
+        return found
+    if np.ndim(atol) == 0:
+        return np.full(count, positive("atol", atol))
+    try:
+        found = np.array(atol, np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"atol is {atol!r}; expected positive numbers") from None
+    if found.shape != (count,):
+        raise PlanError(
+            f"atol has shape {found.shape}; expected a number, or one for each of {count} species"
+        )
+    for i in np.flatnonzero(~((found > 0.0) & (found < np.inf))):
+        raise PlanError(f"atol '{mechanism.names[i]}' is {found[i]:g}; expected a positive number")
+    return found
+
+
+def usual_tolerance(mechanism: Mechanism, zones: Zones, rtol: float) -> float:
+    """The absolute tolerance of amounts if none is given; it shrinks with `rtol`."""
+    tighter = min(1.0, rtol / _USUAL_RTOL)
+    if mechanism.nuclear:
+        return tighter * _NUCLEAR
+    # What reactions leave as it is, air for instance, says nothing of what they change.
+    count = mechanism.structure.species_count
+    changes = np.diff(mechanism.structure.net_flows.start) > 0
+    some = zones.amounts[:, :count][:, changes if changes.any() else slice(None)]
+    largest = some.max(axis=1)
+    largest = largest[np.isfinite(largest) & (largest > 0.0)]
+    # Traces of radicals decide when a flame begins: they are followed from next to nothing.
+    relative = _MOLECULAR if mechanism.molecular else _RELATIVE
+    scale = float(largest.min()) if largest.size else 1.0
+    # A power of ten, so that what is made ready for a network serves cells that differ.
+    return tighter * relative * 10.0 ** math.floor(math.log10(scale))
+
+
+def absolute_tolerances(
+    mechanism: Mechanism, zones: Zones, atol: float | tuple[float, ...] | None, rtol: float
+) -> np.ndarray:
+    """Absolute tolerance of every variable: specific amounts, and the temperature."""
+    count = mechanism.structure.species_count
+    absolute = np.empty(zones.amounts.shape[1])
+    absolute[:count] = usual_tolerance(mechanism, zones, rtol) if atol is None else atol
+    absolute[:count] /= mechanism.mass
+    absolute[count:] = _TEMPERATURE * min(1.0, rtol / _USUAL_RTOL)
+    return absolute
