@@ -1,0 +1,101 @@
+"""The energy balance that a run states, and matter that an equation of state lacks."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.kinetics import burn, integrate
+from ergode.kinetics.equation_of_state import share_of_pairs
+
+R, RADIATION = 8.31446261815324e7, 7.565733250280007e-15
+MEV = 1.602176634e-6 * 6.02214076e23
+CARBON = ergode.ReactionNetwork(
+    [
+        ergode.Species(name, mass_number=a, charge_number=z, thermochemistry=ergode.Nucleus(excess))
+        for name, a, z, excess in (("c12", 12, 6, 0.0), ("mg24", 24, 12, -13.933))
+    ],
+    [
+        ergode.Reaction(
+            "2 c12 -> mg24",
+            rate_constant=ergode.Reaclib(
+                [(60.9649, 0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3)], 0.5
+            ),
+        )
+    ],
+)
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-4, 1e-7])
+def test_the_energy_error_of_nuclei_is_what_it_says(rtol):
+    """Conserved sums of nuclei are exact whatever the temperature does."""
+    result = integrate(
+        CARBON, times=np.concatenate([[0], np.geomspace(1e-9, 1e-1, 30)]), temperature=2.5e9,
+        density=1e7, initial={"c12": 1.0}, heating="constant-volume", rtol=rtol, device="cpu",
+    )  # fmt: skip
+    x, t = result["mass_fraction"].values[0], result["temperature"].values[0]
+    released = (x[0] - x) @ (np.array([0.0, -13.933]) / [12, 24]) * MEV
+    thermal = 1.5 * R * t * (x @ [7 / 12, 13 / 24]) + RADIATION * t**4 / 1e7
+    error = np.abs(thermal - thermal[0] - released).max() / released.max()
+    assert x[-1, 0] < 0.5
+    assert result["energy_error"].item() == pytest.approx(error, rel=1e-6, abs=1e-13)
+    assert error < 30 * rtol
+    assert result["conservation_error"].item() < 1e-6
+
+
+@pytest.mark.parametrize("mode", ["constant-volume", "constant-pressure"])
+def test_the_energy_error_of_molecules_is_what_it_says(mode):
+    hot, cold = (3.5, 2e-4, 0, 0, 0, 0.0, 4.0), (4.0, 1e-4, 0, 0, 0, -9000.0, 3.0)
+    network = ergode.ReactionNetwork(
+        [
+            ergode.Species(name, thermochemistry=ergode.NasaPolynomials(row, row, 1e3, {"H": 1}))
+            for name, row in (("A", hot), ("B", cold))
+        ],
+        [ergode.Reaction("A -> B", rate_constant=ergode.Arrhenius(1e6, 0.0, 8e3))],
+    )
+    result = integrate(
+        network, times=np.linspace(0, 1e-3, 50), temperature=1100.0, pressure=1e6,
+        initial={"A": 1.0}, heating=mode, rtol=1e-3, device="cpu",
+    )  # fmt: skip
+    c, t = result["concentration"].values[0], result["temperature"].values[0]
+    work = 1.0 if mode == "constant-volume" else 0.0
+
+    def energies(t):
+        return np.array([(a[0] - work + a[1] * t / 2) * R * t + a[5] * R for a in (hot, cold)])
+
+    n = c / c.sum(axis=1, keepdims=True)
+    total = np.array([n[k] @ energies(t[k]) for k in range(50)])
+    released = -(n - n[0]) @ energies(t[0])
+    error = np.abs(total - total[0]).max() / np.abs(released).max()
+    assert t[-1] > 2000.0 and error < 0.03
+    assert result["energy_error"].item() == pytest.approx(error, rel=1e-4, abs=1e-13)
+
+
+def test_an_energy_error_that_is_too_large_is_warned_of():
+    options = {
+        "times": [0, 1e-1], "temperature": 2.5e9, "density": 1e7, "initial": {"c12": 1.0},
+        "heating": "constant-volume", "device": "cpu", "rtol": 1e-2,
+    }  # fmt: skip
+    with pytest.warns(ergode.AccuracyWarning, match="energy released"):
+        integrate(CARBON, conservation_tolerance=1e-9, **options)
+    assert "energy_error" not in integrate(CARBON, **(options | {"heating": None}))
+
+
+def test_pairs_that_matter_are_warned_of():
+    """F. X. Timmes, F. D. Swesty (2000): half of c_v at 5e9 K and 1e7 g/cm3 is that of pairs."""
+    assert share_of_pairs(np.array(5e9), np.array(5e6)) > 0.5
+    assert share_of_pairs(np.array(3e9), np.array(5e8)) < 0.05
+    assert share_of_pairs(np.array(1e8), np.array(1e3)) < 1e-6
+    options = {
+        "times": [0, 1e-9], "initial": {"c12": 1.0}, "heating": "constant-volume",
+        "equation_of_state": "degenerate", "device": "cpu",
+    }  # fmt: skip
+    with pytest.warns(ergode.AccuracyWarning, match="pairs .* at 5e.09 K and 1e.07"):
+        integrate(CARBON, temperature=5e9, density=1e7, **options)
+    cells = np.full(3, 5e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3)
+    with pytest.warns(ergode.AccuracyWarning, match="pairs"):
+        burn(CARBON, *cells, 1e-12, heating="constant-volume", equation_of_state="degenerate")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        integrate(CARBON, temperature=2e9, density=1e9, **(options | {"times": [0, 1e-15]}))
