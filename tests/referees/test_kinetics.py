@@ -7,23 +7,18 @@ has steps of 1 % and says how far its conserved sum is off; without such a sum i
 
 import os
 import secrets
-import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from kinetics_cases import conditions_of, network_of, random_case
+from kinetics_reference import solve
 
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate, rate_tables
 from ergode.kinetics import lower as lowering
-
-sys.path.insert(0, str(Path(__file__).parent))  # the referee's own modules, which are no tests
-
-from kinetics_cases import conditions_of, network_of, random_case
-from kinetics_reference import solve
 
 KINDS = ("plain", "molecules", "nuclei", "heated")
 IMPLICIT = ("rodas4", "rosenbrock23")

@@ -21,9 +21,9 @@ from ergode.core.status import Status, failures
 from ergode.kinetics.blocks import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
 from ergode.kinetics.course import Course
+from ergode.kinetics.energy import enthalpy
 from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, warn_of_pairs
 from ergode.kinetics.lower import Mechanism, lower
-from ergode.kinetics.rates import GAS_CONSTANT
 from ergode.kinetics.runs import (
     IMPLICIT,
     METHODS,
@@ -214,10 +214,7 @@ def _scales(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarray,
 def _formation(species: Any) -> float:
     known = species.thermochemistry
     assert isinstance(known, NasaPolynomials)
-    t = _STANDARD_TEMPERATURE
-    a = known.low if t <= known.middle else known.high
-    powers = sum(a[k] * t**k / (k + 1) for k in range(5))
-    return float(GAS_CONSTANT * t * (powers + a[5] / t))
+    return float(enthalpy(known, np.array(_STANDARD_TEMPERATURE)))
 
 
 # --- host -----------------------------------------------------------------------------------------

@@ -303,7 +303,9 @@ def _values(
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
     elif callable(value):
-        times, rows = tabulated(name, value, np.zeros(2) if grid is None else grid, 0.01 * rtol)
+        if grid is None:
+            raise ModelError(f"{name} is a function of time; expected its value at one time")
+        times, rows = tabulated(name, value, grid, 0.01 * rtol)
     else:
         try:
             rows = np.atleast_1d(np.asarray(value, np.float64))

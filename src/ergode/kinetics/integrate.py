@@ -262,7 +262,7 @@ def integrate(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
         initial=initial, heating=heating, grid=grid, rtol=rtol,
     )  # fmt: skip
-    atol = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
+    tolerances = asked_tolerances(network, mechanism, zones, atol, rtol).tolist()
     if zones.heating != FIXED and chosen in EXPLICIT:
         raise PlanError(f"method {chosen!r} cannot follow a temperature; use 'rodas4'")
     limit = 100_000 if chosen in IMPLICIT else _MOST_STEPS
@@ -270,7 +270,7 @@ def integrate(
         limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
     place = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
-    options = Options(chosen, rtol, atol, reference_control, limit, equation_of_state)
+    options = Options(chosen, rtol, tuple(tolerances), reference_control, limit, equation_of_state)
     if not conserves(mechanism) and chosen in ("asymptotic", "partial-equilibrium"):
         warnings.warn(
             f"{chosen}: the network conserves no sum of its species, by which the error of steps "
@@ -299,7 +299,7 @@ def integrate(
             else "asked for"
         ),
         rtol=rtol,
-        atol=atol[0] if len(set(atol)) == 1 else list(atol),
+        atol=tolerances[0] if len(set(tolerances)) == 1 else tolerances,
         heating=heating or "none",
         equation_of_state=(
             equation_of_state if isinstance(equation_of_state, str) else "functions"
