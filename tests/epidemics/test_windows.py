@@ -165,7 +165,9 @@ def test_the_kernel_compiles_to_ptx(precision):
         precision=precision,
         bindings=ensemble.bindings | {"ON_CUDA": True, "HUBS": True},
     )
-    none = Guests(*(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.uint8)))
+    none = Guests(
+        *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
+    )
     text = cuda.ptx(kernel.compiled("cuda"), ensemble.cuda_arguments(0, 2, none, np.zeros))
     assert ".entry" in text
     assert (".f64" in text) == (precision == "float64")

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core.elementary import next_down
 from ergode.core.machine import ByPrecision, fma, real
 from ergode.core.random import CONTACT, CONTACT_MARK, draw_words, exponential, uniform
 
@@ -35,6 +36,8 @@ CELLS_MOST = 1 << CELL_BITS  # on the clock of an arc, so that a point's key has
 ENTITIES_MOST = 1 << 56  # pairs of nodes in each layer, so that each has a key of its own
 
 _NEVER = float("inf")
+NO_KEY = np.uint32(0xFFFFFFFF)
+_RANKS = 2.0**22
 # A cell is looked for from a little earlier, because products of floats round.
 _EARLIER = 1.0 - 2.0**-18
 
@@ -110,36 +113,73 @@ def _gap_64(seed, replicate, entity, cell, number):
 gap = ByPrecision(float32=_gap_32, float64=_gap_64)
 
 
+def just_before(time):
+    """A time such that what is later is not before `time`."""
+    return next_down(time) if time > 0.0 else real(-1.0)
+
+
 def contact_entity(source, target, layer, node_count, layer_count):
     """Key of the contacts from one node to another in a layer."""
     pair = np.int64(source) * np.int64(node_count) + np.int64(target)
     return pair * np.int64(layer_count) + np.int64(layer)
 
 
-def next_contact(entity, arc, rate, meetings, after, before, seed, replicate):
-    """The first effective contact along an arc later than `after` and earlier than `before`.
+def next_contact(entity, arc, rate, meetings, after, last, before, seed, replicate):
+    """The first effective contact along an arc later than `after` and no later than `before`.
 
-    `rate` is that of the arc's clock.  Returns when it is - infinity if there is none - and its key
-    in the arc.
+    At `after` itself those count that follow the one with the key `last`, if that is not `NO_KEY`:
+    an instantaneous meeting may hold several.  `rate` is that of the arc's clock.  Returns when it
+    is - infinity if there is none -, its key in the arc, and its rank among the contacts of one
+    moment (`rank_of`).
     """
     if rate > 0.0:
-        cell = np.int64(rate * exposure(meetings, arc, after) * _EARLIER)
-        while moment(meetings, arc, real(cell) / rate) < before:
+        cell = max(np.int64(rate * exposure(meetings, arc, after) * _EARLIER), np.int64(0))
+        last_cell = np.int64(last & np.uint32(CELLS_MOST - 1))
+        last_number = np.int64(last >> np.uint32(CELL_BITS))
+        cell = min(cell, last_cell)
+        while moment(meetings, arc, real(cell) / rate) <= before:
             place = real(0.0)
             number = 0
             while number < 64:
                 place += gap(seed, replicate, entity, cell, number)
                 if place >= 1.0:
                     break
-                time = moment(meetings, arc, (real(cell) + place) / rate)
-                if time >= before:
-                    return real(_NEVER), np.uint32(0)
-                if time > after:
+                amount = (real(cell) + place) / rate
+                time = moment(meetings, arc, amount)
+                if time > before:
+                    return real(_NEVER), NO_KEY, np.int64(0)
+                follows = cell > last_cell or (cell == last_cell and number > last_number)
+                if time > after or (time == after and follows):
                     key = np.uint32(cell) | np.uint32(np.uint32(number) << np.uint32(CELL_BITS))
-                    return time, key
+                    return time, key, rank_of(meetings, arc, time, amount)
                 number += 1
             cell += 1
-    return real(_NEVER), np.uint32(0)
+    return real(_NEVER), NO_KEY, np.int64(0)
+
+
+def rank_of(meetings, arc, time, amount):
+    """Order of an effective contact among those of one moment.
+
+    All meetings of a moment pass at one pace: what counts is how much of its own meeting's contact
+    time has passed.
+    """
+    if not TEMPORAL:
+        return np.int64(0)
+    low = meetings.first[arc]
+    high = meetings.first[arc + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if meetings.begin[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    if low == meetings.first[arc]:
+        return np.int64(0)
+    k = low - 1
+    if meetings.end[k] > meetings.begin[k]:
+        return np.int64(0)
+    share = (amount - meetings.before[k]) / meetings.amount[k]
+    return np.int64(min(max(share, real(0.0)), real(1.0)) * real(_RANKS))
 
 
 def contact_mark(entity, key, seed, replicate):

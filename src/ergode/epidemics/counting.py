@@ -85,7 +85,7 @@ class CountingEnsemble:
         """What the attributes of a result say of the work done."""
         return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
 
-    def case_count(self, found: Any, counts: np.ndarray) -> np.ndarray:
+    def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time (by stratum), seeds among them."""
         each = found[0][:, :, self.compartment_count * self.stratum_count :]
         return each if self.stratum_count > 1 else each[..., 0]

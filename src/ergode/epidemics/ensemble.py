@@ -113,7 +113,7 @@ class Ensemble:
         self._seeding = self.seeds.of(0, 0)
         self._times = device.put(self.times)
         groups = np.zeros(1, np.int32) if stratum is None else stratum
-        self._stratum = device.put(groups)
+        self._stratum_on_host, self._stratum = groups, device.put(groups)
         at_first = np.zeros((self.compartment_count, stratum_count), np.int32)
         at_first[self.susceptible] = (
             contacts.node_count if stratum is None else np.bincount(groups, minlength=stratum_count)
@@ -237,11 +237,16 @@ class Ensemble:
         """What the attributes of a result say of the work done."""
         return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
 
-    def case_count(self, words: Any, counts: np.ndarray) -> np.ndarray:
+    def case_count(self, words: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time, seeds among them, from what `count` returned."""
         left = counts[:, :, self.susceptible]
         everybody = counts[:, :1].sum(axis=2)
-        return (everybody - left).astype(np.int32)
+        spared = self.seeds.never_cases(
+            first_replicate, len(counts), self._stratum_on_host, self.stratum_count
+        )
+        if self.stratum_count == 1:
+            spared = spared[:, 0]
+        return (everybody - left - spared[:, None]).astype(np.int32)
 
     def cases(self, words: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate and node."""

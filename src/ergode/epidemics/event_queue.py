@@ -1,8 +1,8 @@
 """What is still to come, in the order of time: a queue of buckets.
 
 Events later than the bucket at hand wait in unsorted lists, one for each span of time; those of
-the bucket at hand are in a heap.  Events are taken in the order of their times, and of equal ones
-in the order of their slots, so that the order does not depend on how wide a bucket is.
+the bucket at hand are in a heap.  Events are taken in the order of their times; of equal ones in
+the order of their kinds, ranks, nodes and arcs, which does not depend on how wide a bucket is.
 
 A queue belongs to one CPU thread.
 """
@@ -25,7 +25,7 @@ class Queue(NamedTuple):
     """Events and the order they come in; a slot is where an event is kept."""
 
     time: Any  # real [slot]
-    item: Any  # kind and node, arc, stay and key: int64 [slot, 3]
+    item: Any  # kind, rank and node; arc; stay and key: int64 [slot, 3]
     link: Any  # next slot of a bucket or of the free ones; slot at a place of the heap: int32
     heap_time: Any  # times of the heap, real [slot]
     bucket: Any  # first slot of each bucket, int32 [bucket_count]
@@ -86,8 +86,11 @@ def has_room(queue, wanted):
     return queue.counter[USED] + wanted <= queue.time.size
 
 
-def push(queue, per_time, time, kind, node, arc, stay, key):
-    """Add an event; there must be room.  `per_time` is the number of buckets a unit of time."""
+def push(queue, per_time, time, kind, node, arc, stay, key, rank):
+    """Add an event; there must be room.  `per_time` is the number of buckets a unit of time.
+
+    Of events at one moment and of one kind, those of a lower `rank` (below 2^23) come first.
+    """
     slot = queue.counter[FREE]
     if slot == _NONE:
         slot = queue.counter[USED]
@@ -95,7 +98,7 @@ def push(queue, per_time, time, kind, node, arc, stay, key):
     else:
         queue.counter[FREE] = queue.link[slot, _NEXT]
     queue.time[slot] = time
-    queue.item[slot, 0] = np.int64(kind) << 32 | np.int64(node)
+    queue.item[slot, 0] = np.int64(kind) << 56 | np.int64(rank) << 32 | np.int64(node)
     queue.item[slot, 1] = arc
     queue.item[slot, 2] = np.int64(stay) << 32 | np.int64(key)
     at = min(np.int64(time * per_time), queue.bucket.size - 1)
@@ -137,7 +140,7 @@ def node_of(queue, slot):
 
 def kind_of(queue, slot):
     """Kind of an event."""
-    return queue.item[slot, 0] >> 32
+    return queue.item[slot, 0] >> 56
 
 
 def key_of(queue, slot):
@@ -150,6 +153,14 @@ def stay_of(queue, slot):
     return np.int32(queue.item[slot, 2] >> 32)
 
 
+def _first_of_equals(queue, one, other):
+    """Whether one of two events at a moment comes before the other."""
+    for column in range(2):
+        if queue.item[one, column] != queue.item[other, column]:
+            return queue.item[one, column] < queue.item[other, column]
+    return one < other
+
+
 def _sift_in(queue, time, slot):
     """Add to the heap."""
     at = queue.counter[HEAP]
@@ -157,7 +168,9 @@ def _sift_in(queue, time, slot):
     while at > 0:
         above = (at - 1) >> 1
         other = queue.heap_time[above]
-        if other < time or (other == time and queue.link[above, _HEAPED] < slot):
+        if other < time or (
+            other == time and _first_of_equals(queue, queue.link[above, _HEAPED], slot)
+        ):
             break
         queue.heap_time[at] = other
         queue.link[at, _HEAPED] = queue.link[above, _HEAPED]
@@ -181,11 +194,16 @@ def _sift_out(queue):
         if below + 1 < count:
             second = queue.heap_time[below + 1]
             if second < first or (
-                second == first and queue.link[below + 1, _HEAPED] < queue.link[below, _HEAPED]
+                second == first
+                and _first_of_equals(
+                    queue, queue.link[below + 1, _HEAPED], queue.link[below, _HEAPED]
+                )
             ):
                 below += 1
                 first = second
-        if time < first or (time == first and slot < queue.link[below, _HEAPED]):
+        if time < first or (
+            time == first and _first_of_equals(queue, slot, queue.link[below, _HEAPED])
+        ):
             break
         queue.heap_time[at] = first
         queue.link[at, _HEAPED] = queue.link[below, _HEAPED]

@@ -93,8 +93,9 @@ def _run_one(
         )  # fmt: skip
         counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
         counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
-        counts[row, 0, _column(cases, node, stratum, stratum_count)] += 1
-        infections += 1
+        if seeding.is_case[into] != 0:
+            counts[row, 0, _column(cases, node, stratum, stratum_count)] += 1
+            infections += 1
     horizon = times[times.size - 1]
     time = np.float64(0.0)  # whatever the precision: jumps are many, and short
     jumps = np.int64(0)

@@ -137,7 +137,8 @@ def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode,
         )
         people.population[0, column(rules, rules.susceptible[0], node)] -= 1
         people.population[0, column(rules, place, node)] += 1
-        people.population[0, column(rules, rules.compartment_count, node)] += 1
+        if seeding.is_case[place] != 0:
+            people.population[0, column(rules, rules.compartment_count, node)] += 1
         if mode != GATHER:
             _push(
                 node, rules.susceptible[0], np.int64(place), outgoing, rules, people, 0,

@@ -564,8 +564,9 @@ def _begin(
             )
         cuda.atomic.sub(moves, (row, 0, column(rules, np.int64(entry), node)), np.int32(1))
         cuda.atomic.add(moves, (row, 0, column(rules, place, node)), np.int32(1))
-        last = column(rules, rules.compartment_count, node)
-        cuda.atomic.add(moves, (row, 0, last), np.int32(1))
+        if seeding.is_case[place] != 0:
+            last = column(rules, rules.compartment_count, node)
+            cuda.atomic.add(moves, (row, 0, last), np.int32(1))
         if PUSHES:
             push_seed(node, place, outgoing, rules, places, deltas)
         for source in unroll(range(len(SOURCE_MASK))):

@@ -53,6 +53,7 @@ def _list_cases(
             case_node[case] = node
             case_time[case] = since
             compartment = starting_compartment(seeds, since, node, node_count, seed, replicate)
+            begins_as_case = since > 0.0 or seeds.is_case[compartment] != 0
             before = real(0.0)
             while since <= horizon:
                 entered[case, compartment] = since
@@ -71,14 +72,17 @@ def _list_cases(
                 before = fma(rate, duration, before)
                 since = since + duration
                 compartment = next_compartment(stages, compartment, seed, replicate, node)
+            case_infector[case] = -1 if begins_as_case else _NO_CASE
             case += 1
         for case in range(first_case[row], first_case[row + 1]):
             # A seed has no infector, whoever would have infected it later.
             node = case_node[case]
-            case_infector[case] = infector[node] if soonest[node] <= case_time[case] else -1
+            if case_infector[case] != _NO_CASE and soonest[node] <= case_time[case]:
+                case_infector[case] = infector[node]
 
 
 _NEVER = float("inf")
+_NO_CASE = -2  # in place of an infector: begins where nobody is a case, such as in R
 
 
 def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) -> dict[str, Any]:
@@ -105,7 +109,8 @@ def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) ->
         ensemble.seed, first, horizon, host.put(words), first_case,
         *cases.values(),
     )  # fmt: skip
-    return cases
+    kept = cases["infector"] != _NO_CASE
+    return cases if kept.all() else {name: values[kept] for name, values in cases.items()}
 
 
 def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
@@ -289,8 +294,10 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
     Returns
     -------
     networkx.DiGraph
-        Nodes are node ids with the attribute ``infected_at`` [time]; edges lead from infector to
-        infected. Needs networkx, which ``ergode[networks]`` installs.
+        A tree for each seed and importation. Nodes are cases, numbered as in `cases`, with the
+        attributes ``node``, the id of who was infected, and ``infected_at`` [time]; edges lead from
+        infector to infected. A node that is infected several times is as many cases. Needs
+        networkx, which ``ergode[networks]`` installs.
     """
     try:
         import networkx
@@ -299,13 +306,14 @@ def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiG
             "a transmission tree needs networkx (pip install 'ergode[networks]')"
         ) from None
     _check_cases(cases)
-    chosen = cases["replicate"].values == replicate
+    chosen = np.flatnonzero(cases["replicate"].values == replicate)
+    node, time = cases["node"].values, cases["infected_at"].values
+    source = _infector_case(cases)
     tree = networkx.DiGraph()
-    node, infector = cases["node"].values[chosen], cases["infector"].values[chosen]
-    for name, time in zip(node.tolist(), cases["infected_at"].values[chosen], strict=True):
-        tree.add_node(name, infected_at=float(time))
-    infected = infector >= 0
-    tree.add_edges_from(zip(infector[infected].tolist(), node[infected].tolist(), strict=True))
+    for case in chosen.tolist():
+        tree.add_node(case, node=int(node[case]), infected_at=float(time[case]))
+    infected = chosen[source[chosen] >= 0]
+    tree.add_edges_from(zip(source[infected].tolist(), infected.tolist(), strict=True))
     return tree
 
 
@@ -336,4 +344,6 @@ def _infector_case(cases: xarray.Dataset) -> np.ndarray:
     while later.any():
         found[later] -= 1
         later[later] = time[found[later]] > time[later]
-    return np.where(infector >= 0, found, -1)
+    # Whoever infects without having been a case, by a progression alone, is not listed.
+    listed = (infector >= 0) & (node[found] == infector) & (replicate[found] == replicate)
+    return np.where(listed, found, -1)

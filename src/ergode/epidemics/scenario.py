@@ -12,7 +12,7 @@ from ergode.core.errors import ModelError
 from ergode.core.source import Precision
 from ergode.epidemics.contact_process import Meetings
 from ergode.models.contacts import ContactNetwork
-from ergode.models.interventions import Calendar, Importation, Intervention
+from ergode.models.interventions import ALL_CONTACTS, Calendar, Importation, Intervention
 from ergode.models.temporal import TemporalContacts
 
 
@@ -71,7 +71,7 @@ def scenario_of(
     contacts: ContactNetwork | TemporalContacts,
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
-    layer_factors: Mapping[str, Calendar] | None = None,
+    layer_factors: Mapping[str, Calendar] | Calendar | None = None,
     strata: str | None = None,
 ) -> Scenario:
     """Check what a user gave and put it together.
@@ -101,6 +101,8 @@ def scenario_of(
     for k, one in enumerate(importations):
         if not isinstance(one, Importation):
             raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
+    if isinstance(layer_factors, Calendar):
+        layer_factors = dict.fromkeys(network.layers or (ALL_CONTACTS,), layer_factors)
     values: tuple[Any, ...] = ("all",)
     stratum = None
     if strata is not None:

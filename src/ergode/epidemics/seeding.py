@@ -55,6 +55,7 @@ class Seeding(NamedTuple):
     listed: Any
     listed_order: Any
     first_listed: int
+    is_case: Any  # whether who begins in a compartment is a case, uint8 [compartment_count]
 
 
 def seeding_of(
@@ -146,6 +147,7 @@ def seeding_of(
         np.zeros((0, 0), np.int64),
         np.zeros((0, 0), np.int64),
         0,
+        np.isin(model.compartments, model.infected).astype(np.uint8),
     )
 
 
@@ -183,6 +185,7 @@ class Seeder:
     ) -> None:
         self.host = seeding_of(model, initial, contacts.node_count, precision)
         self.has_ages = has_ages(initial)
+        self._node_count = contacts.node_count
         self._device, self._seed = device, seed
         self._weights = _weights_of(model, initial, contacts, self.host)
         self._same = put(self.host, device)
@@ -209,6 +212,21 @@ class Seeder:
         return host._replace(
             listed=listed, listed_order=np.argsort(listed, axis=1), first_listed=first_replicate
         )
+
+    def never_cases(
+        self, first_replicate: int, count: int, stratum: np.ndarray, stratum_count: int
+    ) -> np.ndarray:
+        """Seeds that are no cases, such as those in R: int32 [count, stratum_count]."""
+        host, spared = self.host, np.zeros((count, stratum_count), np.int32)
+        groups = host.drawn_compartment if host.drawn_count else host.drawn_compartment[:0]
+        places = np.append(host.named_compartment[: host.named_count], groups)
+        if not host.is_case[places].all():
+            cpu = resolve("cpu")
+            cpu.run(
+                _NEVER_CASES, count, put(self.on_host(first_replicate, count), cpu),
+                self._node_count, self._seed, first_replicate, cpu.put(stratum), spared,
+            )  # fmt: skip
+        return spared
 
     def _draw(self, first_replicate: int, listed: np.ndarray) -> None:
         """Draw the seeds of some replicates, a row each, group after group."""
@@ -375,6 +393,20 @@ def _listed_rank(seeding, node, row):
         if seeding.listed[row, rank] == node:
             return rank
     return np.int64(seeding.drawn_count)
+
+
+def _count_never_cases(row, seeding, node_count, seed, first_replicate, stratum, spared):
+    """Count the seeds of a replicate that are no cases, by stratum."""
+    for index in range(seeding.named_count + seeding.drawn_count):
+        if seeding.is_case[seed_compartment(seeding, index)] == 0:
+            group = np.int64(0)
+            if spared.shape[1] > 1:
+                node = seed_node(seeding, index, node_count, seed, first_replicate + row)
+                group = np.int64(stratum[node])
+            spared[row, group] += 1
+
+
+_NEVER_CASES = kernels.for_each(_count_never_cases)
 
 
 def seed_age(seeding, index):

@@ -13,6 +13,11 @@ withstands; here every arc has its own, for as many infections as there may be.
 An event is a node that moves on by itself, an effective contact, a detection, a quarantine or an
 importation.  A contact is looked for only from an infectious node, only from the moment on at which
 the other may be at risk; the next one along that arc is looked for when it comes.
+
+At one moment first nodes move on by themselves, then cases come from outside, then contacts
+transmit, of all as they were before any infection of that moment.  So a stay holds from its first
+moment on, and no longer at its last, which is the first of the next; but for who is infected at a
+moment the old stay holds at it, and the new one after it (`Nodes.opened`).
 """
 
 from __future__ import annotations
@@ -24,9 +29,11 @@ import numpy as np
 from ergode.core.machine import borrowing, real
 from ergode.core.random import TRACING, draw_words, uniform
 from ergode.epidemics.contact_process import (
+    NO_KEY,
     contact_entity,
     contact_mark,
     exposure,
+    just_before,
     next_contact,
 )
 from ergode.epidemics.event_queue import (
@@ -41,7 +48,7 @@ from ergode.epidemics.event_queue import (
     stay_of,
     with_room,
 )
-from ergode.epidemics.importation import guest_of, importation_time
+from ergode.epidemics.importation import guest_mark, guest_of, importation_time, imported
 from ergode.epidemics.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
@@ -50,7 +57,7 @@ from ergode.epidemics.progression import (
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.tally import grid_index
-from ergode.epidemics.transmission import TRACING_KIND, outcome, triggered_start
+from ergode.epidemics.transmission import TRACING_KIND, guarded, outcome, triggered_start
 
 # Rebound in kernels: what a run has no use for is not in its kernel.
 WEIGHTED = True
@@ -63,8 +70,8 @@ THINNED = True  # whether any contact may fail to transmit
 LISTING = False  # whether to note every case
 HAS_AGES = False  # whether seeds are where they start for a while already
 
-_PROGRESS, _CONTACT, _DETECTION, _QUARANTINE, _IMPORT, _SEED, _FIRST_STAY = range(7)
-_NO_KEY = np.uint32(0)
+# In the order in which those of one moment come.
+_SEED, _FIRST_STAY, _PROGRESS, _DETECTION, _QUARANTINE, _IMPORT, _CONTACT = range(7)
 _ROOM = 64  # events that one event may lead to beside contacts and traces
 
 
@@ -95,6 +102,10 @@ class Nodes(NamedTuple):
 
     compartment: Any  # uint8 [node]
     since: Any  # real [node]
+    opened: Any  # contacts of its stay are later than this, real [node]
+    ended: Any  # the stay that its last infection ended, int32 [node]
+    was: Any  # the compartment of that stay, uint8 [node]
+    was_since: Any  # real [node]
     until: Any  # when it moves on unless it is infected before, real [node]
     stay: Any  # compartments it was in before, int32 [node]
     quarantine: Any  # see `_quarantine`, real [intervention, node, 3]
@@ -126,7 +137,8 @@ def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, 
     queue = new_queue(4 * node_count + room + announced, bucket_count)
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
-        np.empty(node_count, np.int32),
+        np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
+        np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((rows if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
         np.empty(compartment_count + 1, np.int64), np.empty(rows, real), np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
@@ -176,6 +188,8 @@ def _begin(queue, scene, nodes, cases, row, seed, replicate):
     for node in range(compartment.size):
         compartment[node] = base
         since[node] = -1.0
+        nodes.opened[node] = -1.0
+        nodes.ended[node] = -1
         until[node] = _NEVER
         stay[node] = 0
     for at in range(moves.shape[0]):
@@ -232,14 +246,13 @@ def _announce(queue, seeding, imports, movers, node_count, end, per_time, seed, 
             arc = np.int64(index - seeds - movers)
             time = real(importation_time(imports, arc, np.int64(0), time, seed, replicate))
         if time < end:
-            push(queue, per_time, time, kind, node, arc, np.int32(0), _NO_KEY)
+            push(queue, per_time, time, kind, node, arc, np.int32(0), np.uint32(0), np.int64(0))
 
 
 _NEVER = float("inf")
 _NOT_YET = float("nan")
 
 
-@borrowing
 @borrowing
 def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
     """Take events in the order of time until there are no more, or the queue has no room left.
@@ -255,6 +268,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
     times, per_step = scene.times, scene.per_step
     stratum, stratum_count = scene.stratum, scene.stratum_count
     compartments, since, until = nodes.compartment, nodes.since, nodes.until
+    opened, ended, was, was_since = nodes.opened, nodes.ended, nodes.was, nodes.was_since
     stays, moves, population = nodes.stay, nodes.moves, nodes.population
     moved_at = nodes.moved_at
     node_count = offsets.size - 1
@@ -276,8 +290,11 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
         arc = queue.item[slot, 1]
         stay = stay_of(queue, slot)
         key = key_of(queue, slot)
+        is_over = False  # the stay of the node, ended by an infection
         if (kind == _CONTACT or kind == _PROGRESS) and stays[node] != stay:
-            continue  # the node was infected before
+            is_over = kind == _CONTACT and opened[node] == time and ended[node] == stay
+            if not is_over:
+                continue  # the node was infected before
         # An event may move one node (`mover`) into a compartment, as a case or not.  It may lead to
         # another event of its kind, at `later`, and has contacts looked for along arcs.
         mover = np.int64(-1)
@@ -289,7 +306,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             first_arc, arc_count = arc, np.int64(1)
             target = np.int64(targets[arc])
             kind_of_target = np.int64(compartments[target])
-            if at_risk[kind_of_target] != 0 and since[target] < time and time < until[target]:
+            if at_risk[kind_of_target] != 0 and opened[target] < time and time < until[target]:
                 layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
                 infected = infections.infected[0]
                 if THINNED:
@@ -300,8 +317,9 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
                     infected = outcome(
                         infections, calendars, plan, nodes.starts,
                         contact_mark(entity, key, seed, replicate), layer_peak[layer], left, time,
-                        layer, node, np.int64(compartments[node]), since[node], stay, target,
-                        kind_of_target, seed, replicate,
+                        layer, node, np.int64(was[node] if is_over else compartments[node]),
+                        was_since[node] if is_over else since[node], stay, target, kind_of_target,
+                        seed, replicate,
                     )  # fmt: skip
                 if infected >= 0:
                     mover, compartment, infector, is_case = target, np.int64(infected), node, True
@@ -314,25 +332,32 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
                 )
             )
         elif kind == _SEED:
-            mover, is_case = node, True
+            mover = node
             compartment = np.int64(seed_compartment(scene.seeding, arc))
+            is_case = scene.seeding.is_case[compartment] != 0
         elif kind == _FIRST_STAY:
             if stays[node] == 0:
                 mover, compartment = node, np.int64(base)
         elif kind == _IMPORT:
             number = np.int64(key)
             guest = guest_of(arc, number, node_count, seed, replicate)
-            # Not on the very moment of another move, so that their order does not matter.
-            if at_risk[compartments[guest]] != 0 and (
-                (since[guest] < time or time <= 0.0) and time < until[guest]
-            ):
-                mover, is_case = guest, True
-                compartment = np.int64(imports.compartment[arc])
+            if at_risk[compartments[guest]] != 0 and opened[guest] < time and time < until[guest]:
+                left = real(1.0)
+                if HAS_TRACING:
+                    left = _left_by_quarantine(plan, nodes.quarantine, guest, guest, time)
+                if HAS_INTERVENTIONS:
+                    left *= guarded(plan, nodes.starts, time, guest, seed, replicate)
+                into = imported(
+                    imports, infections, arc, guest_mark(arc, number, seed, replicate), left, guest,
+                    compartments[guest],
+                )  # fmt: skip
+                if into >= 0:
+                    mover, is_case, compartment = guest, True, into
             later = importation_time(imports, arc, number + 1, time, seed, replicate)
             if later < end:
                 push(
                     queue, per_time, later, np.int64(_IMPORT), np.int64(0), arc, np.int32(0),
-                    np.uint32(number + 1),
+                    np.uint32(number + 1), np.int64(0),
                 )  # fmt: skip
         elif HAS_TRACING:
             if kind == _DETECTION:
@@ -374,9 +399,15 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             population[compartment] += 1
             moved_at[0] = time
             index = stay_index(compartment, stays[mover])
+            if is_case:
+                ended[mover], was[mover], was_since[mover] = stays[mover], old, since[mover]
             stays[mover] += np.int32(1)
             compartments[mover] = compartment
             since[mover] = entry
+            if is_case and kind != _SEED:
+                opened[mover] = time
+            else:
+                opened[mover] = max(opened[mover], just_before(time))
             if HAS_AGES:
                 leaves = time + remaining_time(
                     stages, compartment, index, age, seed, replicate, mover
@@ -389,7 +420,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             if leaves < end:
                 push(
                     queue, per_time, leaves, np.int64(_PROGRESS), mover, np.int64(-1), stays[mover],
-                    _NO_KEY,
+                    np.uint32(0), np.int64(0),
                 )  # fmt: skip
             if infectious[compartment] != 0:
                 moved_arc = np.int64(offsets[mover])
@@ -403,22 +434,29 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             source = node if k < arc_count else mover
             along = first_arc + k if k < arc_count else moved_arc + (k - arc_count)
             target = np.int64(targets[along])
+            # The next after this contact, or all there are in the stay that begins.
+            after, last = (time, key) if k < arc_count else (opened[mover], NO_KEY)
             # Where the target is not at risk, what comes before it moves on does not matter.
-            after = time if at_risk[compartments[target]] != 0 else max(time, until[target])
+            if at_risk[compartments[target]] == 0 and until[target] > time:
+                after, last = max(after, just_before(until[target])), NO_KEY
             before = min(until[source], end)
-            if after < before:
+            of_stay = stays[source]
+            at_once = is_over and k < arc_count  # what else that stay does at this moment
+            if at_once:
+                before, of_stay = time, stay
+            if after < before or at_once:
                 layer = np.int64(layers[along]) if LAYERED else np.int64(0)
                 rate = peak * layer_peak[layer]
                 if WEIGHTED:
                     rate *= weights[along]
                 entity = contact_entity(source, target, layer, node_count, layer_peak.size)
-                moment, next_key = next_contact(
-                    entity, along, rate, meetings, after, before, seed, replicate
+                moment, next_key, rank = next_contact(
+                    entity, along, rate, meetings, after, last, before, seed, replicate
                 )
-                if moment < before:
+                if moment < before or (at_once and moment == before):
                     push(
-                        queue, per_time, moment, np.int64(_CONTACT), source, along, stays[source],
-                        next_key,
+                        queue, per_time, moment, np.int64(_CONTACT), source, along, of_stay,
+                        next_key, rank,
                     )  # fmt: skip
 
 
@@ -484,8 +522,9 @@ def _await_detection(queue, plan, node, stay, compartment, time, end, seed, repl
             moment = time + plan.delay[k]
             if uniform(w0, w1) <= plan.fraction[k] and moment < end:
                 push(
-                    queue, per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay, _NO_KEY
-                )
+                    queue, per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay,
+                    np.uint32(0), np.int64(0),
+                )  # fmt: skip
 
 
 def _detect(
@@ -509,12 +548,6 @@ def _detect(
         met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
         if met and uniform(w0, w1) <= tracing and time + delay < end:
             push(
-                queue,
-                per_time,
-                time + delay,
-                np.int64(_QUARANTINE),
-                target,
-                k,
-                np.int32(0),
-                _NO_KEY,
-            )
+                queue, per_time, time + delay, np.int64(_QUARANTINE), target, k, np.int32(0),
+                np.uint32(0), np.int64(0),
+            )  # fmt: skip

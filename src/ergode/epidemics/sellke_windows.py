@@ -32,9 +32,11 @@ from ergode.epidemics.window_state import (
     destination,
     idle,
     is_infection,
+    is_open_at_first,
     moves_of,
     set_moves,
     set_stay,
+    since_of,
     stay_of,
 )
 from ergode.epidemics.window_tracing import Watch, await_detection, carry_out
@@ -84,13 +86,15 @@ def _column(rules, compartment, node):
 
 def _enter(
     rules, paths, clocks, watch, records, moves, row, slot, place, node, compartment, infected,
-    infector, time, age, stay, seed, replicate,
+    at_once, infector, time, age, stay, seed, replicate,
 ):  # fmt: skip
     """Move a node for good, `stay` stays having gone before.
 
-    At `time` it has been in the compartment for `age`, which is zero but for seeds.  `row` is that
-    of the results, `slot` that of the clocks.
+    At `time` it has been in the compartment for `age`, which is zero but for seeds.  It is a case
+    if `infected`, and was infected at this very moment if `at_once`.  `row` is that of the results,
+    `slot` that of the clocks.
     """
+    is_open = at_once or (is_open_at_first(paths, place) and since_of(paths, place) == time)
     at = np.int64(grid_index(rules.times, rules.per_step, time))
     old = compartment_of(paths, place)
     if at < moves.shape[1]:
@@ -113,7 +117,7 @@ def _enter(
             records.time[row, number] = time - age
             records.to[row, number] = np.uint8(compartment | (INFECTED if infected else 0))
             records.infector[row, number] = infector
-    set_stay(rules, paths, place, node, compartment, time, age, stay, seed, replicate)
+    set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, seed, replicate)
     if HAS_TRACING:
         await_detection(
             rules, watch, place, node, compartment, time - age, stay + np.int32(1), seed, replicate
@@ -166,7 +170,8 @@ def _place_seed(
         age = real(seed_age(rules.seeding, index))
     _enter(
         rules, paths, clocks, watch, records, moves, row, slot, place, node,
-        np.int64(compartment), True, np.int64(-1), real(0.0), age, np.int32(0), seed, replicate,
+        np.int64(compartment), rules.seeding.is_case[compartment] != 0, False, np.int64(-1),
+        real(0.0), age, np.int32(0), seed, replicate,
     )  # fmt: skip
 
 
@@ -185,8 +190,9 @@ def _settle(
                 infector = np.int64(paths.infector[k, place])
             _enter(
                 rules, paths, clocks, watch, records, moves, row, slot, place, node,
-                destination(paths, k, place), is_infection(paths, k, place), infector, time,
-                real(0.0), stay_of(paths, place), seed, replicate,
+                destination(paths, k, place), is_infection(paths, k, place),
+                is_infection(paths, k, place), infector, time, real(0.0), stay_of(paths, place),
+                seed, replicate,
             )  # fmt: skip
     if HAS_TRACING:
         if watch.count[place] > 0:

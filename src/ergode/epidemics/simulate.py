@@ -23,6 +23,7 @@ from ergode.epidemics.event_ensemble import EventEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap_ensemble import LeapEnsemble, Pressure, Transition, leap_options
 from ergode.epidemics.plan import LEAPS, plan_of
+from ergode.epidemics.resolution import check_resolution, precision_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.statistics import Statistics
@@ -45,7 +46,7 @@ _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate en
 _GRID = ("time", "compartment", results.SWEPT)
 _CASES = Variable(
     "cases", ("replicate", "time", results.SWEPT), "int32", "1",
-    "infections up to a time, seeds and importations among them",
+    "infections up to a time, those infected at first and importations among them",
 )  # fmt: skip
 results.register(
     "epidemics",
@@ -92,10 +93,10 @@ def simulate(
     device: str | devices.Device = "auto",
     output: Output = "counts",
     quantiles: Sequence[float] = (0.025, 0.25, 0.5, 0.75, 0.975),
-    precision: Precision = "float32",
+    precision: Precision | Literal["auto"] = "auto",
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
-    layer_factors: Mapping[str, Calendar] | None = None,
+    layer_factors: Mapping[str, Calendar] | Calendar | None = None,
     strata: str | None = None,
     step: float | None = None,
     tolerance: float | None = None,
@@ -116,8 +117,9 @@ def simulate(
         Who is where at ``times[0]``: for each compartment but the susceptible one an integer
         (that many nodes, drawn anew in every replicate), a float below one (that fraction of
         nodes, rounded), or an array of node ids (the same in every replicate). Everybody else is
-        susceptible. Nodes placed in a compartment have just entered it, unless `Seeds` say since
-        when they are there; these also draw nodes by an attribute.
+        susceptible. Those who begin where they are infected (`CompartmentModel.infected`) are
+        cases; those who begin in R, say, are none. Nodes placed in a compartment have just entered
+        it, unless `Seeds` say since when they are there; these also draw nodes by an attribute.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
         and ends at ``times[-1]``; in between it takes no steps.
@@ -144,8 +146,10 @@ def simulate(
         ``"line_list"``: every case, its infector and the times of its stages.
     quantiles : sequence of float
         Levels for ``output="statistics"``.
-    precision : {"float32", "float64"}
-        Type of times and draws. In float32 a time is within 1e-7 of itself.
+    precision : {"auto", "float32", "float64"}
+        Type of times and draws. In float32 a time is within 6e-8 of itself. Where that is too
+        coarse for the shortest holding time of the model in so long a run, float32 is refused, and
+        ``"auto"`` takes float64; elsewhere it takes float32.
     interventions : sequence of Intervention
         `LayerClosure`, `Vaccination`, `Isolation`, `ContactTracing`, each starting at a time or
         when a `Trigger` says. Two runs by one method with one seed share all randomness, so that
@@ -154,8 +158,9 @@ def simulate(
         run with interventions. Methods that leap take closures and vaccination, at a time.
     importations : sequence of Importation
         Infections from outside.
-    layer_factors : mapping of str to Calendar, optional
-        For a layer of the network, a factor on its transmission rate that changes in time.
+    layer_factors : Calendar or mapping of str to Calendar, optional
+        A factor on the transmission rate of all contacts that changes in time; or, for layers of
+        the network by name, one each.
     strata : str, optional
         Name of a node attribute: counts are then by its values too, dim ``stratum``.
     step : float, optional
@@ -215,11 +220,10 @@ def simulate(
     grid = time_grid(times)
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
-    if precision not in ("float32", "float64"):
-        raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     collect = _collector(output, model, scenario, grid, replicates, quantiles)
     aged = isinstance(initial, Mapping) and has_ages(initial)
     plan = plan_of(method, model, scenario, device, aged)
+    precision = precision_of(precision, plan.method, model, grid)
     options = leap_options(plan.method, step, tolerance, transition, pressure)
     place = plan.device
     started = clock.perf_counter()
@@ -227,6 +231,7 @@ def simulate(
         plan.method, model, scenario, initial, output == "line_list", times=grid, seed=seed,
         device=place, precision=precision, **options,
     )  # fmt: skip
+    check_resolution(precision, plan.method, model, grid)
     prepared = clock.perf_counter()
     ensemble.prepare()
     preparing = clock.perf_counter() - prepared
@@ -246,8 +251,9 @@ def simulate(
         network_digest=contacts.digest,
         node_count=contacts.node_count,
         interventions=repr(scenario.interventions) if scenario.interventions else "none",
-        susceptible=model.infections[0].susceptible,
+        susceptible=",".join(dict.fromkeys(i.susceptible for i in model.infections)),
         infectious=",".join(model.infectious),
+        infected=",".join(model.infected),
         **ensemble.counters(work),
         interrupted=int(interrupted),
         wall_seconds=clock.perf_counter() - started - preparing,
@@ -337,7 +343,7 @@ class _Counts(_Collector):
     def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
         counts = ensemble.count(words, first)
         self._chunks.append(counts)
-        self._cases.append(ensemble.case_count(words, counts))
+        self._cases.append(ensemble.case_count(words, counts, first))
 
     def dataset(
         self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +24,16 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     Returns
     -------
     xarray.Dataset
-        Per `replicate`: ``attack_rate``, the fraction of nodes no longer susceptible at the last
-        time; ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid
-        time, and the first such time; ``final_count(replicate, compartment)``; and ``cases``, the
-        infections up to the last time (of some nodes several, where they can be infected again).
-        By `stratum`, where the counts are.
+        Per `replicate`: ``attack_rate``, the fraction of nodes that were a case by the last time;
+        ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
+        the first such time; ``final_count(replicate, compartment)``; and ``cases``, the infections
+        up to the last time (of some nodes several, where they can be infected again).  By
+        `stratum`, where the counts are.
+
+        Where a node may be infected several times, counts tell how many nodes were infected only
+        if those who never were can be told by their compartments, as with several strains; where
+        they cannot, as in SIS, ``attack_rate`` is missing (NaN), and ``cases`` over the number of
+        nodes is the infections a node.
 
     Examples
     --------
@@ -47,15 +53,10 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     count = counts["count"]
     infectious = count.sel(compartment=_names(counts, "infectious")).sum("compartment")
     at = infectious.argmax("time")
-    susceptible = (
-        count.isel(time=-1, drop=True)
-        .sel(compartment=_names(counts, "susceptible"))
-        .sum("compartment")
-    )
     population = count.isel(time=0, replicate=0, drop=True).sum("compartment")
     result = xarray.Dataset(
         {
-            "attack_rate": 1.0 - susceptible / population,
+            "attack_rate": _ever_infected(counts) / population,
             "peak_count": infectious.isel(time=at).drop_vars("time"),
             "peak_time": counts["time"].isel(time=at).drop_vars("time"),
             "cases": counts["cases"].isel(time=-1, drop=True),
@@ -63,10 +64,50 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         },
         attrs=counts.attrs,
     )
-    result["attack_rate"].attrs = {"units": "1", "long_name": "fraction no longer susceptible"}
+    result["attack_rate"].attrs = {"units": "1", "long_name": "fraction of nodes that were a case"}
     result["peak_count"].attrs = {"units": "1", "long_name": "most nodes infectious at once"}
     result["peak_time"].attrs = {"units": "time", "long_name": "first time of the peak"}
     return result
+
+
+def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
+    """Nodes that were a case by the last time; NaN where counts do not tell."""
+    import xarray
+
+    model = json.loads(str(counts.attrs["model"]))
+    infections = [(i["susceptible"], i["infected"]) for i in model["infections"]]
+    by_itself = [(p["compartment"], name) for p in model["progressions"] for name in p["to"]]
+    after = _reached({infected for _, infected in infections}, [*by_itself, *infections])
+    if not after & {susceptible for susceptible, _ in infections}:
+        return counts["cases"].isel(time=-1, drop=True)  # nobody is infected twice
+    count = counts["count"]
+    # Who was never infected is where one comes from the start without it; who was, elsewhere.
+    first = count.isel(time=0, drop=True)
+    elsewhere = [name for name in _compartments(counts) if name not in _infected(counts)]
+    started = {infections[0][0]}
+    started |= {n for n in elsewhere if bool((first.sel(compartment=n) > 0).any())}
+    never = _reached(started, by_itself) - set(_infected(counts))
+    left = count.isel(time=-1, drop=True).sel(compartment=sorted(never)).sum("compartment")
+    total = first.sum("compartment")
+    return total - left if not never & after else xarray.full_like(total, np.nan, float)
+
+
+def _reached(start: set[str], moves: list[tuple[str, str]]) -> set[str]:
+    """Compartments that moves lead to from some, and these."""
+    found = set(start)
+    while True:
+        more = {to for begin, to in moves if begin in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def _compartments(counts: xarray.Dataset) -> list[str]:
+    return [str(name) for name in counts["compartment"].values]
+
+
+def _infected(counts: xarray.Dataset) -> list[str]:
+    return _names(counts, "infected")
 
 
 def incidence(counts: xarray.Dataset) -> xarray.DataArray:
@@ -91,4 +132,4 @@ def incidence(counts: xarray.Dataset) -> xarray.DataArray:
 
 
 def _names(counts: xarray.Dataset, role: str) -> list[str]:
-    return str(counts.attrs[role]).split(",")
+    return [name for name in str(counts.attrs[role]).split(",") if name]

@@ -21,6 +21,7 @@ from ergode.core.source import Precision
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 from ergode.models.interventions import (
+    ALL_CONTACTS,
     CASES,
     Calendar,
     ContactTracing,
@@ -156,6 +157,8 @@ def calendars_of(
 
 def layer_index(contacts: ContactNetwork, name: str, where: str) -> int:
     """Position of a layer by name."""
+    if name == ALL_CONTACTS and not contacts.layers:
+        return 0
     if name not in contacts.layers:
         known = ", ".join(contacts.layers) or "none"
         raise ModelError(f"{where} names the layer '{name}', but the network has {known}")
@@ -212,6 +215,11 @@ def interventions_of(
         elif isinstance(one, Isolation | ContactTracing):
             compartment[row] = compartment_index(model, one.compartment, where)
             kind[row] = _ISOLATION
+            if isinstance(one, Isolation) and one.compartment not in model.infectious:
+                raise ModelError(
+                    f"{where} isolates those in '{one.compartment}', who infect nobody; those who "
+                    "infect are in " + (", ".join(model.infectious) or "no compartment")
+                )
         if isinstance(one, ContactTracing):
             kind[row] = TRACING_KIND
             columns["fraction"][row] = one.detection
@@ -303,6 +311,26 @@ def protected_since(interventions, row, start, node, seed, replicate):
     return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
 
 
+def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
+    """What a vaccination leaves of the rate at which a node is infected."""
+    since = protected_since(interventions, row, start, node, seed, replicate)
+    if since <= time and time < since + interventions.duration[row]:
+        if interventions.kind[row] == LEAKY_KIND:
+            return 1.0 - interventions.reduction[row]
+        return real(0.0)
+    return real(1.0)
+
+
+def guarded(interventions, starts, time, node, seed, replicate):
+    """What vaccinations leave of the rate at which a node is infected from outside."""
+    left = real(1.0)
+    for row in range(interventions.kind.size):
+        kind = interventions.kind[row]
+        if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
+            left *= _left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
+    return left
+
+
 def remaining(
     interventions, starts, time, layer, source, source_compartment, source_since, source_stay,
     target, seed, replicate,
@@ -324,9 +352,7 @@ def remaining(
             ):
                 left *= 1.0 - interventions.reduction[row]
         elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
-            since = protected_since(interventions, row, starts[row], target, seed, replicate)
-            if since <= time and time < since + duration:
-                left *= 1.0 - interventions.reduction[row] if kind == LEAKY_KIND else real(0.0)
+            left *= _left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
             if interventions.source_reduction[row] > 0.0:
                 since = protected_since(interventions, row, starts[row], source, seed, replicate)
                 if since <= time and time < since + duration:

@@ -13,7 +13,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.source import Precision
-from ergode.epidemics import sellke_windows
+from ergode.epidemics import sellke_windows, transmission
 from ergode.epidemics.counting import CountingEnsemble
 from ergode.epidemics.importation import Guests, guests_of, importations_of
 from ergode.epidemics.scenario import Scenario
@@ -89,9 +89,11 @@ class WindowEnsemble(CountingEnsemble):
         self.sweeps = sweeps
         self.arcs = Arcs(*map(put, arcs))
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
+        self._imports = importations_of(scenario, model, begin, precision)
         self.rules = Rules(
             *tables.on(device),
             seeding=self._seeds.of(0, 0),
+            importations=transmission.put(self._imports, device),
             stratum=put(or_nothing(tables.stratum, np.int32)),
             stratum_count=self.stratum_count,
             base=self.base,
@@ -99,7 +101,6 @@ class WindowEnsemble(CountingEnsemble):
             per_step=self.per_step,
             end=real(np.nextafter(self.horizon, real(np.inf))),
         )
-        self._imports = importations_of(scenario, model, begin, precision)
         self._precision = precision
         self._listing = listing
         self._tracing = self.bindings["HAS_TRACING"]

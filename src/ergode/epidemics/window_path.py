@@ -12,28 +12,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.elementary import next_down
 from ergode.core.machine import cuda, real
-from ergode.epidemics.contact_process import contact_entity, contact_mark, next_contact
-from ergode.epidemics.importation import first_guest
+from ergode.epidemics.contact_process import (
+    NO_KEY,
+    contact_entity,
+    contact_mark,
+    just_before,
+    next_contact,
+)
+from ergode.epidemics.importation import first_guest, imported
 from ergode.epidemics.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
     stay_index,
 )
-from ergode.epidemics.transmission import outcome
+from ergode.epidemics.transmission import guarded, outcome
 from ergode.epidemics.window_state import (
     INFECTED,
     ROOM,
     compartment_of,
     destination,
+    is_infection,
     moves_of,
+    opened_at,
     set_moves,
     since_of,
     stay_of,
     until_of,
 )
-from ergode.epidemics.window_tracing import left_by_quarantine, may_trace_before
+from ergode.epidemics.window_tracing import (
+    left_by_own_quarantine,
+    left_by_quarantine,
+    may_trace_before,
+)
 
 # Rebound in kernels: what a run has no use for is not in its kernel.  Each is tested by itself, in
 # an `if` of its own, so that such a branch is dropped before what is in it is compiled.
@@ -43,6 +54,7 @@ LAYERED = True
 THINNED = True
 TEMPORAL = True
 HAS_TRACING = True
+HAS_INTERVENTIONS = True
 HAS_IMPORTATIONS = True
 LISTING = True
 HUBS = False  # whether lanes of a warp share arcs
@@ -66,6 +78,7 @@ def _first_transmission(
     infected = np.int64(-1)
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
+    first_rank = np.int64(-1)  # nothing of the moment `before` comes first
     for e in range(arcs.first[node] + lane, arcs.first[node + 1], lanes):
         source = np.int64(arcs.source[e])
         other = shift + source
@@ -77,19 +90,23 @@ def _first_transmission(
         entity = contact_entity(source, node, layer, node_count, rules.calendars.peak.size)
         number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
         begin = since_of(paths, other)
+        opened = real(opened_at(paths, other))
         kind = compartment_of(paths, other)
         for k in range(count + 1):
-            end = paths.time[k, other] if k < count else min(until_of(paths, other), before)
+            end = paths.time[k, other] if k < count else until_of(paths, other)
             if k == count and count > 0:
-                end = before  # it would have moved once more, had it left in this window
+                end = real(_NEVER)  # it would have moved once more, had it left in this window
             if rules.infections.infectious[kind] != 0:
-                low = max(begin, after)
-                high = min(end, before)
-                while low < high:
-                    time, key = next_contact(
-                        entity, number, rate, rules.meetings, low, high, seed, replicate
+                # At the moment of an infection contacts are those of who was there before it.
+                closed = k < count and is_infection(paths, k, other)
+                latest = real(end if closed else just_before(end))
+                low = real(max(opened, after))
+                last = NO_KEY
+                while low <= before and low <= latest:
+                    time, key, rank = next_contact(
+                        entity, number, rate, rules.meetings, low, last, before, seed, replicate
                     )
-                    if not time < high:
+                    if time > latest or time > before or (time == before and rank >= first_rank):
                         break
                     into = np.int64(rules.infections.infected[0])
                     if THINNED:
@@ -110,27 +127,36 @@ def _first_transmission(
                         )  # fmt: skip
                     if into >= 0:
                         before = time
+                        first_rank = rank
                         infected = into
                         infector = source
                         arc = np.int64(e)
                         break
                     low = time
+                    last = key
             if k < count:
                 begin = end
+                opened = end if is_infection(paths, k, other) else max(opened, just_before(end))
                 kind = destination(paths, k, other)
     if HUBS:
         if lanes > 1:
-            before, infected, infector = _first_of_lanes(before, infected, infector, arc)
+            before, infected, infector = _first_of_lanes(
+                before, first_rank, infected, infector, arc
+            )
     return before, infected, infector
 
 
-def _first_of_lanes(time, infected, infector, arc):
+def _first_of_lanes(time, rank, infected, infector, arc):
     """What one thread, going through all arcs, would have found: the first arc of equal ones."""
     soonest = real(time)
     for shift in (16, 8, 4, 2, 1):
         soonest = min(soonest, real(cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift)))
     last = np.int64(0x7FFFFFFFFFFFFFFF)
-    mine = arc if infected >= 0 and time == soonest else last
+    found = infected >= 0 and time == soonest
+    lowest = np.int64(rank) if found else last
+    for shift in (16, 8, 4, 2, 1):
+        lowest = min(lowest, np.int64(cuda.shfl_xor_sync(_EVERY_LANE, lowest, shift)))
+    mine = np.int64(arc) if found and rank == lowest else last
     first = np.int64(mine)
     for shift in (16, 8, 4, 2, 1):
         first = min(first, np.int64(cuda.shfl_xor_sync(_EVERY_LANE, first, shift)))
@@ -151,18 +177,18 @@ def work_out(
     the path changed - 2 if so that neighbours may be traced for it within the window - and when
     the first move is that has no room in it.
     """
-    before_start = next_down(begin) if begin > 0.0 else real(0.0)
+    before_start = real(just_before(begin))
     compartment = compartment_of(paths, place)
-    since = since_of(paths, place)
+    opened = real(opened_at(paths, place))
     until = until_of(paths, place)
     stay = stay_of(paths, place)
     changed = np.int32(0)
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, place)
-    guest, last_guest = np.int64(0), np.int64(0)
+    its_first, last_guest = np.int64(0), np.int64(0)
     if HAS_IMPORTATIONS:
-        guest = first_guest(guests, row, node)
+        its_first = first_guest(guests, row, node)
         last_guest = np.int64(guests.first[row + 1])
     while True:
         time = min(until, stop)
@@ -170,25 +196,38 @@ def work_out(
         infector = np.int64(_NOBODY)
         if rules.infections.at_risk[compartment] != 0:
             if HAS_IMPORTATIONS:
-                imported = np.int64(-1)
-                while guest < last_guest and guests.node[guest] == node and imported < 0:
+                from_outside = np.int64(-1)
+                guest = its_first  # whom one stay is immune to, another may be infected by
+                while guest < last_guest and guests.node[guest] == node and from_outside < 0:
                     moment = guests.time[guest]
                     if moment >= time:
                         break
-                    if moment >= begin and (since < moment or moment <= 0.0):
-                        time = moment
-                        imported = np.int64(guests.compartment[guest])
+                    if moment >= begin and opened < moment:
+                        left = real(1.0)
+                        if HAS_TRACING:
+                            left = left_by_own_quarantine(
+                                arcs, rules, paths, watch, starts, place - node, node, moves,
+                                moment, seed, replicate,
+                            )  # fmt: skip
+                        if HAS_INTERVENTIONS:
+                            left *= guarded(
+                                rules.interventions, starts, moment, node, seed, replicate
+                            )
+                        imported_into = imported(
+                            rules.importations, rules.infections, guests.plan[guest],
+                            guests.mark[guest], left, node, compartment,
+                        )  # fmt: skip
+                        if imported_into >= 0:
+                            time = moment
+                            from_outside = imported_into
                     guest += 1
             time, infected, infector = _first_transmission(
                 arcs, rules, paths, watch, starts, place, node, compartment, moves,
-                max(since, before_start), time, lane, lanes, seed, replicate,
+                max(opened, before_start), time, lane, lanes, seed, replicate,
             )  # fmt: skip
             if HAS_IMPORTATIONS:
-                if imported >= 0:
-                    if infected < 0:
-                        infected = imported
-                    else:
-                        guest -= 1  # not yet: the node was infected before it
+                if infected < 0:
+                    infected = from_outside
         if time >= stop:
             break
         if moves == ROOM:
@@ -225,7 +264,7 @@ def work_out(
                 cuda.syncwarp()
         moves += 1
         compartment = into & (INFECTED - 1)
-        since = time
+        opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(
             rules.stages, compartment, stay_index(compartment, stay), seed, replicate, node
         )

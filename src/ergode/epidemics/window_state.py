@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.machine import bits, from_bits, real, to_bits
+from ergode.epidemics.contact_process import just_before
 from ergode.epidemics.progression import holding_time_of_stay, remaining_time, stay_index
 
 # Whether seeds are where they start for a while already; rebound.
 HAS_AGES = False
 
+# In a state, beside the compartment: the node was infected at the first moment of its stay.
+_OPEN = 128
 # Moves that a path has room for within a window.
 ROOM = 4
 # In a path, beside the compartment that a move leads to: it was an infection.
@@ -46,6 +49,7 @@ class Rules(NamedTuple):
     calendars: Any
     interventions: Any
     seeding: Any
+    importations: Any
     stratum: Any
     stratum_count: int
     base: int
@@ -78,7 +82,18 @@ def until_of(paths, place):
 
 def compartment_of(paths, place):
     """Where a node is at the beginning of a window."""
-    return np.int64(paths.state[place, 2] & bits(0xFF))
+    return np.int64(paths.state[place, 2] & bits(_OPEN - 1))
+
+
+def is_open_at_first(paths, place):
+    """Whether contacts at the first moment of a node's stay do not count: it was infected then."""
+    return (paths.state[place, 2] & bits(_OPEN)) != bits(0)
+
+
+def opened_at(paths, place):
+    """A time that contacts of a node's stay are later than."""
+    since = since_of(paths, place)
+    return since if is_open_at_first(paths, place) else just_before(since)
 
 
 def moves_of(paths, place):
@@ -93,13 +108,15 @@ def stay_of(paths, place):
 
 def set_moves(paths, place, count):
     """Note how many moves a path has."""
-    paths.state[place, 2] = bits(compartment_of(paths, place)) | bits(bits(count) << bits(8))
+    first = bits(paths.state[place, 2] & bits(0xFF))
+    paths.state[place, 2] = first | bits(bits(count) << bits(8))
 
 
-def set_stay(rules, paths, place, node, compartment, time, age, stay, seed, replicate):
+def set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, seed, replicate):
     """A node's stay at the beginning of a window, `stay` of them having gone before.
 
-    At `time` the node has been in the compartment for `age`.
+    At `time` the node has been in the compartment for `age`; contacts at its first moment do not
+    count if it `is_open`.
     """
     index = stay_index(compartment, stay)
     if HAS_AGES:
@@ -108,7 +125,7 @@ def set_stay(rules, paths, place, node, compartment, time, age, stay, seed, repl
         until = time + holding_time_of_stay(rules.stages, compartment, index, seed, replicate, node)
     paths.state[place, 0] = to_bits(real(time - age))
     paths.state[place, 1] = to_bits(real(until))
-    paths.state[place, 2] = bits(compartment)
+    paths.state[place, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
     paths.state[place, 3] = bits(stay + np.int32(1))
 
 
@@ -121,8 +138,9 @@ def begin_at_base(rules, paths, place, node, seed, replicate):
         paths.to[k, place] = 0
     if rules.stages.kind[base] >= 0:
         set_stay(
-            rules, paths, place, node, base, real(0.0), real(0.0), np.int32(0), seed, replicate
-        )
+            rules, paths, place, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
+            replicate,
+        )  # fmt: skip
     else:
         paths.state[place, 0] = to_bits(real(-1.0))
         paths.state[place, 1] = to_bits(real(_NEVER))

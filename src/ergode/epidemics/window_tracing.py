@@ -173,6 +173,21 @@ def left_by_quarantine(
     return left
 
 
+def left_by_own_quarantine(
+    arcs, rules, paths, watch, starts, shift, node, moves, time, seed, replicate
+):  # fmt: skip
+    """What its own quarantine leaves of the rate at which a node is infected from outside."""
+    plan = rules.interventions
+    left = real(1.0)
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND:
+            if _is_held(
+                arcs, rules, paths, watch, starts, k, shift, node, moves, time, seed, replicate
+            ):
+                left *= 1.0 - plan.reduction[k]
+    return left
+
+
 # ---- between windows
 
 

@@ -261,6 +261,39 @@ class CompartmentModel:
         return tuple(name for name in self.compartments if name in names)
 
     @property
+    def infected(self) -> tuple[str, ...]:
+        """Compartments whose nodes are cases, in the order of `compartments`.
+
+        Those that infect, those that an infection leads into, and those from which a node comes
+        into one of them by itself.  Who begins in one of them is a case; who begins elsewhere, such
+        as in R, is none until infected.
+        """
+        susceptible = {i.susceptible for i in self.infections}
+        found = {*self.infectious, *(i.infected for i in self.infections)}
+        while True:
+            more = {
+                p.compartment
+                for p in self.progressions
+                if p.compartment not in susceptible and found & set(p.branches)
+            }
+            if more <= found:
+                return tuple(name for name in self.compartments if name in found)
+            found |= more
+
+    def leads_to(self, compartment: str) -> tuple[str, ...]:
+        """Infected compartments from which a node comes into `compartment` by itself, and it."""
+        infected, found = set(self.infected), {compartment}
+        while True:
+            more = {
+                p.compartment
+                for p in self.progressions
+                if p.compartment in infected and found & set(p.branches)
+            }
+            if more <= found:
+                return tuple(name for name in self.compartments if name in found)
+            found |= more
+
+    @property
     def profiles(self) -> dict[str, Calendar]:
         """Factor on the infectivity of a compartment by the time since it was entered."""
         return {name: one for i in self.infections for name, one in i.profile.items()}

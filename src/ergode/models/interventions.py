@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 
 CASES = "cases"
+ALL_CONTACTS = ""  # the one layer of a network without named layers
 
 
 def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
@@ -39,7 +40,7 @@ class Trigger:
     ----------
     count : str or sequence of str
         A compartment, or several whose nodes are counted together; or ``"cases"``: all who were
-        ever infected, seeds and importations among them.
+        ever infected, those infected at first and importations among them.
     level : int
         How many.
     delay : float
@@ -59,6 +60,10 @@ class Trigger:
     def __post_init__(self) -> None:
         if isinstance(self.level, bool) or not isinstance(self.level, int | np.integer):
             raise ModelError(f"Trigger: level is {self.level!r}; expected a whole number")
+        if not self.counted or not all(isinstance(name, str) for name in self.counted):
+            raise ModelError(
+                f"Trigger: count is {self.count!r}; expected a compartment, several, or 'cases'"
+            )
         if self.level < 1:
             raise ModelError(f"Trigger: level is {self.level}; expected 1 or more")
         object.__setattr__(self, "delay", _number("Trigger", "delay", self.delay))
@@ -256,14 +261,14 @@ class ContactTracing(Intervention):
 
 @dataclass(frozen=True)
 class Importation:
-    """Infections from outside, into random susceptible nodes.
+    """Contacts with cases from outside, of random nodes.
 
     Parameters
     ----------
     compartment : str
-        Where an imported case begins.
+        What the case from outside is.
     rate : float, optional
-        Expected importations a unit of time, as a Poisson process [1 / time].
+        Expected contacts a unit of time, as a Poisson process [1 / time].
     times : array_like, optional
         Instead of a rate: when they happen.
     start, stop : float
@@ -271,8 +276,16 @@ class Importation:
 
     Notes
     -----
-    Each importation falls on one node of the network at random; where that node is not
-    susceptible, nothing happens.
+    Each contact falls on one node of the network at random, and infects it only by an infection
+    that the model has.  Who becomes such a case by an infection of the model - at once, as S does
+    in SIR, or later, as with an importation into I of SEIR - begins in `compartment`.  Who is
+    infected by such a case, but with another outcome - of another age class, or immune to another
+    strain - begins where that infection leads.  Nobody else is infected.
+
+    The contact infects with certainty where the infection's rate is the largest of those from any
+    compartment, and the node's susceptibility is one or the largest; else with the ratio of the
+    rates, times the susceptibility, and with what vaccination and the node's quarantine leave of
+    it.  Closures and calendars do not act on it.
     """
 
     compartment: str
@@ -289,7 +302,16 @@ class Importation:
             if not math.isfinite(rate):
                 raise ModelError(f"Importation: rate is {rate!r}; expected a finite number")
             object.__setattr__(self, "rate", rate)
-        else:
+            for name in ("start", "stop"):
+                value = _number("Importation", name, getattr(self, name), -math.inf)
+                object.__setattr__(self, name, value)
+            if self.stop < self.start:
+                raise ModelError(
+                    f"Importation: it stops at {self.stop:g}, before it starts at {self.start:g}"
+                )
+        elif (self.start, self.stop) != (-math.inf, math.inf):
+            raise ModelError("Importation: start and stop go with a rate, not with times")
+        if self.times is not None:
             moments = np.sort(np.atleast_1d(np.asarray(self.times, float)))
             if moments.ndim != 1 or not np.isfinite(moments).all():
                 raise ModelError("Importation: times must be a list of finite numbers")

@@ -68,7 +68,11 @@ class TemporalContacts:
             When it ends. If not given, meetings are instantaneous.
         contact_time : array_like of float, optional
             For instantaneous meetings: the contact time that each stands for [time], a number or
-            one each. A meeting of contact time c transmits with probability 1 - exp(-rate x c).
+            one each. A meeting of contact time c transmits with probability 1 - exp(-rate x c):
+            from whom is infectious at that moment, to whom is susceptible then. A stay in a
+            compartment holds from its first moment on, the first of ``times`` included, and no
+            longer at its last, which is the first of the next stay; but who is infected at a moment
+            is at that moment, for others, as before.
         node_count : int, optional
             Number of nodes; one more than the largest id if not given.
         directed : bool

@@ -1,0 +1,154 @@
+"""What happens at one moment, and how finely moments are told apart.
+
+Where an assertion is statistical its error is below 1e-7, and that of all of them below 1e-6.
+"""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.epidemics import simulate
+
+SIGMAS = 5.4
+ALWAYS = 1e3  # contact time of a meeting that is sure to transmit
+SEIR = ergode.CompartmentModel.seir(
+    transmission_rate=1.0, latent=ergode.Deterministic(1.0), infectious=ergode.Deterministic(2.0)
+)
+BOTH = pytest.mark.parametrize("method", ["sellke", "sellke-capped"])
+
+
+def infected_of(meetings, initial, method, start=0.0, stop=6.0, **options):
+    """Nodes that are a case in the end, of those who meet: (who, whom, when)."""
+    one, other, when = (np.array(x) for x in zip(*meetings, strict=True))
+    contacts = ergode.TemporalContacts.from_meetings(
+        one, other, when, contact_time=ALWAYS, node_count=4
+    )
+    cases = simulate(
+        SEIR, contacts, initial=initial, times=[start, stop], method=method, device="cpu",
+        output="line_list", replicates=3, **options,
+    )  # fmt: skip
+    return sorted(set(cases["node"].values.tolist()))
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("start", [0.0, 3.0])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_stay_holds_from_its_first_moment_to_before_its_last(method, start, precision):
+    def found(meetings, initial):
+        later = [(a, b, start + when) for a, b, when in meetings]
+        options = {"start": start, "stop": start + 6, "precision": precision}
+        return infected_of(later, initial, method, **options)
+
+    # At the first time, which is the first moment of those who begin infectious.
+    assert found([(0, 1, 0.0)], {"I": [0]}) == [0, 1]
+    # Who was exposed at 0 is infectious from 1 on, and no longer at 3.
+    assert found([(0, 1, 1.0)], {"E": [0]}) == [0, 1]
+    assert found([(0, 1, 1.0 - 2**-10)], {"E": [0]}) == [0]
+    assert found([(0, 1, 3.0 - 2**-10)], {"E": [0]}) == [0, 1]
+    assert found([(0, 1, 3.0)], {"E": [0]}) == [0]
+    # Infected at 0 by a meeting, infectious from 1 on.
+    assert found([(0, 1, 0.0), (1, 2, 1.0)], {"I": [0]}) == [0, 1, 2]
+
+
+@pytest.mark.slow
+@BOTH
+def test_nobody_passes_on_at_the_moment_of_infection(method):
+    si = ergode.CompartmentModel.si(transmission_rate=1.0)
+    contacts = ergode.TemporalContacts.from_meetings(
+        [0, 1, 2], [1, 2, 3], [1.0, 1.0, 2.0], contact_time=ALWAYS
+    )
+    counts = simulate(
+        si, contacts, initial={"I": [0]}, times=[0, 1, 2, 3], method=method, device="cpu"
+    )
+    assert counts["cases"].values.tolist() == [[1, 2, 2, 2]]
+
+
+def strains(rates):
+    infections = [
+        ergode.Infection("S", name, {name: rate})
+        for name, rate in zip(("I1", "I2"), rates, strict=True)
+    ]
+    return ergode.CompartmentModel(["S", "I1", "I2"], infections)
+
+
+@pytest.mark.slow
+@BOTH
+def test_all_contacts_of_a_meeting_count(method):
+    """A meeting of contact time 1 with each strain, at rates 2 and 0.5, and at one moment."""
+    count = 30_000
+    centre = 3 * np.arange(count)
+    contacts = ergode.TemporalContacts.from_meetings(
+        np.repeat(centre, 2), np.repeat(centre, 2) + np.tile([1, 2], count),
+        np.ones(2 * count), contact_time=np.tile([0.5, 1.0], count), node_count=3 * count,
+    )  # fmt: skip
+    counts = simulate(
+        strains((2.0, 0.5)), contacts, initial={"I1": centre + 2, "I2": centre + 1},
+        times=[0, 2.0], method=method, device="cpu", seed=4,
+    )["count"].isel(time=-1, replicate=0)  # fmt: skip
+    hazards = {"I1": 2.0, "I2": 0.25}
+    total = sum(hazards.values())
+    for name, hazard in hazards.items():
+        chance = hazard / total * -np.expm1(-total)
+        error = np.sqrt(count * chance * (1 - chance))
+        assert abs(float(counts.sel(compartment=name)) - count - count * chance) < SIGMAS * error
+
+
+@pytest.mark.parametrize("method", ["sellke", "first-passage"])
+def test_late_times_are_told_apart(method):
+    """A case infectious for a fiftieth, in a million: 1 - 1/e are infected."""
+    model = ergode.CompartmentModel.seir(
+        transmission_rate=50.0, latent=ergode.Deterministic(999_000.0),
+        infectious=ergode.Deterministic(0.02),
+    )  # fmt: skip
+    pairs = 20_000
+    contacts = ergode.ContactNetwork.from_edges(2 * np.arange(pairs), 2 * np.arange(pairs) + 1)
+    options = {
+        "initial": {"E": 2 * np.arange(pairs)}, "times": [0.0, 1e6], "method": method,
+        "device": "cpu",
+    }  # fmt: skip
+    counts = simulate(model, contacts, **options)
+    assert counts.attrs["precision"] == "float64"
+    found = float(counts["cases"][0, -1]) / pairs - 1
+    chance = -np.expm1(-1.0)
+    assert abs(found - chance) < SIGMAS * np.sqrt(chance * (1 - chance) / pairs)
+    with pytest.raises(ergode.PlanError, match="use precision='float64'"):
+        simulate(model, contacts, precision="float32", **options)
+    assert simulate(model, contacts, **options | {"times": [0.0, 10.0]}).attrs["precision"] == (
+        "float32"
+    )
+
+
+def test_a_calendar_acts_on_all_contacts():
+    model = ergode.CompartmentModel.si(transmission_rate=50.0)
+    plain = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    layered = ergode.ContactNetwork.from_layers({"home": plain, "work": plain})
+    for contacts in (plain, layered):
+        counts = simulate(
+            model, contacts, initial={"I": [0]}, times=[0, 2, 4], device="cpu",
+            layer_factors=ergode.Calendar([0, 2], [0.0, 1.0]),
+        )  # fmt: skip
+        assert counts["cases"].values.tolist() == [[1, 1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ergode.Importation("I", rate=1.0, start=float("nan")), "start is nan"),
+        (lambda: ergode.Importation("I", rate=1.0, start=5, stop=2), "stops at 2, before"),
+        (lambda: ergode.Importation("I", times=[1.0], start=0.5), "go with a rate"),
+        (lambda: ergode.Trigger([], 5), "count is \\[\\]; expected a compartment"),
+        (lambda: refused(interventions=[ergode.Isolation("S")]), "in 'S', who infect nobody"),
+        (lambda: refused(times=10), "times is 10, a number"),
+        (lambda: refused(layer_factors={"home": ergode.Calendar([0], [1])}), "has none"),
+    ],
+)  # fmt: skip
+def test_what_was_accepted_silently_is_refused(call, message):
+    with pytest.raises(ergode.ModelError, match=message):
+        call()
+
+
+def refused(**options):
+    contacts = ergode.ContactNetwork.from_edges([0], [1])
+    options = {"initial": {"I": 1}, "times": [0, 1], "device": "cpu"} | options
+    return simulate(SEIR, contacts, **options)

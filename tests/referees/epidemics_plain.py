@@ -1,0 +1,419 @@
+"""The epidemic of a `World`, by a plain queue of events: slow, and written to be read.
+
+All replicates go through their own events side by side, a row of each array a replicate.  Contacts
+are proposed at the largest rate there can be and taken with the ratio of the rate there is; all
+chance is NumPy's.  It shares no code with the library.
+
+At one moment first those move on who move by themselves; then cases come from outside, and contacts
+count, of all as they were before any infection of that moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from epidemics_world import World, imports
+
+_SLOTS = 6  # detections and quarantines of a node that are remembered
+
+
+def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.ndarray:
+    """Holding times."""
+    kind, mean = law
+    if kind == "exponential":
+        return rng.exponential(mean, count)
+    if kind == "gamma":  # with a standard deviation of half the mean
+        return rng.gamma(4.0, mean / 4.0, count)
+    return np.full(count, 0.5 * round(2 * mean) or 0.5)
+
+
+def calendar_at(changes: list[float], factors: list[float], time: np.ndarray) -> np.ndarray:
+    """A factor that is constant from one change to the next."""
+    return np.asarray(factors)[np.maximum(np.searchsorted(changes, time, side="right") - 1, 0)]
+
+
+def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
+    """Counts [replicate, time, compartment] and cases [replicate, time]."""
+    return _Run(world, replicates, rng).finish()
+
+
+class _Run:
+    def __init__(self, world: World, count: int, rng: np.random.Generator) -> None:
+        self.world, self.rng = world, rng
+        self.index = {name: k for k, name in enumerate(world.compartments)}
+        c, n, m = len(world.compartments), world.nodes, len(world.measures)
+        self.begin, self.horizon = float(world.times[0]), float(world.times[-1])
+        self.counts = np.zeros((count, world.times.size, c), int)
+        self.case_counts = np.zeros((count, world.times.size), int)
+        self.recorded = np.zeros(count, int)
+        self.at = np.zeros((count, n), int)
+        self.since = np.full((count, n), -np.inf)
+        self.infected_at = np.full((count, n), -np.inf)
+        self.due = np.full((count, n), np.inf)
+        self.cases = np.zeros(count, int)
+        self.clock = np.full(count, self.begin)
+        self.starts = np.full((count, max(m, 1)), np.inf)
+        for k, one in enumerate(world.measures):
+            if "trigger" not in one:
+                self.starts[:, k] = one["start"]
+        self.chosen = rng.random((3, count, m, n))
+        self.isolated = np.zeros((count, m, n), bool)
+        self.was_at, self.was_since = self.at.copy(), self.since.copy()
+        self.was_isolated = self.isolated.copy()
+        self.detected = np.full((count, m, n, _SLOTS), np.inf)
+        self.hold_begin = np.full((count, m, n, _SLOTS), np.inf)
+        self.hold_end = np.full((count, m, n, _SLOTS), -np.inf)
+        self._lay_out_contacts()
+        self._lay_out_importations(count)
+        self._place(count)
+
+    def _lay_out_contacts(self) -> None:
+        world = self.world
+        self.source, self.target, weight, self.layer = (
+            np.array([arc[k] for arc in world.arcs], float if k == 2 else int) for k in range(4)
+        )
+        factor = 1.0 if world.susceptibility is None else world.susceptibility[self.target]
+        self.weight = weight * factor
+        self.rates = np.zeros((len(world.infections), len(world.compartments)))
+        for k, (_, _, rates) in enumerate(world.infections):
+            for name, rate in rates.items():
+                self.rates[k, self.index[name]] = rate
+        self.from_ = np.array([self.index[s] for s, _, _ in world.infections])
+        self.into = np.array([self.index[x] for _, x, _ in world.infections])
+        largest = self.rates.sum(axis=0).max()
+        peak = np.ones(self.layer.size)
+        for k, name in enumerate(world.layers):
+            if name in world.factors:
+                peak[self.layer == k] = max(world.factors[name][1])
+        self.bound = self.weight * largest * peak
+        meets = world.meetings or []
+        self.moments = np.array(sorted({m[2] for m in meets if m[2] == m[3]}))
+        self.spans: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
+        for a, b, first, last, amount in meets:
+            self.spans.setdefault((a, b), []).append((first, last, amount))
+        if self.moments.size:
+            self.bound = np.zeros(self.layer.size)
+
+    def _lay_out_importations(self, count: int) -> None:
+        plans = self.world.importations
+        self.import_at = np.full((count, max(len(plans), 1)), np.inf)
+        self.imported = np.zeros((count, max(len(plans), 1)), int)
+        for k in range(len(plans)):
+            self._next_importation(np.arange(count), k, np.full(count, self.begin))
+
+    def _next_importation(self, rows: np.ndarray, k: int, after: np.ndarray) -> None:
+        plan = self.world.importations[k]
+        if "times" in plan:
+            moments = np.append([t for t in sorted(plan["times"]) if t >= self.begin], np.inf)
+            self.import_at[rows, k] = moments[np.minimum(self.imported[rows, k], moments.size - 1)]
+        else:
+            begin = np.maximum(after, plan["start"])
+            time = begin + self.rng.exponential(1.0 / plan["rate"], rows.size)
+            self.import_at[rows, k] = np.where(time < plan["stop"], time, np.inf)
+        self.imported[rows, k] += 1
+
+    def _place(self, count: int) -> None:
+        """Everybody where he begins."""
+        world, free = self.world, np.ones((count, self.world.nodes), bool)
+        rows = np.arange(count)
+        base = self.index[world.infections[0][0]]
+        self.at[:] = base
+        self.next_contact = self._propose(self.clock)
+        self.next_moment = np.zeros(count, int)
+        begins: list[tuple[str, np.ndarray, float]] = []
+        for name, value in world.initial.items():
+            if not isinstance(value, int):
+                ids, age = value if isinstance(value, tuple) else (value, 0.0)
+                begins += [(name, np.full(count, i), age) for i in ids]
+                free[:, ids] = False
+        for name in world.compartments:
+            for _ in range(world.initial[name] if isinstance(world.initial.get(name), int) else 0):
+                order = np.where(free, self.rng.random(free.shape), -1.0)
+                node = order.argmax(axis=1)
+                free[rows, node] = False
+                begins.append((name, node, 0.0))
+        for name, node, age in begins:
+            self._enter(rows, node, np.full(count, self.index[name]), self.clock, age=age)
+            self.cases += name in world.ill
+        if world.infections[0][0] in world.progressions:
+            for node in range(world.nodes):
+                mine = rows[free[:, node]]
+                self._enter(mine, np.full(mine.size, node), np.full(mine.size, base),
+                            self.clock[mine])  # fmt: skip
+
+    def _propose(self, clock: np.ndarray) -> np.ndarray:
+        total = self.bound.sum()
+        if total == 0.0:
+            return np.full(clock.size, np.inf)
+        return clock + self.rng.exponential(1.0 / total, clock.size)
+
+    # ---- what happens
+
+    def finish(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.arange(self.clock.size)
+        while rows.size:
+            due = self.due[rows].min(axis=1)
+            detect = self.detected[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+            come = self.import_at[rows].min(axis=1)
+            meet = np.append(self.moments, np.inf)[self.next_moment[rows]]
+            when = np.stack([due, detect, come, meet, self.next_contact[rows]])
+            kind = when.argmin(axis=0)  # of equal ones the first
+            time = when.min(axis=0)
+            self._pull_triggers(rows, time)
+            self._record(rows, time)
+            going = time <= self.horizon
+            rows, kind, time = rows[going], kind[going], time[going]
+            self.clock[rows] = time
+            for k, work in enumerate(
+                (self._progress, self._detect, self._import, self._meet, self._contact)
+            ):
+                mine = kind == k
+                if mine.any():
+                    work(rows[mine], time[mine])
+        return self.counts, self.case_counts
+
+    def _record(self, rows: np.ndarray, time: np.ndarray) -> None:
+        times = self.world.times
+        for g in range(times.size):
+            done = rows[(self.recorded[rows] == g) & (time > times[g])]
+            if done.size:
+                here = self.at[done][:, :, None] == np.arange(len(self.world.compartments))
+                self.counts[done, g] = here.sum(axis=1)
+                self.case_counts[done, g] = self.cases[done]
+                self.recorded[done] += 1
+
+    def _pull_triggers(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """After all moves of a moment, which is over when the next event is later."""
+        for k, one in enumerate(self.world.measures):
+            if "trigger" in one:
+                over = rows[(time > self.clock[rows]) & np.isinf(self.starts[rows, k])]
+                given = one["trigger"]
+                if given["count"] == "cases":
+                    reached = self.cases[over] >= given["level"]
+                else:
+                    here = self.at[over] == self.index[given["count"]]
+                    reached = here.sum(axis=1) >= given["level"]
+                pulled = over[reached]
+                late = np.nextafter(self.clock[pulled], np.inf)
+                self.starts[pulled, k] = np.maximum(self.clock[pulled] + given["delay"], late)
+
+    def _enter(
+        self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray,
+        age: float = 0.0,
+    ) -> None:  # fmt: skip
+        world = self.world
+        self.at[rows, node] = to
+        self.since[rows, node] = time - age
+        self.due[rows, node] = np.inf
+        for name, (_, law) in world.progressions.items():
+            mine = to == self.index[name]
+            if mine.any():
+                stay = sample(self.rng, law, int(mine.sum()))
+                while age and (stay <= age).any():
+                    stay = np.where(stay > age, stay, sample(self.rng, law, stay.size))
+                self.due[rows[mine], node[mine]] = (time[mine] - age) + stay
+        for k, one in enumerate(world.measures):
+            if one["kind"] == "isolation":
+                self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
+            if one["kind"] == "tracing":
+                found = self.rng.random(rows.size) < one["detection"]
+                mine = found & (to == self.index[one["compartment"]])
+                mine &= time - age + one["detection_delay"] >= self.begin
+                late = time[mine] - age + one["detection_delay"]
+                self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
+
+    def _keep(
+        self, slots: np.ndarray, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray,
+        empty: float,
+    ) -> np.ndarray:  # fmt: skip
+        """Put times into free slots; returns which."""
+        free = (slots[rows, k, node] == empty).argmax(axis=1)
+        slots[rows, k, node, free] = time
+        return free
+
+    def _infect(self, rows: np.ndarray, node: np.ndarray, to: Any, time: np.ndarray) -> None:
+        self.was_at[rows, node] = self.at[rows, node]
+        self.was_since[rows, node] = self.since[rows, node]
+        self.was_isolated[rows, :, node] = self.isolated[rows, :, node]
+        self.infected_at[rows, node] = time
+        self.cases[rows] += 1
+        self._enter(rows, node, to, time)
+
+    def _progress(self, rows: np.ndarray, time: np.ndarray) -> None:
+        node = self.due[rows].argmin(axis=1)
+        here = self.at[rows, node]
+        to = np.zeros(rows.size, int)
+        u = self.rng.random(rows.size)
+        for name, (branches, _) in self.world.progressions.items():
+            mine = here == self.index[name]
+            places = np.array([self.index[b] for b in branches])
+            ends = np.cumsum(list(branches.values()))[:-1]
+            to[mine] = places[np.searchsorted(ends, u[mine])]
+        self._enter(rows, node, to, time)
+
+    def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
+        flat = self.detected[rows].reshape(rows.size, -1).argmin(axis=1)
+        k, node, slot = np.unravel_index(flat, self.detected.shape[1:])
+        self.detected[rows, k, node, slot] = np.inf
+        for number, one in enumerate(self.world.measures):
+            if one["kind"] != "tracing":
+                continue
+            age = time - self.starts[rows, number]
+            mine = (k == number) & (age >= 0) & (age < one["duration"])
+            self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
+            for arc in range(self.source.size):
+                here = mine & (node == self.source[arc])
+                here &= self.rng.random(rows.size) < one["tracing"]
+                if self.world.meetings is not None:
+                    recent = self._contact_time(arc, time)
+                    here &= recent > self._contact_time(arc, time - one["lookback"])
+                whom = np.full(int(here.sum()), self.target[arc])
+                self._hold(rows[here], number, whom, time[here] + one["tracing_delay"],
+                           one["quarantine"])  # fmt: skip
+
+    def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:
+        total = np.zeros(time.size)
+        for first, last, amount in self.spans[int(self.source[arc]), int(self.target[arc])]:
+            if first == last:
+                total += amount * (time >= first)
+            else:
+                total += np.clip(time - first, 0.0, last - first)
+        return total
+
+    def _hold(
+        self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float
+    ) -> None:
+        if rows.size:
+            slot = (self.hold_end[rows, k, node]).argmin(axis=1)  # the one that is over first
+            self.hold_begin[rows, k, node, slot] = time
+            self.hold_end[rows, k, node, slot] = time + lasts
+
+    def _is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
+        begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
+        return ((begin < time[:, None]) & (end > time[:, None])).any(axis=1)
+
+    def _protected(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
+        one, (u, v, w) = self.world.measures[k], self.chosen
+        since = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"]
+        chosen = u[rows, k, node] < one["fraction"]
+        if not one["leaky"]:
+            chosen &= w[rows, k, node] < one["efficacy"]
+        return chosen & (since <= time) & (time < since + one["duration"])
+
+    def _guarded(self, rows: np.ndarray, target: Any, time: np.ndarray) -> np.ndarray:
+        """What vaccination leaves of the rate into a node."""
+        left = np.ones(rows.size)
+        for k, one in enumerate(self.world.measures):
+            if one["kind"] == "vaccination":
+                safe = self._protected(rows, k, target, time)
+                left *= np.where(safe, 1.0 - one["efficacy"] if one["leaky"] else 0.0, 1.0)
+        return left
+
+    def _left(
+        self, rows: np.ndarray, source: Any, target: Any, layer: Any, time: np.ndarray
+    ) -> np.ndarray:
+        """What calendars and measures leave of a rate."""
+        world = self.world
+        left = self._guarded(rows, target, time)
+        now = self.infected_at[rows, source] == time
+        here = np.where(now, self.was_at[rows, source], self.at[rows, source])
+        since = np.where(now, self.was_since[rows, source], self.since[rows, source])
+        for number, name in enumerate(world.layers):
+            if name in world.factors:
+                factor = calendar_at(*world.factors[name], time)
+                left *= np.where(layer == number, factor, 1.0)
+        for k, one in enumerate(world.measures):
+            age = time - self.starts[rows, k]
+            force = (age >= 0) & (age < one.get("duration", np.inf))
+            if one["kind"] == "closure":
+                if one["layer"] is not None:
+                    force &= layer == world.layers.index(one["layer"])
+                left *= np.where(force, 1.0 - one["reduction"], 1.0)
+            elif one["kind"] == "vaccination":
+                safe = self._protected(rows, k, source, time)
+                left *= np.where(safe, 1.0 - one["infectivity_reduction"], 1.0)
+            elif one["kind"] == "isolation":
+                away = force & (here == self.index[one["compartment"]])
+                away &= time >= since + one["delay"]
+                coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
+                left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)
+            elif one["kind"] == "tracing":
+                held = self._is_held(rows, k, source, time) | self._is_held(rows, k, target, time)
+                left *= np.where(held, 1.0 - one["reduction"], 1.0)
+        return left
+
+    def _import(self, rows: np.ndarray, time: np.ndarray) -> None:
+        which = self.import_at[rows].argmin(axis=1)
+        for k in np.unique(which):
+            mine, when = rows[which == k], time[which == k]
+            node = self.rng.integers(0, self.world.nodes, mine.size)
+            chance, to = imports(self.world, self.world.importations[k]["compartment"])
+            left = self._guarded(mine, node, when)
+            for m, one in enumerate(self.world.measures):
+                if one["kind"] == "tracing":
+                    held = self._is_held(mine, m, node, when)
+                    left *= np.where(held, 1.0 - one["reduction"], 1.0)
+            if self.world.susceptibility is not None:
+                largest = max(1.0, float(self.world.susceptibility.max()))
+                left *= self.world.susceptibility[node] / largest
+            left *= self.infected_at[mine, node] < when
+            u, reached = self.rng.random(mine.size), np.zeros(mine.size)
+            into = np.full(mine.size, -1)
+            for j in range(chance.size):
+                fits = self.at[mine, node] == self.from_[j]
+                reached += np.where(fits, chance[j] * left, 0.0)
+                into = np.where((into < 0) & fits & (u < reached), to[j], into)
+            hit = into >= 0
+            self._infect(mine[hit], node[hit], into[hit], when[hit])
+            self._next_importation(mine, int(k), when)
+
+    def _contact(self, rows: np.ndarray, time: np.ndarray) -> None:
+        self.next_contact[rows] = self._propose(time)
+        ends = np.cumsum(self.bound)
+        arc = np.searchsorted(ends, self.rng.random(rows.size) * ends[-1])
+        source, target, layer = self.source[arc], self.target[arc], self.layer[arc]
+        left = self.weight[arc] * self._left(rows, source, target, layer, time)
+        left *= (self.infected_at[rows, source] < time) & (self.infected_at[rows, target] < time)
+        if self.world.meetings is not None:
+            meets = np.zeros(rows.size, bool)
+            for number in range(self.source.size):
+                pair = int(self.source[number]), int(self.target[number])
+                for first, last, _ in self.spans[pair]:
+                    meets |= (arc == number) & (first <= time) & (time < last)
+            left *= meets
+        u, reached = self.rng.random(rows.size) * self.bound[arc], np.zeros(rows.size)
+        into = np.full(rows.size, -1)
+        for j in range(self.from_.size):
+            rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)
+            reached += rate * self.rates[j, self.at[rows, source]] * left
+            into = np.where((into < 0) & (u < reached), self.into[j], into)
+        hit = into >= 0
+        self._infect(rows[hit], target[hit], into[hit], time[hit])
+
+    def _meet(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """Everybody who meets at a moment, as they were before it: hazards add up."""
+        number = self.next_moment[rows]
+        self.next_moment[rows] += 1
+        hazard = np.zeros((rows.size, self.world.nodes, self.from_.size))
+        for arc in range(self.source.size):
+            source, target = int(self.source[arc]), int(self.target[arc])
+            amount = np.zeros(rows.size)
+            for first, _, stands_for in self.spans[source, target]:
+                amount += np.where(self.moments[number] == first, stands_for, 0.0)
+            left = amount * self.weight[arc] * self._left(rows, source, target, 0, time)
+            left *= self.infected_at[rows, target] < time
+            now = self.infected_at[rows, source] == time
+            here = np.where(now, self.was_at[rows, source], self.at[rows, source])
+            for j in range(self.from_.size):
+                fits = self.at[rows, target] == self.from_[j]
+                hazard[:, target, j] += fits * self.rates[j, here] * left
+        total = hazard.sum(axis=2)
+        hit = self.rng.random(total.shape) < -np.expm1(-total)
+        for node in range(self.world.nodes):
+            mine = hit[:, node]
+            if mine.any():
+                ends = np.cumsum(hazard[mine, node], axis=1)
+                pick = self.rng.random(int(mine.sum())) * ends[:, -1]
+                to = self.into[(pick[:, None] >= ends).sum(axis=1)]
+                self._infect(rows[mine], np.full(to.size, node), to, time[mine])

@@ -1,0 +1,352 @@
+"""Random epidemics as plain data: what a user would describe, before any library sees it.
+
+`draw` makes one from a random generator; `built` hands it to ergode; the referees read it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import ergode
+
+# Structures that share compiled kernels: what is in a family is in all of its worlds.
+FAMILIES = ("plain", "driven", "measures", "meetings")
+
+
+@dataclass
+class World:
+    """An epidemic on a small graph."""
+
+    compartments: list[str]
+    infections: list[tuple[str, str, dict[str, float]]]  # susceptible, infected, rate by source
+    progressions: dict[str, tuple[dict[str, float], tuple[Any, ...]]]  # where to, and the law
+    arcs: list[tuple[int, int, float, int]]  # source, target, weight, layer; undirected ones twice
+    nodes: int
+    initial: dict[str, Any]  # a count, node ids, or (node ids, age)
+    times: np.ndarray
+    profiles: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    layers: list[str] = field(default_factory=list)
+    factors: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    susceptibility: np.ndarray | None = None
+    meetings: list[tuple[int, int, float, float, float]] | None = None  # who, whom, from, to, time
+    measures: list[dict[str, Any]] = field(default_factory=list)
+    importations: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether a master equation holds for it."""
+        return (
+            all(law[0] == "exponential" for _, law in self.progressions.values())
+            and not (self.profiles or self.meetings is not None)
+            and all(m["kind"] == "closure" and "trigger" not in m for m in self.measures)
+        )
+
+    @property
+    def infectious(self) -> set[str]:
+        """Compartments that infect somebody."""
+        return {c for _, _, rates in self.infections for c, rate in rates.items() if rate > 0}
+
+    @property
+    def ill(self) -> set[str]:
+        """Compartments whose nodes are cases if they begin there.
+
+        They infect, or were infected, or will infect without being infected again.
+        """
+        ill = self.infectious | {x for _, x, _ in self.infections}
+        susceptible = {s for s, _, _ in self.infections}
+        while True:
+            more = {
+                c for c, (to, _) in self.progressions.items()
+                if c not in susceptible and any(name in ill for name in to)
+            } | ill  # fmt: skip
+            if more == ill:
+                return ill
+            ill = more
+
+    def leads_to(self, begin: str, end: str) -> bool:
+        """Whether a node comes from one compartment to another by itself."""
+        susceptible = {s for s, _, _ in self.infections}
+        seen, frontier = {begin}, [begin]
+        while frontier:
+            here = frontier.pop()
+            if here == end:
+                return True
+            if here in susceptible and here not in self.ill:
+                continue
+            for name in self.progressions.get(here, ({}, ()))[0]:
+                if name not in seen:
+                    seen.add(name)
+                    frontier.append(name)
+        return False
+
+
+# ---- drawing
+
+
+def draw(rng: np.random.Generator, family: str) -> World:
+    """A world of a family, drawn anew until ergode takes its model."""
+    while True:
+        world = _draw(rng, family)
+        try:
+            model_of(world)
+        except ergode.ModelError:
+            continue
+        if world.infectious & set(world.initial) and _alike(world, family):
+            return world
+
+
+def _alike(world: World, family: str) -> bool:
+    """Whether it needs the kernels that others of its family need."""
+    rates = {rate for _, _, rates in world.infections for rate in rates.values()}
+    thinned = len(world.infections) > 1 or len(rates) > 1
+    aged = any(isinstance(value, tuple) for value in world.initial.values())
+    visited = bool(world.importations) or family == "plain"
+    return bool(world.progressions) and thinned and visited and aged == (family == "measures")
+
+
+def _draw(rng: np.random.Generator, family: str) -> World:
+    count, nodes = int(rng.integers(2, 6)), int(rng.integers(3, 6 if family == "driven" else 7))
+    names = [f"C{k}" for k in range(count)]
+    general = family in ("measures", "meetings")
+    susceptible = ["C0", *(n for n in names[1:] if rng.random() < 0.25)]
+    infections = []
+    wanted = int(rng.integers(1, 4))
+    while len(infections) < wanted:
+        s = str(rng.choice(susceptible)) if infections else "C0"
+        x = str(rng.choice([n for n in names[1:] if n != s] or ["C1"]))
+        sources = [n for n in names[1:] if n != s and rng.random() < 0.6]
+        rates = {n: round(float(rng.uniform(0.2, 1.6)), 2) for n in sources}
+        if s != x and rates:
+            infections.append((s, x, rates))
+    progressions = {}
+    for name in names:
+        if rng.random() < (0.1 if name == "C0" else 0.7):
+            others = [n for n in names if n != name]
+            to = [str(n) for n in rng.choice(others, min(len(others), int(rng.integers(1, 3))),
+                                             replace=False)]  # fmt: skip
+            split = [1.0] if len(to) == 1 else [0.3, 0.7]
+            mean = round(float(rng.uniform(0.4, 2.5)), 2)
+            progressions[name] = (dict(zip(to, split, strict=True)), (_LAW_OF[family], mean))
+    initial: dict[str, Any] = {}
+    free = list(rng.permutation(nodes))
+    for name in names[1:]:
+        if free and rng.random() < 0.6:
+            ids = sorted(int(free.pop()) for _ in range(min(len(free), int(rng.integers(1, 3)))))
+            if rng.random() < 0.4 and not any(isinstance(v, int) for v in initial.values()):
+                initial[name] = 1
+            elif family == "measures":
+                initial[name] = (ids, 0.25)
+            else:
+                initial[name] = ids
+    world = World(
+        names, infections, progressions, [], nodes, initial,
+        np.round(np.append(0.0, np.sort(rng.uniform(0.3, 3.0, 3))), 3) + rng.choice([0.0, 10.0]),
+    )  # fmt: skip
+    if family == "meetings":  # at some of which people meet, or move on
+        world.times = float(world.times[0]) + np.array([0.0, 0.5, 1.5, 2.25])
+    _add_contacts(rng, world, family)
+    if family == "driven" or general:
+        _add_calendars(rng, world)
+        _add_importations(rng, world)
+        start = float(world.times[0])
+        world.measures = [
+            {"kind": "closure", "layer": "a", "reduction": 0.7, "duration": 1.0,
+             "start": start + float(rng.uniform(0, 1.5))}
+        ]  # fmt: skip
+    if general:
+        _add_measures(rng, world)
+    return world
+
+
+# One law a family: a kernel holds the laws of its model.
+_LAW_OF = {
+    "plain": "exponential", "driven": "exponential", "measures": "gamma",
+    "meetings": "deterministic",
+}  # fmt: skip
+
+
+def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
+    world.layers = [] if family == "plain" else ["a", "b"]
+    directed = bool(rng.random() < 0.5)
+    for layer in range(max(1, len(world.layers))):
+        for i in range(world.nodes):
+            for j in range(world.nodes):
+                if i != j and (directed or i < j) and rng.random() < 0.5:
+                    weight = float(np.float32(rng.uniform(0.3, 1.5)))
+                    world.arcs.append((i, j, weight, layer))
+                    if not directed:
+                        world.arcs.append((j, i, weight, layer))
+    if family == "meetings":
+        begin, end = world.times[0], world.times[-1]
+        # Moments at which stays of a fixed length begin and end are among them.
+        moments = begin + np.arange(0, end - begin, 0.5)
+        instantaneous = bool(rng.random() < 0.5)
+        world.arcs, world.meetings, world.layers = [], [], []
+        for i in range(world.nodes):
+            for j in range(i + 1, world.nodes):
+                if rng.random() < 0.7:
+                    for moment in rng.choice(moments, min(3, moments.size), replace=False):
+                        last = moment if instantaneous else moment + 0.4
+                        amount = round(float(rng.uniform(0.3, 1.0)), 2) if instantaneous else 0.4
+                        for a, b in ((i, j), (j, i)):
+                            world.meetings.append((a, b, float(moment), float(last), amount))
+        for i, j in sorted({m[:2] for m in world.meetings}):
+            world.arcs.append((i, j, 1.0, 0))
+    if family != "plain":
+        world.susceptibility = np.round(rng.uniform(0.0, 1.5, world.nodes), 2)
+        world.susceptibility[rng.random(world.nodes) < 0.2] = 0.0
+
+
+def _add_calendars(rng: np.random.Generator, world: World) -> None:
+    start = float(world.times[0])
+    changes = [start, start + round(float(rng.uniform(0.3, 1.5)), 2)]
+    for name in world.layers:
+        world.factors[name] = (changes, [float(rng.choice([0.0, 1.0])), 1.3])
+
+
+def _add_importations(rng: np.random.Generator, world: World) -> None:
+    start = float(world.times[0])
+    ill = [c for c in sorted(world.ill) if imports(world, c)[0].any()]
+    if not ill:
+        return
+    world.importations = [
+        {"compartment": str(rng.choice(ill)), "rate": 1.0, "start": start + 0.2,
+         "stop": start + 2.0},
+        {"compartment": str(rng.choice(ill)), "times": [start, start + 0.75]},
+    ]  # fmt: skip
+
+
+def _add_measures(rng: np.random.Generator, world: World) -> None:
+    start, infectious = float(world.times[0]), sorted(world.infectious)
+    world.measures[0]["layer"] = "a" if world.layers else None
+    entered = sorted({x for _, x, _ in world.infections})
+    trigger = {"count": "cases", "level": int(rng.integers(2, 5)), "delay": 0.2}
+    if rng.random() < 0.5:
+        trigger["count"] = str(rng.choice(infectious))
+    world.measures += [
+        {"kind": "vaccination", "fraction": 0.6, "efficacy": 0.7, "leaky": True,
+         "infectivity_reduction": 0.4, "rollout": 1.0, "delay": 0.1, "duration": 2.0,
+         "start": start + 0.2},
+        {"kind": "vaccination", "fraction": 0.5, "efficacy": 0.6, "leaky": False,
+         "infectivity_reduction": 0.0, "rollout": 0.5, "delay": 0.0, "duration": 1.5,
+         "start": start},
+        {"kind": "isolation", "compartment": str(rng.choice(infectious)), "fraction": 0.6,
+         "delay": 0.2, "reduction": 0.8, "duration": 2.0, "start": start + 0.3},
+        {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": 0.7,
+         "detection_delay": 0.15, "tracing": 0.6, "tracing_delay": 0.2, "quarantine": 0.8,
+         "reduction": 0.9, "lookback": 1.2, "duration": 2.5, "start": start},
+        {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9, "trigger": trigger},
+    ]  # fmt: skip
+
+
+# ---- cases from outside
+
+
+def imports(world: World, compartment: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each infection: the chance that an outside case makes it happen, and where it begins.
+
+    The guest begins in the compartment of the outside case where an infection of the model leads
+    there; else, being in contact with it, where the infection by it leads.
+    """
+    index = {name: k for k, name in enumerate(world.compartments)}
+    later = [c for c in world.compartments if world.leads_to(compartment, c)]
+    sources = [compartment] if compartment in world.infectious else [
+        c for c in later if c in world.infectious
+    ]  # fmt: skip
+    chance = np.zeros(len(world.infections))
+    to = np.zeros(len(world.infections), int)
+    direct = [world.leads_to(x, compartment) for _, x, _ in world.infections]
+    for j, (s, x, rates) in enumerate(world.infections):
+        own = any(direct[i] and world.infections[i][0] == s
+                  and max(world.infections[i][2].get(c, 0.0) for c in sources or [""]) > 0
+                  for i in range(len(direct)))  # fmt: skip
+        if own and not direct[j]:
+            continue
+        if not own and compartment not in world.infectious:
+            continue
+        chance[j] = max((rates.get(c, 0.0) for c in sources), default=0.0)
+        to[j] = index[compartment] if direct[j] else index[x]
+    by_place: dict[str, float] = {}
+    for j, (s, _, _) in enumerate(world.infections):
+        by_place[s] = by_place.get(s, 0.0) + chance[j]
+    largest = max(by_place.values())
+    return (chance / largest if largest > 0 else chance), to
+
+
+# ---- handing it to ergode
+
+_LAWS = {
+    "exponential": lambda mean: ergode.Exponential(mean=mean),
+    "gamma": lambda mean: ergode.Gamma(mean=mean, sd=0.5 * mean),
+    "deterministic": lambda mean: ergode.Deterministic(0.5 * round(2 * mean) or 0.5),
+}
+
+
+def model_of(world: World) -> ergode.CompartmentModel:
+    """The model, as a user would write it."""
+    return ergode.CompartmentModel(
+        world.compartments,
+        [ergode.Infection(s, x, rates) for s, x, rates in world.infections],
+        [
+            ergode.Progression(c, to, _LAWS[law[0]](*law[1:]))
+            for c, (to, law) in world.progressions.items()
+        ],
+        susceptibility="susceptibility" if world.susceptibility is not None else None,
+    )
+
+
+def contacts_of(world: World) -> Any:
+    """The network, or the meetings."""
+    if world.meetings is not None:
+        a, b, begin, end, amount = (np.array(x) for x in zip(*world.meetings, strict=True))
+        when = {"contact_time": amount} if (begin == end).all() else {"end": end}
+        contacts = ergode.TemporalContacts.from_meetings(
+            a, b, begin, node_count=world.nodes, directed=True, **when
+        )
+    else:
+        parts = {}
+        for k, name in enumerate(world.layers or ["all"]):
+            mine = [arc for arc in world.arcs if arc[3] == k]
+            source, target, weight = (np.array([arc[i] for arc in mine]) for i in range(3))
+            parts[name] = ergode.ContactNetwork.from_edges(
+                source.astype(int), target.astype(int), node_count=world.nodes, directed=True,
+                weights=weight.astype(float),
+            )  # fmt: skip
+        contacts = ergode.ContactNetwork.from_layers(parts) if world.layers else parts["all"]
+    if world.susceptibility is None:
+        return contacts
+    return contacts.with_attributes(susceptibility=world.susceptibility)
+
+
+_MEASURES = {
+    "closure": ergode.LayerClosure, "vaccination": ergode.Vaccination,
+    "isolation": ergode.Isolation, "tracing": ergode.ContactTracing,
+}  # fmt: skip
+
+
+def options_of(world: World) -> dict[str, Any]:
+    """Everything else that `ergode.epidemics.simulate` is given."""
+    initial = {
+        name: value if isinstance(value, int)
+        else ergode.Seeds(np.array(value[0]), age=value[1]) if isinstance(value, tuple)
+        else np.array(value, int)
+        for name, value in world.initial.items()
+    }  # fmt: skip
+    options: dict[str, Any] = {"initial": initial, "times": world.times}
+    if world.factors:
+        options["layer_factors"] = {
+            name: ergode.Calendar(*given) for name, given in world.factors.items()
+        }
+    if world.importations:
+        options["importations"] = [ergode.Importation(**one) for one in world.importations]
+    if world.measures:
+        options["interventions"] = []
+        for one in world.measures:
+            given = {k: v for k, v in one.items() if k not in ("kind", "trigger")}
+            if "trigger" in one:
+                given["start"] = ergode.Trigger(**one["trigger"])
+            options["interventions"].append(_MEASURES[one["kind"]](**given))
+    return options

@@ -1,0 +1,315 @@
+"""Random epidemics on small graphs: every method against independent solutions.
+
+Memoryless ones are held against the master equation, others against a plain queue of events.  A
+comparison errs with a probability of 1e-11: with fewer than 1e5 of them in a run, all together err
+with less than 1e-6.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import epidemics_master
+import epidemics_plain
+import numpy as np
+import pytest
+from epidemics_world import FAMILIES, World, contacts_of, draw, model_of, options_of
+from scipy.stats import chi2, norm
+
+import ergode
+from ergode.core import devices
+from ergode.epidemics import simulate, tables, transmission
+from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.plan import LEAPS, METHODS
+from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.window_ensemble import WindowEnsemble
+
+ALPHA = 1e-11
+SIGMAS = float(norm.isf(ALPHA / 2))
+EXACT = [m for m in METHODS if m not in ("auto", "sellke-capped", *LEAPS)]
+REPLICATES = 60_000
+
+
+class Truth:
+    """What should come out: chances of counts, or a sample of them."""
+
+    def __init__(self, world: World, seed: list[int], replicates: int) -> None:
+        self.nodes = world.nodes
+        if world.memoryless:
+            self.law, self.cases = epidemics_master.solve(world)
+            self.counts = None
+        else:
+            rng = np.random.default_rng([*seed, 1])
+            self.counts, self.sampled = epidemics_plain.simulate(world, replicates, rng)
+            self.cases = self.sampled.mean(axis=0)
+        number = np.arange(self.nodes + 1)
+        if self.counts is None:
+            self.mean = self.law @ number
+        else:
+            self.mean = self.counts.mean(axis=0)
+
+    def differs(self, found: np.ndarray, cases: np.ndarray) -> list[str]:
+        """Where counts [replicate, time, compartment] and cases are not of this law."""
+        wrong = []
+        for t in range(found.shape[1]):
+            for c in range(found.shape[2]):
+                seen = np.bincount(found[:, t, c], minlength=self.nodes + 1)
+                if self.counts is None:
+                    chance = _one_sample(seen, self.law[t, c])
+                else:
+                    other = np.bincount(self.counts[:, t, c], minlength=self.nodes + 1)
+                    chance = _two_samples(seen, other)
+                if chance < ALPHA:
+                    means = found[:, t, c].mean(), self.mean[t, c]
+                    wrong.append(f"count {c} at {t}: mean {means[0]:.4f} for {means[1]:.4f}")
+            error = cases[:, t].var() / len(cases)
+            if self.counts is not None:
+                error += self.sampled[:, t].var() / len(self.sampled)
+            gap = abs(cases[:, t].mean() - self.cases[t])
+            if gap > SIGMAS * np.sqrt(error) + 1e-6:
+                wrong.append(f"cases at {t}: {cases[:, t].mean():.4f} for {self.cases[t]:.4f}")
+        return wrong
+
+    def is_near(self, mean: np.ndarray, error: np.ndarray, bias: float) -> list[str]:
+        """Where means [time, compartment] are further away than their errors and a bias."""
+        if self.counts is not None:
+            error = np.sqrt(error**2 + self.counts.var(axis=0) / len(self.counts))
+        far = np.abs(mean - self.mean) > SIGMAS * error + bias
+        return [
+            f"mean {mean[at]:.4f} for {self.mean[at]:.4f} at {at}"
+            for at in zip(*far.nonzero(), strict=True)
+        ]
+
+
+def _one_sample(seen: np.ndarray, law: np.ndarray) -> float:
+    expected = law * seen.sum()
+    if (seen[law < 1e-12] > 0).any():
+        return 0.0
+    rare = expected < 20
+    seen = np.append(seen[~rare], seen[rare].sum())
+    expected = np.append(expected[~rare], expected[rare].sum())
+    if expected[-1] < 20:  # too few to be tested but for being far too many
+        if norm.sf((seen[-1] - expected[-1] - 40) / 10) < ALPHA:
+            return 0.0
+        seen, expected = seen[:-1], expected[:-1]
+    if seen.size < 2:
+        return 1.0
+    return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), seen.size - 1))
+
+
+def _two_samples(seen: np.ndarray, other: np.ndarray) -> float:
+    a, b = seen.sum(), other.sum()
+    rare = seen + other < 40
+    pairs = np.array([np.append(x[~rare], x[rare].sum()) for x in (seen, other)], float)
+    if pairs[:, -1].sum() < 40:
+        if abs(pairs[0, -1] - pairs[1, -1]) >= 39:
+            return 0.0
+        pairs = pairs[:, :-1]
+    if pairs.shape[1] < 2:
+        return 1.0
+    together = pairs.sum(axis=0)
+    expected = np.outer([a, b], together / (a + b))
+    return float(chi2.sf(((pairs - expected) ** 2 / expected).sum(), pairs.shape[1] - 1))
+
+
+def examine(
+    family: str, seed: list[int], replicates: int = REPLICATES, methods: list[str] = EXACT,
+    precisions: tuple[str, ...] = ("float32", "float64"), device: str = "cpu",
+) -> tuple[list[str], int]:  # fmt: skip
+    """What is wrong with a world's results, and how many methods took it."""
+    world = draw(np.random.default_rng(seed), family)
+    truth = Truth(world, seed, replicates)
+    model, contacts, options = model_of(world), contacts_of(world), options_of(world)
+    options |= {"replicates": replicates, "seed": int(seed[0]), "device": device}
+    wrong, taken = [], 0
+    for method in methods:
+        for precision in precisions:
+            try:
+                found = simulate(model, contacts, method=method, precision=precision, **options)
+            except ergode.PlanError:
+                continue
+            taken += 1
+            here = truth.differs(found["count"].values, found["cases"].values)
+            wrong += [f"{family} {seed} {method} {precision}: {text}" for text in here]
+    return wrong, taken
+
+
+def examine_leaps(seed: list[int], family: str, replicates: int = 20_000) -> list[str]:
+    """What is wrong with methods that go in steps, whose error is of first order in the step.
+
+    Two steps tell that error; what is left without it is of second order.
+    """
+    world = replace(draw(np.random.default_rng(seed), family), importations=[])
+    truth = Truth(world, seed, replicates)
+    model, contacts, options = model_of(world), contacts_of(world), options_of(world)
+    options |= {"replicates": replicates, "device": "cpu"}
+    wrong = []
+    for method in LEAPS:
+        means = []
+        for k, step in enumerate((_STEP, 2 * _STEP)):
+            counts = simulate(model, contacts, method=method, step=step, seed=k, **options)["count"]
+            means.append(counts.mean("replicate").values)
+        error = np.sqrt(5 * counts.var("replicate").values / replicates)
+        left = _LEFT * world.nodes
+        found = truth.is_near(2 * means[0] - means[1], error, left)
+        wrong += [f"{family} {seed} {method}: {text}" for text in found]
+    return wrong
+
+
+_STEP, _LEFT = 0.02, 2e-3
+
+
+def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list[str]:
+    """Where windows of time find another history than the queue of events, bit for bit."""
+    world = draw(np.random.default_rng(seed), family)
+    options = options_of(world)
+    initial, times = options.pop("initial"), options.pop("times")
+    scenario = scenario_of(contacts_of(world), **options)
+    common = {
+        "times": times, "seed": seed[0], "device": devices.resolve("cpu:1"),
+        "precision": "float64", "listing": True,
+    }  # fmt: skip
+    found = []
+    for kind in (EventEnsemble, WindowEnsemble):
+        ensemble = kind(model_of(world), scenario, initial, **common)
+        held, _ = ensemble.spread(0, replicates)
+        found.append((held[0], ensemble.cases(held, 0)))
+    (counts, cases), (others, listed) = found
+    wrong = [] if np.array_equal(counts, others) else [f"{family} {seed}: counts of windows"]
+    for name, values in cases.items():
+        if not np.array_equal(values, listed[name], equal_nan=values.dtype.kind == "f"):
+            wrong.append(f"{family} {seed}: {name} of windows")
+    return wrong
+
+
+def examine_line_list(family: str, seed: list[int], replicates: int = 300) -> list[str]:
+    """Where a line list does not tell of the epidemic that the counts tell of."""
+    world = draw(np.random.default_rng(seed), family)
+    model, contacts, options = model_of(world), contacts_of(world), options_of(world)
+    options |= {"replicates": replicates, "seed": int(seed[0]), "device": "cpu"}
+    counts = simulate(model, contacts, precision="float64", **options)
+    cases = simulate(model, contacts, precision="float64", output="line_list", **options)
+    row, node, time = (cases[n].values for n in ("replicate", "node", "infected_at"))
+    by = np.stack([np.bincount(row[time <= t], minlength=replicates) for t in world.times], axis=1)
+    wrong = [] if np.array_equal(by, counts["cases"].values) else [f"{family} {seed}: cases listed"]
+    infector = cases["infector"].values
+    arcs = {(a, b) for a, b, _, _ in world.arcs}
+    for k in np.flatnonzero(infector >= 0):
+        if (int(infector[k]), int(node[k])) not in arcs:
+            wrong.append(f"{family} {seed}: {infector[k]} infected {node[k]} without contact")
+    tree = ergode.epidemics.transmission_tree(cases)
+    if max((d for _, d in tree.in_degree()), default=0) > 1 or len(tree) != (row == 0).sum():
+        wrong.append(f"{family} {seed}: the transmission tree is none")
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exact_methods_are_exact(family):
+    wrong, taken = [], 0
+    for number in range(_WORLDS[family]):
+        found, count = examine(family, [number, 2026])
+        wrong += found
+        taken += count
+    assert not wrong, "\n".join(wrong)
+    assert taken >= 2 * _WORLDS[family]  # `sellke`, in both precisions, refuses none of them
+
+
+_WORLDS = {"plain": 12, "driven": 10, "measures": 4, "meetings": 8}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["plain", "driven"])
+def test_methods_in_steps_have_the_error_of_their_steps(family):
+    wrong = [text for number in range(4) for text in examine_leaps([number, 2026], family)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_windows_and_line_lists_tell_the_same_history(family):
+    wrong = []
+    for number in range(20):
+        wrong += examine_windows(family, [number, 2026])
+        wrong += examine_line_list(family, [number, 2026])
+    assert not wrong, "\n".join(wrong)
+
+
+# ---- what a referee must notice
+
+
+def _faster(monkeypatch):
+    """Every transmission rate 2 % too large."""
+    right = transmission.infections_of
+
+    def wrong(*arguments):
+        table = right(*arguments)
+        more = table.rate.dtype.type(1.02)
+        return table._replace(rate=table.rate * more, peak=table.peak * more)
+
+    monkeypatch.setattr(transmission, "infections_of", wrong)
+
+
+def _ties_the_other_way(monkeypatch):
+    """What happens at a time of the grid is counted from the next time on."""
+    right = EventEnsemble.__init__
+
+    def wrong(self, *arguments, times, **options):
+        earlier = np.append(times[0], np.nextafter(np.float32(times[1:]), np.float32(-1)))
+        right(self, *arguments, times=earlier.astype(float), **options)
+
+    monkeypatch.setattr(EventEnsemble, "__init__", wrong)
+
+
+def _without_susceptibility(monkeypatch):
+    """The susceptibility of nodes left out of the rates along arcs."""
+    monkeypatch.setattr(tables, "arc_weights", lambda model, contacts: contacts.weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "family"),
+    [(_faster, "plain"), (_ties_the_other_way, "meetings"), (_without_susceptibility, "driven")],
+)
+def test_a_broken_engine_is_noticed(broken, family, monkeypatch):
+    broken(monkeypatch)
+    more = 5 if broken is _faster else 1
+    for number in range(8):
+        wrong, _ = examine(family, [number, 2026], more * REPLICATES, ["sellke"], ("float64",))
+        if wrong:
+            return
+    pytest.fail("nothing was noticed")
+
+
+@pytest.mark.exhaustive
+def test_random_worlds_from_a_fresh_seed():
+    """As above, for `ERGODE_REFEREE_SECONDS`, from a seed that is printed."""
+    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    fresh = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**32))
+    device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
+    print(f"ERGODE_REFEREE_SEED={fresh}")
+    wrong: list[str] = []
+    worlds, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        for family in FAMILIES:
+            seed = [worlds, fresh]
+            wrong += examine(family, seed, device=device)[0]
+            if device == "cpu":
+                wrong += examine_windows(family, seed) + examine_line_list(family, seed)
+                if family in ("plain", "driven") and worlds % 5 == 0:
+                    wrong += examine_leaps(seed, family)
+            worlds += 1
+        assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)
+    print(f"{worlds} worlds")
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exact_methods_are_exact_on_a_device(family):
+    wrong = []
+    for number in range(3):
+        wrong += examine(family, [number, 2026], device="cuda")[0]
+    assert not wrong, "\n".join(wrong)
