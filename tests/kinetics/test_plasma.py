@@ -7,7 +7,7 @@ import pytest
 
 import ergode
 from ergode.kinetics import reaction_rates
-from ergode.kinetics.equation_of_state import EquationOfState, pressures
+from ergode.kinetics.equation_of_state import EquationOfState, matter_at
 
 ONE = ergode.Reaclib([(0.0,) * 7])
 HOT, DENSE = np.array([2e8, 1e9, 3e9]), np.array([1e4, 1e6, 1e9])
@@ -125,10 +125,10 @@ def test_degenerate_electrons():
     amounts, charge = np.array([[0.0]]), np.array([6.0])
 
     def electrons(hot, dense):
-        found = pressures(
+        found, _ = matter_at(
             "degenerate", np.array([hot]), np.array([dense]), amounts + 1 / 12, charge
-        )[0]
-        return found - 8.31446261815324e7 * hot * dense / 12 - 7.565733250280007e-15 * hot**4 / 3
+        )
+        return found[0] - 8.31446261815324e7 * hot * dense / 12 - 7.565733250280007e-15 * hot**4 / 3
 
     # Limits: P = 1.0036e13 (rho/mu)^(5/3) and 1.2435e15 (rho/mu)^(4/3).
     assert electrons(1e5, 1e3) == pytest.approx(1.0036e13 * 500 ** (5 / 3), rel=0.005)

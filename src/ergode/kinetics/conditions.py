@@ -58,8 +58,9 @@ class Trajectory:
     def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
         grid = np.asarray(times, np.float64)
         rows = np.asarray(values, np.float64)
-        if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all():
-            raise ModelError("times of a Trajectory must be two or more that ascend")
+        ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
+        if not ascends or not np.isfinite(grid).all():
+            raise ModelError("times of a Trajectory must be two or more that are finite and ascend")
         if rows.shape[-1:] != grid.shape or rows.ndim > 2:
             raise ModelError(
                 f"values of a Trajectory have shape {rows.shape}; expected [{grid.size}] or "
