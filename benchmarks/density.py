@@ -83,7 +83,7 @@ def propagate(name, device, scheme, **options):
     field, parameters, prior, measurements, times, width, threshold, conserved = CASES[name]
     settings = {
         "width": width, "threshold": threshold, "keep": "none", "parameters": parameters,
-        "times": times, "conserved": conserved,
+        "times": times, "conserved": conserved, "scale_threshold": False,  # as published
         "measurements": measurements() if callable(measurements) else measurements,
     } | options  # fmt: skip
     with warnings.catch_warnings():
@@ -182,6 +182,7 @@ def noise(options, rows):
             ergode.density.propagate(
                 ergode.fields.ornstein_uhlenbeck(), ergode.Gaussian([1.5], [0.04]),
                 times=[0, end], process_noise=[q], width=width, threshold=1e-10,
+                scale_threshold=False,
                 parameters={"rate": 1.0, "mean": 0.0}, device=options.device, keep="none",
             )
         ]  # fmt: skip

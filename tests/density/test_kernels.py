@@ -21,7 +21,7 @@ def louder(t, y, p):
     return 0.0, p[0] + 0.1 * y[1] * y[1]
 
 
-def nothing(rank, size, used, cells, p):
+def nothing(rank, size, used, cells, p, frame):
     """In place of the sums of a summary."""
 
 
@@ -88,7 +88,7 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
     if is_plain:
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
     reweigh = specialize.reweigh_kernel(precision, crew)
-    tail = (clock, np.zeros((1, 4), np.int64), clock)
+    tail = (clock, clock, np.zeros((1, 4), np.int64), clock)
     assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, 0, 0, grid, masses, *tail))
 
 

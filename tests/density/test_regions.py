@@ -32,6 +32,47 @@ def test_quantiles(ball):
         ergode.density.quantiles(ball, [0.5, 1.0])
 
 
+def test_probability_of_a_region_is_of_second_order_by_its_level():
+    """Half-planes and a disc of a Gaussian, wherever their edges lie between cells."""
+    edges = np.linspace(0.3, 0.9, 7)
+    exact = {"plane": norm.sf(edges), "disc": 1 - np.exp(-0.5 * (2 * edges) ** 2)}
+    tilt = np.array([0.6, 0.8])
+    errors = {"plane": [], "disc": [], "boolean": []}
+
+    def found(cells, how, make):
+        return [views.region_probability(cells, **{how: make(edge)}) for edge in edges]
+
+    for width in (0.5, 0.25, 0.125):
+        cells = views.cells_at(
+            ergode.density.propagate(
+                ergode.fields.rotation(), ergode.Gaussian([0, 0], [1, 1]), times=[0],
+                parameters={"rate": 1}, width=width, threshold=1e-12, device="cpu:1",
+            )
+        )  # fmt: skip
+        plane = found(cells, "level", lambda e: lambda x: x @ tilt - e)
+        disc = found(cells, "level", lambda e: lambda x: (2 * e) ** 2 - (x**2).sum(1))
+        boolean = found(cells, "contains", lambda e: lambda x: x @ tilt > e)
+        errors["plane"].append(np.abs(plane - exact["plane"]).max())
+        errors["disc"].append(np.abs(disc - exact["disc"]).max())
+        errors["boolean"].append(np.abs(boolean - exact["plane"]).max())
+    for name in ("plane", "disc"):
+        assert errors[name][0] / errors[name][2] > 10  # 16 of second order
+        assert errors[name][2] < 2e-3
+    assert errors["boolean"][2] > 3 * errors["plane"][2]
+
+
+def test_a_region_is_one_function(ball):
+    cells = views.cells_at(ball)
+    for given, message in (
+        ({}, "either contains or level"),
+        ({"contains": lambda x: x[:, 0], "level": lambda x: x[:, 0]}, "either contains or level"),
+        ({"contains": lambda x: x[:, 1]}, "positive inside is level="),
+        ({"level": lambda x: x}, "level returned shape"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            ergode.density.region_probability(cells, **given)
+
+
 def test_credible_region(ball):
     cells = views.cells_at(ball)
     for probability in (0.5, 0.95):

@@ -59,7 +59,14 @@ TRUTH = np.array([[4.870, 5.707, -3.405], [8.750, 15.159, 14.636]])
 
 def error_against_particles(scheme, width):
     """Largest error of the means and deviations at time 1, and the cell-steps it took."""
-    result = lorenz(scheme, (0, 1), width=width, threshold=5e-7 * (2 * width) ** 3, keep="none")
+    result = lorenz(
+        scheme,
+        (0, 1),
+        width=width,
+        threshold=5e-7 * (2 * width) ** 3,
+        keep="none",
+        scale_threshold=False,
+    )
     deviation = np.sqrt(np.diag(result["prior_covariance"][0]))
     found = np.array([result["prior_mean"].values[0], deviation])
     return np.abs(found - TRUTH).max(), result.attrs["cell_steps"]
@@ -119,7 +126,15 @@ def rotation_error(scheme, fineness):
     width = deviation / fineness
     prior = ergode.Gaussian([1.5, 0.0], [deviation**2] * 2)
     result = on_plane(
-        TURN, (0, 0), prior, [0, 1], scheme=scheme, width=width, threshold=1e-9, keep="last"
+        TURN,
+        (0, 0),
+        prior,
+        [0, 1],
+        scheme=scheme,
+        width=width,
+        threshold=1e-9,
+        keep="last",
+        scale_threshold=False,
     )
     cells = views.cells_at(result)
     exact = np.exp(-0.5 * (((cells["point"] - prior.mean) / deviation) ** 2).sum("variable"))

@@ -8,7 +8,7 @@ import pytest
 from scipy.linalg import expm
 
 import ergode
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 
 DAMPED = np.array([[0.0, 1.0], [-1.0, -0.5]])
 PRIOR = ergode.Gaussian([1.0, 0.0], [0.3, 0.3])
@@ -141,12 +141,53 @@ def test_few_particles_that_count_are_told():
         filtered(times=[0, 1], measurements=[far])
 
 
+COLLAPSE = [
+    ergode.Measurement(0.5, first, 8.0, 1e-3), ergode.Measurement(1.0, first, 0.0, 0.2)
+]  # fmt: skip
+
+
+def test_one_particle_that_is_left_is_not_many():
+    """Drawn anew, it is one all the same: in the result, and in the warning."""
+    with pytest.warns(AccuracyWarning, match=r"of 40000 particles count .* from time 0.5 on"):
+        found = filtered(
+            times=[0, 0.5, 0.75, 1], measurements=COLLAPSE, process_noise=[0.1, 0.3], step=0.02
+        )
+    assert found.attrs["times_resampled"] > 0
+    assert float(found["effective_count_at_measurement"][0]) < 10
+    assert float(found["effective_count"][1]) < 10
+    assert float(found["unreliable_from"]) == 0.5
+    # However few rows are asked for.
+    with pytest.warns(AccuracyWarning, match="particles count"):
+        rarely = filtered(times=[0, 1], measurements=COLLAPSE, process_noise=[0.1, 0.3], step=0.02)
+    assert float(rarely["effective_count"][-1]) < 10
+
+
+def test_copies_count_as_one_where_no_noise_sets_them_apart():
+    with pytest.warns(AccuracyWarning, match="particles count"):
+        found = filtered(times=[0, 0.5, 0.75, 1], measurements=COLLAPSE, resample_below=0.5)
+    assert (found["effective_count"][1:] < 10).all()
+    assert len(np.unique(found["particle"].values[0], axis=0)) < 50
+
+
+def test_a_comparison_tells_of_few_particles_too():
+    with pytest.warns(AccuracyWarning) as caught:
+        found = ergode.particles.compare(
+            FIELD, PRIOR, times=[0, 1], parameters=VALUES, process_noise=[0.1, 0.3], width=0.2,
+            measurements=COLLAPSE, count=COUNT, step=0.02, device="cpu",
+        )  # fmt: skip
+    assert any("particles count" in str(one.message) for one in caught)
+    assert float(found["effective_count"][-1]) < 10
+    assert (found["unreliable_from"] == 0.5).all()  # of the grid too
+
+
 @pytest.mark.parametrize(
     ("error", "message", "settings"),
     [
         (PlanError, "count", {"count": 1}),
         (PlanError, "keep 'some'", {"keep": "some"}),
         (PlanError, "step", {"step": -1}),
+        (PlanError, "a step is given; expected step or rtol", {"step": 0.1, "rtol": 1e-3}),
+        (PlanError, "there is noise", {"process_noise": [0.1, 0.1], "rtol": 1e-3}),
         (PlanError, "resample_below", {"resample_below": 2}),
         (ModelError, "times of the run", {"times": [0, 1]}),
         (ModelError, "one at a time", {"parameters": {"stiffness": [1, 2], "friction": 0}}),

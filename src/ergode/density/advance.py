@@ -202,4 +202,4 @@ def advance(
         tally[PEAK] = peak
     if state == REACHED:
         meet(size, cells.meeting)
-        summarize(rank, size, used, cells, masses.now)
+        summarize(rank, size, used, cells, masses.now, frame)

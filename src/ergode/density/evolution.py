@@ -98,6 +98,7 @@ class Evolution:
         self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
+        self.scheme = scheme
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = cells_most
         count = len(self.parameters)
@@ -266,11 +267,19 @@ class Evolution:
             for lattice, tally in zip(self.lattices, self._tally, strict=True)
         ]
 
-    def correct(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
-        """Multiply by the likelihood of a measurement; the logarithm of its evidence, for each.
+    def correct(
+        self, measurement: Measurement, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Multiply by the likelihood of a measurement.
 
-        `places` [density] are theirs among those that run side by side. Where the evidence is not
-        finite the measurement is impossible, and the density as it was.
+        `places` [density] are theirs among those that run side by side.
+
+        Returns
+        -------
+        log_evidence : ndarray, shape [density_count]
+            Where it is not finite the measurement is impossible, and the density as it was.
+        faint : ndarray, shape [density_count]
+            Probability, by now, of the cells that had been below the threshold.
         """
         assert self._cells is not None
         stride = self.cell_count + 1
@@ -280,18 +289,20 @@ class Evolution:
             self._cells.tally, log,
         )  # fmt: skip
         sums, outcome = self.device.zeros_together(
-            [((self.count, 3), np.int64), ((self.count, 2), np.float64)]
+            [((self.count, 4), np.int64), ((self.count, 2), np.float64)]
         )
         self._copy_to(outcome, np.full((self.count, 2), -np.inf))
         kernel = reweigh_kernel(self.precision, self._crew, self._cluster)
-        self._start(kernel, (self._cells, self._masses, log, sums, outcome), {})
+        arguments = (self._cells, self._masses, log, self._clock_there, sums, outcome)
+        self._start(kernel, arguments, {})
         if self.device.is_cuda:
             self._books[...] = self.device.get(self._books_there)
         self.settle()
         evidence = self.device.get(outcome)[:, 1] + constants
+        faint = self.device.get(sums)[:, 3] / float(cells.MASS_UNIT)
         self._clock[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._clock[:, [cells.TIME]]
         self._clock[:, cells.FLOOR] = 0.0
-        return evidence
+        return evidence, faint
 
     def prune(self, may_lose: float | np.ndarray = 0.0) -> None:
         """Drop what is below the threshold, or what may be lost at once."""

@@ -16,7 +16,7 @@ from ergode.density.update import evaluate
 from ergode.models.priors import Gaussian, Mixture, Prior, Samples
 
 _BOX = 3.0  # standard deviations that the box of the published runs reaches
-_TAIL = 1e-4  # default threshold, in units of the largest cell
+TAIL = 1e-4  # default threshold, in units of the largest cell
 _FAR = 5.0  # standard deviations to look for a density of which only mean and covariance are known
 _CELLS_MOST = 1 << 28
 _BLOCK = 1 << 15  # cells whose points are looked at together, and stay in the cache
@@ -117,11 +117,13 @@ def lay_prior(
     *,
     boxed: bool,
     cut: float | None = None,
+    level: float = TAIL,
 ) -> Laid:
     """The first cells of a prior.
 
     With `boxed` the cells are all those of a box; with `cut` those that are left when no more than
-    this mass is left out; else those above the threshold.
+    this mass is left out; else those above the threshold, which is `level` of the largest cell if
+    there is none.
     """
     left_out = 0.0
     if isinstance(prior, Samples):
@@ -135,7 +137,7 @@ def lay_prior(
                 # A tenth of what may be left out lies outside of what is looked at.
                 reach = float(np.sqrt(chi2.isf(0.1 * cut, lattice.dimension)))
             else:
-                least = _TAIL if threshold is None else threshold / _largest(prior, lattice)
+                least = level if threshold is None else threshold / _largest(prior, lattice)
                 reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR
             keys = _ellipsoids(prior, lattice, max(reach, _FAR if _is_vague(prior) else 0))
         log = _log_density(prior, lattice, keys)
@@ -149,7 +151,7 @@ def lay_prior(
         below = np.cumsum(ascending) * (1.0 - left_out) + left_out
         threshold = float(ascending[min(np.searchsorted(below, cut), mass.size - 1)])
     elif threshold is None:
-        threshold = float(_TAIL * mass.max())
+        threshold = float(level * mass.max())
     if not boxed:
         stays = mass >= threshold
         if not stays.any():

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import integer
-from ergode.core.errors import PlanError
+from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.source import Precision
-from ergode.density.evolution import Evolution
-from ergode.density.initial import directions, lay_lattice, lay_prior, within
+from ergode.density.initial import TAIL, directions, lay_lattice
 from ergode.density.noise import Noise, check_noise, noise_of
-from ergode.density.record import Record, together
-from ergode.density.run import Run
+from ergode.density.record import together
+from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
 from ergode.models.estimation import estimation, of_measurements
 from ergode.models.measurement import Measurement
@@ -59,7 +58,7 @@ results.register(
             "probability lost at missing neighbours, less what clipping at zero made, since the "
             "latest measurement",
         ),
-        Variable("cell_count", _TIME, "integer", "1", "number of cells"),
+        Variable("cell_count", _TIME, "number", "1", "number of cells"),
         Variable(
             "time_reached", (SWEPT,), "floating", "time", "time up to which the density was found"
         ),
@@ -69,6 +68,26 @@ results.register(
             "they are not resolved",
         ),
         *of_measurements(SWEPT),
+        Variable(
+            "posterior_cut", (SWEPT, "measurement"), "floating", "1",
+            "estimated probability after a measurement that is missing because the density had "
+            "been cut before it: above 0.005 the posterior and the evidence are not to be trusted",
+        ),
+        Variable(
+            "posterior_shift", (SWEPT, "measurement"), "floating", "1",
+            "estimated error of the mean after a measurement, in its deviations, because transport "
+            "smears tails: above 0.1 the posterior and the evidence are not to be trusted",
+        ),
+        Variable(
+            "posterior_cells_in_deviation", (SWEPT, "measurement", "axis"), "floating", "1",
+            "standard deviation of the density's features just after a measurement, in cells: "
+            "below 0.85 the posterior and the evidence are not to be trusted",
+        ),
+        Variable(
+            "unreliable_from", (SWEPT,), "floating", "time",
+            "time of the first measurement that left a density which is not to be trusted; missing "
+            "if there is none",
+        ),
         Variable(
             "cell_start", _TIME, "integer", "1", "first cell of each time along dim cell"
         ),
@@ -84,8 +103,7 @@ results.register(
         ),
         Variable(
             "threshold", (SWEPT,), "floating", "1",
-            "probability below which cells may be dropped; what it was at first, if mass is "
-            "retained",
+            "probability below which cells were dropped; what it was at first, if mass is retained",
         ),
     ],
 )  # fmt: skip
@@ -106,6 +124,8 @@ def propagate(
     width: float | Sequence[float] | None = None,
     threshold: float | None = None,
     retained: float | None = None,
+    scale_threshold: bool = True,
+    lower_threshold: bool = False,
     scheme: Scheme = "split",
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
@@ -155,12 +175,22 @@ def propagate(
         keeps its size, more where it contracts. Halving it quarters them.
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. 1e-4
-        of the largest cell of the prior if not given.
+        of the largest cell of the prior if not given. It holds for cells half a standard deviation
+        of the prior wide, or wider; see `scale_threshold`.
     retained : float, optional
         Instead: the probability to be kept over the whole run, such as 0.999. Half of what may be
         lost is shared between the prior and the measurements, the other half is lost evenly in
         time; the threshold follows from it whenever cells are dropped. With corner transport what
         is lost at missing neighbours comes on top.
+    scale_threshold : bool
+        Whether the threshold is lower for smaller cells: in proportion to their volume, and to the
+        cube of their width besides, so that halving the width reduces the error of the cut by more
+        than that of the scheme. False: the same probability for cells of any width, as in the
+        published runs; a smaller width alone then cuts more of the tails.
+    lower_threshold : bool
+        Whether to run a density again, with a threshold a thousandth of what it was, if a
+        measurement lies in the tail that the threshold had cut. At most four times; a prior of
+        `Samples` has no more tail to give.
     scheme : {"split", "corner-transport"}
         How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
         published runs, with their box of three standard deviations as the prior.
@@ -191,10 +221,13 @@ def propagate(
     -------
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
-        cell_count(time) and the books of mass; for each measurement the evidence and the moments
-        before it; and the cells of all times, end to end (see `ergode.density.cells_at`). The
-        grid's centre, width and axes, and the threshold. Of many densities all but the cells have
-        their dims in front: ``result.isel(trajectory=3)`` is one of them.
+        cell_count(time) and the books of mass; for each measurement the evidence, the moments
+        before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
+        ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
+        `ergode.density.cells_at`). ``unreliable_from`` is the time of the first measurement after
+        which the density is not to be trusted. The grid's centre, width and axes, and the
+        threshold. Of many densities all but the cells have their dims in front:
+        ``result.isel(trajectory=3)`` is one of them.
 
     Raises
     ------
@@ -205,13 +238,14 @@ def propagate(
 
     Warns
     -----
-    RuntimeWarning
+    AccuracyWarning
         More than 1 % of the probability was dropped, or the density is sharper than the grid can
-        show; the message says what to change. Or use an ensemble (`ergode.particles`).
-        Or the run ended early - memory, a field that is not finite, an impossible measurement,
-        Ctrl-C: the result ends with the last good density. Of many densities the others go on; what
-        there was of this one is in the row of the first time that it did not reach, and
-        ``time_reached`` tells when that was.
+        show; or a measurement lies in a tail that had been cut or smeared, or outside of the grid.
+        The message says what to change. Or use an ensemble (`ergode.particles`).
+    FailureWarning, InterruptionWarning
+        The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
+        the result ends with the last good density, at ``time_reached``. Of many densities the
+        others go on, and what this one did not reach is missing (NaN).
 
     References
     ----------
@@ -246,9 +280,6 @@ def propagate(
     allowed = _allowed(retained, threshold, len(asked.measurements), float(np.ptp(grid)))
     noise = noise_of(process_noise, field)
     given = _limits(field, conserved, region)
-    boxed = scheme == "corner-transport" and retained is None
-    cut = None if allowed is None else allowed[0]
-    # A prior that many have is laid once.
     distinct = {id(one): one for one in asked.priors}
     lattices = {
         name: lay_lattice(
@@ -258,42 +289,34 @@ def propagate(
     }
     each = [lattices[id(one)] for one in asked.priors]
     check_noise(noise, each, asked.priors, grid, values)
-    laid = {
-        name: lay_prior(one, lattices[name], threshold, boxed=boxed, cut=cut)
+    dimension = len(field.variables)
+    scales = {
+        name: scale_of(lattices[name], one.covariance) if scale_threshold else 1.0
         for name, one in distinct.items()
     }
     place = devices.resolve(device)
     started = clock.perf_counter()
-    records = [Record(lattice, grid, len(asked.measurements), keep) for lattice in each]
-    chosen = np.array([laid[id(one)].threshold for one in asked.priors])
-    left_out = np.array([laid[id(one)].left_out for one in asked.priors])
-    work: list[dict[str, int]] = []
-    ended_early = ""
-    most = max(len(one.keys) for one in laid.values())
-    size = Evolution.count_that_fits(len(field.variables), most, place)
-    for start, stop in devices.spans(layout.count, size):
-        priors, limits = [], []
-        for which in range(start, stop):
-            cells = laid[id(asked.priors[which])]
-            keys, mass, limit = within(given, each[which], values[which], cells.keys, cells.mass)
-            priors.append((keys, mass))
-            limits += [limit] if limit is not None else []
-        evolution = Evolution(
-            field, each[start:stop], values[start:stop], scheme=scheme,
-            threshold=chosen[start:stop], device=place, precision=precision, noise=noise,
-            limits=limits, cells_most=cells_most,
-            loss_rate=None if allowed is None else allowed[1],
-        )  # fmt: skip
-        run = Run(
-            evolution, records[start:stop], asked.measurements,
-            places=layout.beside[start:stop], left_out=left_out[start:stop],
-            may_lose=allowed[0] if allowed else 0.0, show=progress,
-        )  # fmt: skip
-        run.go(priors)
-        work.append(evolution.work)
-        ended_early = ended_early or run.ended_early
-    found = together(records)
+    solver = Solver(
+        asked, each, given,
+        {
+            name: None if threshold is None else scaled(threshold, scale, dimension)
+            for name, scale in scales.items()
+        },
+        {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
+        allowed, boxed=scheme == "corner-transport" and retained is None, keep=keep, show=progress,
+        options={
+            "scheme": scheme, "device": place, "precision": precision, "noise": noise,
+            "cells_most": cells_most,
+        },
+    )  # fmt: skip
+    solver.solve()
+    if lower_threshold:
+        solver.solve_cut_ones_again()
+    found = together(solver.records)
     _warn(found, field.variables, each[0].is_rotated)
+    said = measurement_warning(solver, lower_threshold)
+    if said:
+        warnings.warn(said, AccuracyWarning, stacklevel=2)
     attrs = results.provenance(
         engine="density",
         method=scheme,
@@ -304,16 +327,16 @@ def propagate(
         precision=precision,
         model_digest=field.digest,
         threshold_reason=_threshold_reason(threshold, retained),
+        scale_threshold=int(scale_threshold),
+        lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
-        ended_early=ended_early,
+        ended_early=solver.ended_early,
         wall_seconds=clock.perf_counter() - started,
-        steps=sum(one["steps"] for one in work),
-        cell_steps=sum(one["cell_steps"] for one in work),
-        cell_count_most=max(one["cell_count_most"] for one in work),
+        **solver.work,
     )
     names = list(field.variables)
     coords = layout.coords | {
-        "time": records[0].times,
+        "time": solver.records[0].times,
         "variable": names,
         "variable_": names,
         "measurement": [measurement.time for measurement in asked.measurements],
@@ -321,7 +344,9 @@ def propagate(
     shaped = {
         name: value if name in ("coordinate", "mass")
         else value.reshape((*layout.shape, *value.shape[1:]))
-        for name, value in (found | {"threshold": chosen}).items()
+        for name, value in (
+            found | {"threshold": solver.used, "unreliable_from": solver.unreliable_from}
+        ).items()
     }  # fmt: skip
     return results.dataset(
         "density", "moments", shaped, coords=coords, attrs=attrs, swept=layout.dims
@@ -352,7 +377,7 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
         )  # fmt: skip
         warnings.warn(
             f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)",
-            RuntimeWarning,
+            AccuracyWarning,
             stacklevel=3,
         )
 

@@ -10,6 +10,11 @@ import numpy as np
 from ergode.density.lattice import Lattice
 from ergode.density.summary import Summary
 
+_OF_MEASUREMENTS = (
+    "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
+    "posterior_cells_in_deviation",
+)  # fmt: skip
+
 
 @dataclass
 class Record:
@@ -37,26 +42,25 @@ class Record:
             "log_evidence": (count,),
             "prior_mean": (count, n),
             "prior_covariance": (count, n, n),
+            "posterior_cut": (count,),
+            "posterior_shift": (count,),
+            "posterior_cells_in_deviation": (count, n),
+            "cell_count": (size,),
+            "time_reached": (),
         }
+        # What is not computed stays missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
-        self.values["cell_count"] = np.zeros(size, np.int64)
-        self.values["time_reached"] = np.array(np.nan)
 
     def at_time(
         self,
         index: int,
-        time: float,
         summary: Summary,
         budget: dict[str, float],
         lost_before: float,
         cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """Note the density for one time of the grid; its keys and masses if they are kept.
-
-        `time` is the one that it is at: less, where it ended before.
-        """
+        """Note the density for one time of the grid; its keys and masses if they are kept."""
         values = self.values
-        values["time_reached"] = np.array(time)
         values["mean"][index], values["covariance"][index] = summary.mean, summary.covariance
         out = budget["lost"] - budget["clipped"]
         values["mass_kept"][index] = summary.mass
@@ -78,13 +82,19 @@ class Record:
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 
+    def after_measurement(self, index: int, summary: Summary, missing: float, shift: float) -> None:
+        """Note what a measurement left, and how far that is to be trusted; see `tail`."""
+        self.values["posterior_shift"][index] = shift
+        self.values["posterior_cut"][index] = missing
+        self.values["posterior_cells_in_deviation"][index] = summary.sharpness
+
     def stop(self, time: float) -> None:
         """End the grid at a time: what was not reached is left out."""
         reached = self.times[: self.done]
         self.is_complete = self.done > 0 and time <= reached[-1]
         self.times = reached if self.is_complete else np.append(reached, time)
         for name, value in self.values.items():
-            if name not in ("log_evidence", "prior_mean", "prior_covariance", "time_reached"):
+            if name not in _OF_MEASUREMENTS and value.ndim > 0:
                 self.values[name] = value[: self.times.size]
 
     @property
@@ -101,6 +111,9 @@ def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
     values = {
         name: np.stack([record.values[name] for record in records]) for name in records[0].values
     }
+    count = values["cell_count"]
+    if not np.isnan(count).any():
+        values["cell_count"] = count.astype(np.int64)
     lattices = [record.lattice for record in records]
     stored = np.stack([record.stored for record in records])
     pieces = [piece for record in records for piece in record.pieces]

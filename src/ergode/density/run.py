@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from ergode.core import progress as progress_bar
+from ergode.core.errors import FailureWarning, InterruptionWarning
+from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
 from ergode.models.measurement import Measurement
-
-_THINNEST = 0.85  # cells in a deviation of a density that a measurement can be trusted to leave
 
 
 class Run:
@@ -50,8 +50,10 @@ class Run:
         self.evolution, self.records = evolution, records
         self.measurements, self.may_lose, self.show = measurements, may_lose, show
         self.ended_early = ""
+        self.is_interrupted = False
         self._places = places
         self._lost = left_out.copy()  # before the latest measurement
+        self._cut = left_out.copy()  # of the density after it, estimated
         self._row = 0  # of the times that are next
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -63,7 +65,6 @@ class Run:
                 self.evolution.load(float(grid[0]), priors)
                 for time in events.tolist():
                     self.evolution.advance(time)
-                    self._note(self.evolution.has_ended)
                     for index, measurement in enumerate(self.measurements):
                         if measurement.time == time:
                             self._measure(index, measurement)
@@ -75,31 +76,31 @@ class Run:
                 self._end_early(error)
         if not self.ended_early and self.evolution.has_ended.any():
             self._tell(self.evolution.why_ended)
+        for record, time in zip(self.records, self.evolution.times.tolist(), strict=True):
+            record.values["time_reached"] = np.array(time)
 
     def _note(self, chosen: np.ndarray) -> None:
-        """Note densities as they are, at the next time of the grid; those that ended only once."""
+        """Note densities as they are, at the next time of the grid."""
         if not chosen.any() or self._row == self.records[0].times.size:
             return
         evolution = self.evolution
-        budget, summaries, times = evolution.budget, evolution.summaries(), evolution.times
+        budget, summaries = evolution.budget, evolution.summaries()
         for which in np.flatnonzero(chosen).tolist():
-            record = self.records[which]
-            if not record.is_complete:
-                record.at_time(
-                    self._row, float(times[which]), summaries[which],
-                    {name: float(values[which]) for name, values in budget.items()},
-                    float(self._lost[which]), partial(evolution.read, which),
-                )  # fmt: skip
-                record.is_complete = bool(evolution.has_ended[which])
+            self.records[which].at_time(
+                self._row, summaries[which],
+                {name: float(values[which]) for name, values in budget.items()},
+                float(self._lost[which]), partial(evolution.read, which),
+            )  # fmt: skip
 
     def _measure(self, index: int, measurement: Measurement) -> None:
         evolution = self.evolution
         goes_on = ~evolution.has_ended
         before = evolution.summaries()
         budget = evolution.budget
-        evidence = evolution.correct(measurement, self._places)
+        evidence, faint = evolution.correct(measurement, self._places)
         for which in np.flatnonzero(goes_on).tolist():
             self.records[which].at_measurement(index, before[which], evidence[which])
+        dropped = budget["pruned"] + budget["lost"]
         impossible = goes_on & ~np.isfinite(evidence)
         if impossible.any():
             evolution.end(
@@ -107,18 +108,20 @@ class Run:
                 f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
                 "zero wherever the density is not",
             )
-            self._note(impossible)
             goes_on &= ~impossible
         after = evolution.summaries()
-        if min(after[which].sharpness.min() for which in np.flatnonzero(goes_on)) < _THINNEST:
-            warnings.warn(
-                f"the measurement at time {measurement.time:g} leaves a density thinner than a "
-                "cell: it lies far from the density, or its noise is narrower than the cells; its "
-                "evidence, and what follows, are not to be trusted",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-        self._lost += np.where(goes_on, budget["pruned"] + budget["lost"], 0.0)
+        for which in np.flatnonzero(goes_on).tolist():
+            record = self.records[which]
+            pull = tail.pull_of(before[which], after[which], record.lattice)
+            shown = min(1.0, float(faint[which]) + after[which].beyond)
+            cut = float(self._cut[which] + dropped[which])
+            missing = max(shown, tail.pulled_over(cut, pull))
+            # Of a prior nothing is smeared before it moves.
+            has_moved = measurement.time > record.times[0]
+            shift = tail.shift(pull, evolution.scheme) if has_moved else 0.0
+            record.after_measurement(index, after[which], missing, shift)
+            self._cut[which] = missing
+        self._lost += np.where(goes_on, dropped, 0.0)
         evolution.prune(self.may_lose)
 
     def _end_early(self, error: BaseException) -> None:
@@ -128,8 +131,13 @@ class Run:
         evolution.settle()
         if evolution.count == 1:
             self.records[0].stop(float(evolution.times[0]))
-        self._note(np.full(evolution.count, True))
-        self._tell(str(error) if isinstance(error, EndedError) else "interrupted")
+            self._note(np.full(1, not self.records[0].is_complete))
+        self.tell_at_once(error)
+
+    def tell_at_once(self, error: BaseException) -> None:
+        """Say that no density goes on, and why."""
+        self.is_interrupted = not isinstance(error, EndedError)
+        self._tell("interrupted" if self.is_interrupted else str(error))
 
     def _tell(self, why: str) -> None:
         ended = self.evolution.has_ended
@@ -138,4 +146,5 @@ class Run:
         )
         self.ended_early = why
         time = self.evolution.times.min()
-        warnings.warn(f"the run{some} ended at time {time:g}: {why}", RuntimeWarning, stacklevel=4)
+        kind = InterruptionWarning if self.is_interrupted else FailureWarning
+        warnings.warn(f"the run{some} ended at time {time:g}: {why}", kind, stacklevel=5)

@@ -13,18 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergode.core.machine import atomic_max, outlined, rolled
-from ergode.density.cells import KEY, MASS_UNIT, TALLIES, USED, units
+from ergode.core.machine import atomic_max, outlined, rolled, unroll
+from ergode.density.cells import KEY, MASS_UNIT, TALLIES, USED, step_key, units
 from ergode.density.crew import book, meet, share
-from ergode.density.lattice import DIMENSION, Lattice, coordinate
+from ergode.density.lattice import DIMENSION, Lattice, coordinate, is_admissible
 
 RANGE = TALLIES
 """From this word of the tally on: of each coordinate minus the least, and the most; then sums."""
 
 
 def word_count(dimension: int) -> int:
-    """Words of a tally: its accounts, ranges, and sums of mass, both moments and variations."""
-    sums = 1 + dimension + dimension * (dimension + 1) // 2 + dimension
+    """Words of a tally: its accounts, ranges, and sums.
+
+    The sums are of mass, both moments, mass beyond the edge, and variations.
+    """
+    sums = 1 + dimension + dimension * (dimension + 1) // 2 + 1 + dimension
     return RANGE + 2 * dimension + sums
 
 
@@ -51,6 +54,37 @@ def _rounded(value):
     return np.int64(math.floor(value + np.float64(0.5)))
 
 
+# Where mass hardly falls towards the edge of the grid nobody knows what lies beyond it.
+_STEADIEST = np.float64(0.9)
+_BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # nine times all mass must not overflow
+
+
+def _beyond_face(mass, inner):
+    """Mass beyond the face of a cell at the edge of the grid, if it goes on falling as before.
+
+    `inner` is the mass of the neighbour on the other side: masses beyond are a geometric series.
+    """
+    mass, inner = np.float64(mass), np.float64(inner)
+    ratio = _STEADIEST
+    if mass < _STEADIEST * inner:
+        ratio = mass / inner
+    return mass * ratio / (np.float64(1.0) - ratio)
+
+
+def beyond_cell(i, cells, p, frame):
+    """Mass beyond the edge of the grid at a cell, along the axis where there is most of it."""
+    most = np.float64(0.0)
+    if p[i] > 0.0:
+        for d in unroll(range(DIMENSION)):
+            above, below = cells.above[d, i], cells.below[d, i]
+            # Nothing is missing where no cell may be.
+            if above == 0 and is_admissible(cells.key[i] + step_key(d), frame):
+                most = max(most, _beyond_face(p[i], p[below]))
+            if below == 0 and is_admissible(cells.key[i] - step_key(d), frame):
+                most = max(most, _beyond_face(p[i], p[above]))
+    return most
+
+
 def forget(tally):
     """Make room for the sums of a new summary."""
     for n in range(2 * DIMENSION):
@@ -60,7 +94,7 @@ def forget(tally):
 
 
 @outlined
-def summarize(rank, size, used, cells, p):
+def summarize(rank, size, used, cells, p, frame):
     """Add up the cells of a density. Out: words of the tally from RANGE on, that were forgotten."""
     range_ = cells.tally[RANGE : RANGE + 2 * DIMENSION]
     sums = cells.tally[RANGE + 2 * DIMENSION :]
@@ -78,6 +112,10 @@ def summarize(rank, size, used, cells, p):
     for i in rolled(share(rank, size, 1, used)):
         total += units(p[i])
     book(sums, 0, total)
+    beyond = np.int64(0)
+    for i in rolled(share(rank, size, 1, used)):
+        beyond += np.int64(beyond_cell(i, cells, p, frame) * _BEYOND_UNIT)
+    book(sums, sums.size - DIMENSION - 1, beyond)
     place = 1 + DIMENSION
     for d in range(DIMENSION):
         middle = _middle(range_, d)
@@ -117,6 +155,9 @@ class Summary:
     covariance : ndarray, shape [variable, variable]
     sharpness : ndarray, shape [dimension]
         Standard deviation that features of the density have, in cells, along each axis.
+    beyond : float
+        Part of all mass that lies beyond the edge of the grid, if the density goes on as it falls
+        towards the edge.
     """
 
     cell_count: int
@@ -124,6 +165,7 @@ class Summary:
     mean: np.ndarray
     covariance: np.ndarray
     sharpness: np.ndarray
+    beyond: float
 
 
 def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
@@ -143,10 +185,12 @@ def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
     covariance = (second - np.outer(first, first)) * np.outer(lattice.width, lattice.width)
     turn = lattice.axes
     variation = sums[-size:] / unit
+    beyond = sums[-size - 1] / float(_BEYOND_UNIT)
     return Summary(
         int(tally[USED]) - 1,
         float(mass),
         lattice.centre + turn @ ((middle + first) * lattice.width),
         turn @ covariance @ turn.T,
         mass * np.sqrt(2 / np.pi) / np.maximum(variation, 1e-300),
+        float(beyond / (mass + beyond)),
     )

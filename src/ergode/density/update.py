@@ -19,6 +19,7 @@ from ergode.density.cells import (
     PRUNED,
     SINCE,
     TALLIES,
+    THRESHOLD,
     USED,
     cells_of,
     masses_of,
@@ -59,12 +60,13 @@ def at_cell(index, stride, keys, tally, t, frames, values, precisions, out):
 _HALF_WORD = np.float64(2.0**31)
 
 
-def reweigh(rank, size, first, every_cells, every_masses, logs, room, outcomes):
+def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, outcomes):
     """Multiply masses by likelihoods and make their sum one; the books begin anew: a kernel.
 
-    Model: `logs` [density, cell], of the likelihood. Out: `outcomes` [density, 2], of which the
-    second is the logarithm of the evidence; where that is not finite, masses are as they were.
-    Room, zero: `room` [density, 3]; the first of `outcomes` is minus infinity.
+    Model: `logs` [density, cell], of the likelihood; `clocks` [density, word]. Out: `outcomes`
+    [density, 2], of which the second is the logarithm of the evidence; where that is not finite,
+    masses are as they were. The last of `room` [density, 4] is then the mass, in units, of cells
+    that had been below the threshold. `room` is zero, the first of `outcomes` minus infinity.
     """
     which, rank, size = place(rank, size, first)
     cells = cells_of(every_cells, which)
@@ -73,6 +75,7 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, room, outcomes):
     tally = cells.tally
     used = tally[USED]
     before = total_mass(tally)
+    floor = real(clocks[which, THRESHOLD] * before)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
     for i in rolled(share(rank, size, 1, used)):
@@ -101,10 +104,15 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, room, outcomes):
         meet(size, cells.meeting)
         total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
         loaded = np.int64(0)
+        faint = np.int64(0)
         for i in rolled(share(rank, size, 1, used)):
+            was_faint = p[i] < floor
             p[i] = real(np.float64(weight[i]) / total)
-            loaded += units(p[i])
+            part = units(p[i])
+            loaded += part
+            faint += part if was_faint else np.int64(0)
         book(sums, 2, loaded)
+        book(sums, 3, faint)
         meet(size, cells.meeting)
         if rank == 0:
             outcome[1] = top + math.log(total) - math.log(before)

@@ -58,6 +58,10 @@ class Cloud:
         Of methods that do not choose their own.
     resample_below : float
         Share of the particles that must count, lest they be drawn anew.
+    effective : list of float
+        Effective count at each measurement, before particles are drawn anew.
+    lost : ndarray of bool, shape [particle]
+        Which could not be moved; they count no more.
     """
 
     pushed: Pushed
@@ -71,8 +75,12 @@ class Cloud:
     options: dict[str, Any]
     log_evidence: list[float] = field(default_factory=list)
     before: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    effective: list[float] = field(default_factory=list)
     resampled_count: int = 0
+    lost: np.ndarray | None = None
     _flights: int = 0
+    _origin: np.ndarray | None = None  # which particles are copies of one, since they last moved
+    _reported: int = 0  # measurements up to the row before
 
     @classmethod
     def of(cls, prior: Prior, count: int, seed: int, **rest: Any) -> Cloud:
@@ -89,8 +97,19 @@ class Cloud:
 
     @property
     def effective_count(self) -> float:
-        """How many particles of equal weight would say as much: Kish's, 1 / sum of squares."""
-        return float(1.0 / (self.weights**2).sum())
+        """How many particles of equal weight would say as much: Kish's, 1 / sum of squares.
+
+        Copies of one particle count as one, until noise sets them apart.
+        """
+        weights = self.weights
+        if self._origin is not None:
+            weights = np.bincount(self._origin, weights)
+        return float(1.0 / (weights**2).sum())
+
+    def least_effective_count(self) -> float:
+        """The smallest effective count since this was asked for last, drawing anew or not."""
+        since, self._reported = self.effective[self._reported :], len(self.effective)
+        return min([self.effective_count, *since])
 
     def visit(self, times: np.ndarray, measurements: Sequence[Measurement]) -> Iterator[float]:
         """Move to each of the times in turn; at that of a measurement, past it."""
@@ -117,6 +136,8 @@ class Cloud:
             return self.points[:, None]
         field = self.pushed.field
         self._flights += 1
+        if self.pushed.is_noisy:
+            self._origin = None
         seed = np.random.SeedSequence([self.seed, self._flights]).generate_state(1, np.uint64)[0]
         start = self.points @ self.pushed.axes
         result = trajectories.integrate(
@@ -132,6 +153,7 @@ class Cloud:
         if lost.any():
             self.log_weights = np.where(lost, -np.inf, self.log_weights)
             states[lost] = states[~lost][0]
+            self.lost = lost if self.lost is None else self.lost | lost
         return np.asarray(states)
 
     def _weigh(self, measurement: Measurement) -> None:
@@ -162,8 +184,11 @@ class Cloud:
         self.log_evidence.append(top + math.log(float(before @ np.exp(log - top))))
         self.log_weights = self.log_weights + log
         count = len(self.points)
-        if self.effective_count < self.resample_below * count:
+        self.effective.append(self.effective_count)
+        if self.effective[-1] < self.resample_below * count:
             rng = np.random.Generator(np.random.Philox([self.seed, len(self.before)]))
-            self.points = self.points[resampled(self.weights, count, rng)]
+            drawn = resampled(self.weights, count, rng)
+            self.points = self.points[drawn]
+            self._origin = drawn if self._origin is None else self._origin[drawn]
             self.log_weights = np.zeros(count)
             self.resampled_count += 1

@@ -34,7 +34,7 @@ from ergode.models.estimation import estimation
 from ergode.models.priors import Prior
 from ergode.models.vector_field import VectorField
 from ergode.particles.cloud import moments
-from ergode.particles.propagate import gather, propagate
+from ergode.particles.propagate import gather, propagate, unreliable_from, warn_of_few
 
 if TYPE_CHECKING:
     import xarray
@@ -62,7 +62,16 @@ results.register(
         Variable("marginal", (*_EACH, "bin"), "floating", "1", "probability density in a bin"),
         Variable("log_evidence", ("tool", "measurement"), "floating", "1", "of what was measured"),
         Variable("mass_lost", ("time",), "floating", "1", "probability that the grid dropped"),
-        Variable("effective_count", ("time",), "floating", "1", "number of particles that count"),
+        Variable(
+            "effective_count", ("time",), "floating", "1",
+            "number of particles that count: the least since the time before, before they were "
+            "drawn anew",
+        ),
+        Variable(
+            "unreliable_from", ("tool",), "floating", "time",
+            "time of the first measurement after which each is not to be trusted; missing if there "
+            "is none",
+        ),
         Variable("seconds", ("tool",), "floating", "s", "wall time, compiling included"),
     ],
 )  # fmt: skip
@@ -101,7 +110,9 @@ def compare(
         mean and deviation(tool, time, variable) with standard errors of the particles';
         total_variation and wasserstein(time, variable) between the marginals, and how much of both
         chance alone explains; marginal(tool, time, variable, bin) at position(time, variable, bin);
-        log_evidence(tool, measurement); mass_lost(time), effective_count(time), seconds(tool).
+        log_evidence(tool, measurement); mass_lost(time), effective_count(time), seconds(tool);
+        ``unreliable_from(tool)``, the time of the first measurement after which each is not to be
+        trusted.
 
     Raises
     ------
@@ -139,7 +150,8 @@ def compare(
     for number, _ in enumerate(cloud.visit(times, found)):
         cells = views.cells_at(on_grid, index=number)
         rows.append(_both(cells, cloud.points, cloud.weights, bins))
-        effective.append(cloud.effective_count)
+        effective.append(cloud.least_effective_count())
+    warn_of_few(cloud, found)
     seconds = np.array([middle - started, clock.perf_counter() - middle])
     values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     for name in ("mean", "deviation", "marginal"):
@@ -149,6 +161,9 @@ def compare(
                                  float),
         "mass_lost": on_grid["mass_lost"].values,
         "effective_count": np.array(effective),
+        "unreliable_from": np.array(
+            [float(on_grid["unreliable_from"]), unreliable_from(cloud, found)]
+        ),
         "seconds": seconds,
     }  # fmt: skip
     attrs = results.provenance(

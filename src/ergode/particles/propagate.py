@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time as clock
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer
-from ergode.core.errors import PlanError
+from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
 from ergode.models.estimation import Estimation, estimation, of_measurements
 from ergode.models.measurement import Measurement
@@ -35,9 +36,19 @@ results.register(
         ),
         Variable(
             "effective_count", ("time",), "floating", "1",
-            "number of particles of equal weight that would say as much",
+            "number of particles of equal weight that would say as much: the least since the time "
+            "before, before particles were drawn anew",
         ),
         *of_measurements(),
+        Variable(
+            "effective_count_at_measurement", ("measurement",), "floating", "1",
+            "of the weights that a measurement leaves, before particles are drawn anew",
+        ),
+        Variable(
+            "unreliable_from", (), "floating", "time",
+            "time of the first measurement after which fewer than 100 particles counted; missing "
+            "if there is none",
+        ),
         Variable(
             "particle", ("kept", "number", "variable"), "floating", "1", "state of a particle"
         ),
@@ -60,7 +71,7 @@ def propagate(
     count: int = 100_000,
     seed: int = 0,
     step: float | None = None,
-    rtol: float = 1e-6,
+    rtol: float | None = None,
     resample_below: float | None = None,
     device: str | devices.Device = "auto",
     keep: Literal["all", "last", "none"] = "last",
@@ -94,8 +105,8 @@ def propagate(
     step : float, optional
         Length of steps [time]. Without noise steps are chosen by `rtol` if not given; with noise
         they are a thousandth of the whole time.
-    rtol : float
-        Relative error of a step, where steps are chosen.
+    rtol : float, optional
+        Relative error of a step, where steps are chosen; 1e-6 if not given.
     resample_below : float, optional
         After a measurement particles are drawn anew, as many as their weights say, if fewer than
         this part of them counts. A half if there is noise, which sets equal particles apart again;
@@ -111,8 +122,11 @@ def propagate(
     -------
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``,
-        effective_count(time); for each measurement the evidence and the moments before it;
-        particle(kept, number, variable) and weight(kept, number).
+        effective_count(time); for each measurement the evidence, the moments before it and the
+        effective count that it leaves, before particles are drawn anew; ``unreliable_from``, the
+        time of the first measurement that left too few; particle(kept, number, variable) and
+        weight(kept, number). Particles that could not be moved count no more; how many these are
+        is in ``attrs["particles_lost"]``.
 
     Raises
     ------
@@ -123,8 +137,10 @@ def propagate(
 
     Warns
     -----
-    RuntimeWarning
-        Fewer than 100 particles count: what follows is chance.
+    AccuracyWarning
+        Fewer than 100 particles count after a measurement: what follows is chance.
+    FailureWarning
+        Particles could not be moved: a value became infinite, or a step too small.
 
     References
     ----------
@@ -161,22 +177,18 @@ def propagate(
         for number, _ in enumerate(cloud.visit(grid, found)):
             weights = cloud.weights
             mean[number], covariance[number] = moments(cloud.points, weights)
-            effective[number] = cloud.effective_count
+            effective[number] = cloud.least_effective_count()
             if keep == "all" or (keep == "last" and number == grid.size - 1):
                 kept.append((grid[number], cloud.points, weights))
             report(1)
-    if effective.min() < min(_FEWEST, 0.5 * count):
-        warnings.warn(
-            f"only {effective.min():.3g} of {count} particles count after the measurements: they "
-            "lie far from the particles; use more of them, or a density",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    warn_of_few(cloud, found)
     seen = len(found)
     values = {
         "mean": mean,
         "covariance": covariance,
         "effective_count": effective,
+        "effective_count_at_measurement": np.array(cloud.effective, float),
+        "unreliable_from": np.array(unreliable_from(cloud, found)),
         "log_evidence": np.array(cloud.log_evidence, float),
         "prior_mean": np.array([m for m, _ in cloud.before]).reshape(seen, size),
         "prior_covariance": np.array([c for _, c in cloud.before]).reshape(seen, size, size),
@@ -186,7 +198,8 @@ def propagate(
     attrs = results.provenance(
         engine="particles", method=cloud.pushed.method, device=place.name,
         device_model=place.model, device_reason=place.reason, model_digest=field.digest,
-        particles=count, seed=seed, times_resampled=cloud.resampled_count,
+        particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
+        seed=seed, times_resampled=cloud.resampled_count,
         wall_seconds=clock.perf_counter() - started,
     )  # fmt: skip
     names = list(field.variables)
@@ -197,9 +210,37 @@ def propagate(
     return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
 
 
+def _fewest(cloud: Cloud) -> float:
+    return min(_FEWEST, 0.5 * len(cloud.points))
+
+
+def unreliable_from(cloud: Cloud, measurements: Sequence[Measurement]) -> float:
+    """Time of the first measurement that left too few particles that count; NaN if none did."""
+    fewest = _fewest(cloud)
+    few = [
+        one.time for one, left in zip(measurements, cloud.effective, strict=True) if left < fewest
+    ]
+    return few[0] if few else math.nan
+
+
+def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
+    """Warn where a measurement, or a prior that was drawn with weights, left too few particles."""
+    least = min([cloud.effective_count, *cloud.effective])
+    if least < _fewest(cloud):
+        time = unreliable_from(cloud, measurements)
+        when = "" if math.isnan(time) else f" from time {time:g} on"
+        warnings.warn(
+            f"only {least:.3g} of {len(cloud.points)} particles count after the measurements: they "
+            f"lie far from the particles; what follows{when} is chance, the evidence too - use "
+            "more of them, or a density",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
+
 def gather(
     asked: Estimation, process_noise: Any, *, count: int, seed: int, step: float | None,
-    rtol: float, resample_below: float | None, device: devices.Device,
+    rtol: float | None, resample_below: float | None, device: devices.Device,
 ) -> Cloud:  # fmt: skip
     """Particles of a prior, ready to move."""
     asked.one_at_a_time("particles take")
@@ -207,6 +248,9 @@ def gather(
     noisy = pushed(field, process_noise)
     if step is not None and not (isinstance(step, int | float | np.number) and step > 0):
         raise PlanError(f"step is {step!r}; expected a positive length of time")
+    if rtol is not None and (step is not None or noisy.is_noisy):
+        why = "a step is given" if step is not None else "there is noise"
+        raise PlanError(f"rtol is for steps that are chosen, and {why}; expected step or rtol")
     if step is None and noisy.is_noisy and grid.size > 1:
         step = float(np.ptp(grid)) / _STEPS
     if resample_below is None:
@@ -217,5 +261,5 @@ def gather(
         asked.priors[0], integer("count", count, 2, 2**31 - 1), integer("seed", seed, 0, 2**63 - 1),
         pushed=noisy, parameters=dict(zip(field.parameters, asked.values[0].tolist(), strict=True)),
         device=device, step=step, resample_below=float(resample_below),
-        options={} if step else {"rtol": rtol},
+        options={} if step else {"rtol": 1e-6 if rtol is None else rtol},
     )  # fmt: skip

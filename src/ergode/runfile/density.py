@@ -27,6 +27,7 @@ TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "prop
 OPTIONS = "propagate"
 _TEXTS = ("scheme", "device", "precision", "keep")
 _NUMBERS = ("threshold", "retained")
+_BOOLEANS = ("scale_threshold", "lower_threshold")
 _FUNCTIONS = ("conserved", "region")
 _MATRICES = ("process_noise",)
 
@@ -111,7 +112,7 @@ def read(top: Table) -> DensityRun:
     seen = [_measurement(table, field) for table in _tables(top, "measurements")]
     table = top.table("propagate")
     several = ["times", "width", "axes", "cells_most"]
-    table.only([*several, *_MATRICES, *_TEXTS, *_NUMBERS, *_FUNCTIONS])
+    table.only([*several, *_MATRICES, *_TEXTS, *_NUMBERS, *_BOOLEANS, *_FUNCTIONS])
     options: dict[str, Any] = {
         "times": table.times("times"),
         "parameters": grid(**{name: _value(parameters, name) for name in parameters.values}),
@@ -126,6 +127,7 @@ def read(top: Table) -> DensityRun:
     if "cells_most" in table:
         options["cells_most"] = table.integer("cells_most")
     options |= {key: table.number(key) for key in _NUMBERS if key in table}
+    options |= {key: table.boolean(key) for key in _BOOLEANS if key in table}
     options |= {key: table.text(key) for key in _TEXTS if key in table}
     for key in _FUNCTIONS:
         if key in table:

@@ -1,0 +1,246 @@
+"""Densities side by side, as many at a time as there is room for; some of them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ergode.core import devices
+from ergode.core.errors import PlanError
+from ergode.density import tail
+from ergode.density.evolution import EndedError, Evolution
+from ergode.density.initial import Laid, lay_prior, within
+from ergode.density.lattice import Lattice
+from ergode.density.record import Record
+from ergode.density.run import Run
+from ergode.density.specialize import Limits
+from ergode.models.estimation import Estimation
+from ergode.models.priors import Samples
+
+THINNEST = 0.85
+"""Cells in a deviation of a density that a measurement can be trusted to leave."""
+
+LOWER_BY = 1e-3
+"""What a threshold is multiplied by where it cut a posterior."""
+
+_TRIES = 4
+
+
+@dataclass
+class Solver:
+    """What all densities of a call have in common, and what was found of each.
+
+    Attributes
+    ----------
+    asked : Estimation
+    lattices : list of Lattice
+        Of each density.
+    limits : Limits, optional
+        Where a density may be.
+    thresholds : dict of int to float or None
+        For the cells of each prior's lattice, by the identity of the prior.
+    tail_level : dict of int to float
+        Where no threshold was asked for: what it is of the largest cell, likewise.
+    allowed : (float, float), optional
+        What may be lost at once and a unit of time, where the threshold follows from that.
+    boxed : bool
+        Whether the prior is a box.
+    options : dict
+        Of `Evolution`.
+    """
+
+    asked: Estimation
+    lattices: list[Lattice]
+    limits: Limits | None
+    thresholds: dict[int, float | None]
+    tail_level: dict[int, float]
+    allowed: tuple[float, float] | None
+    boxed: bool
+    keep: str
+    show: bool
+    options: dict[str, Any]
+    records: list[Record] = field(init=False)
+    used: np.ndarray = field(init=False)
+    work: dict[str, int] = field(init=False)
+    ended_early: str = ""
+
+    def __post_init__(self) -> None:
+        asked = self.asked
+        self.records = [self._record(which) for which in range(asked.layout.count)]
+        self.used = np.full(asked.layout.count, np.nan)
+        self.work = {"steps": 0, "cell_steps": 0, "cell_count_most": 0}
+
+    def _record(self, which: int) -> Record:
+        asked = self.asked
+        return Record(self.lattices[which], asked.times, len(asked.measurements), self.keep)
+
+    def solve(self) -> None:
+        """Find all densities."""
+        every = np.arange(self.asked.layout.count)
+        records, used, why = self._attempt(every, 1.0)
+        self.records, self.used, self.ended_early = records, used, why
+
+    def solve_cut_ones_again(self) -> None:
+        """Find those again, with a lower threshold, of which a measurement showed the cut."""
+        for number in range(1, _TRIES + 1):
+            cut = [
+                which for which, record in enumerate(self.records)
+                if (np.nan_to_num(record.values["posterior_cut"]) > tail.CUT_MOST).any()
+                and not isinstance(self.asked.priors[which], Samples)
+            ]  # fmt: skip
+            if not cut or self.ended_early:
+                return
+            try:
+                records, used, why = self._attempt(np.array(cut), LOWER_BY**number)
+            except PlanError:  # there is no room for so many cells
+                return
+            if why:
+                return  # what was found before is the best there is
+            for which, record, threshold in zip(cut, records, used, strict=True):
+                self.records[which], self.used[which] = record, threshold
+
+    def _lay(self, which: int, factor: float) -> Laid:
+        name = id(self.asked.priors[which])
+        asked = self.thresholds[name]
+        return lay_prior(
+            self.asked.priors[which], self.lattices[which],
+            None if asked is None else asked * factor,
+            boxed=self.boxed and factor == 1.0,
+            cut=None if self.allowed is None else self.allowed[0] * factor,
+            level=self.tail_level[name] * factor,
+        )  # fmt: skip
+
+    def _attempt(self, chosen: np.ndarray, factor: float) -> tuple[list[Record], np.ndarray, str]:
+        """Records, thresholds and why a run ended early, of the densities that are chosen."""
+        asked, values = self.asked, self.asked.values
+        device, dimension = self.options["device"], len(asked.field.variables)
+        # A prior that many have is laid once.
+        laid: dict[int, Laid] = {}
+        for which in chosen.tolist():
+            name = id(asked.priors[which])
+            if name not in laid:
+                laid[name] = self._lay(which, factor)
+        each = [laid[id(asked.priors[which])] for which in chosen.tolist()]
+        used = np.array([one.threshold for one in each])
+        left_out = np.array([one.left_out for one in each])
+        records = [self._record(which) for which in chosen.tolist()]
+        may_lose, loss_rate = self.allowed or (0.0, None)
+        most = max(len(one.keys) for one in laid.values())
+        size = Evolution.count_that_fits(dimension, most, device)
+        ended_early = ""
+        for start, stop in devices.spans(len(chosen), size):
+            some = chosen[start:stop]
+            priors, limits = [], []
+            for which, one in zip(some.tolist(), each[start:stop], strict=True):
+                keys, mass, limit = within(
+                    self.limits, self.lattices[which], values[which], one.keys, one.mass
+                )
+                priors.append((keys, mass))
+                limits += [limit] if limit is not None else []
+            evolution = Evolution(
+                asked.field, [self.lattices[which] for which in some], values[some],
+                threshold=used[start:stop], limits=limits,
+                loss_rate=None if loss_rate is None else loss_rate * factor, **self.options,
+            )  # fmt: skip
+            run = Run(
+                evolution, records[start:stop], asked.measurements,
+                places=asked.layout.beside[some], left_out=left_out[start:stop],
+                may_lose=may_lose * factor, show=self.show,
+            )  # fmt: skip
+            try:
+                run.go(priors)
+            except (EndedError, KeyboardInterrupt) as error:
+                if start == 0:
+                    raise
+                run.tell_at_once(error)  # others are there already
+            self._count(evolution.work)
+            ended_early = ended_early or run.ended_early
+            if run.is_interrupted:
+                break
+        return records, used, ended_early
+
+    def _count(self, work: dict[str, int]) -> None:
+        for name in ("steps", "cell_steps"):
+            self.work[name] += work[name]
+        self.work["cell_count_most"] = max(self.work["cell_count_most"], work["cell_count_most"])
+
+    @property
+    def unreliable_from(self) -> np.ndarray:
+        """Time of the first measurement after which each is not to be trusted; NaN if none is."""
+        times = np.array([one.time for one in self.asked.measurements])
+        first = np.full(len(self.records), np.nan)
+        for which, record in enumerate(self.records):
+            bad = is_unreliable(record.values)
+            if bad.any():
+                first[which] = times[bad].min()
+        return first
+
+
+def measurement_warning(solver: Solver, was_lowered: bool) -> str:
+    """What to say of measurements that left densities which are not to be trusted, or nothing."""
+    values = {
+        name: np.stack([one.values[name] for one in solver.records])
+        for name in ("posterior_cut", "posterior_shift", "posterior_cells_in_deviation")
+    }
+    said = []
+    for (bad, size), (why, what) in zip(
+        _faults(values),
+        (
+            (
+                "lies in the tail that the threshold had cut: about {:.2g} of the posterior is "
+                "missing", "use a lower threshold" if was_lowered else "pass lower_threshold=True",
+            ),
+            (
+                "lies in a tail that transport has smeared: the mean is off by about {:.2g} "
+                "deviations", "use smaller widths",
+            ),
+            (
+                "leaves a density thinner than a cell, {:.2g} cells in a deviation: it lies far "
+                "from the density, or its noise is narrower than the cells", "use smaller widths",
+            ),
+        ), strict=True,
+    ):  # fmt: skip
+        if bad.any():
+            time = solver.asked.measurements[int(bad.any(axis=0).argmax())].time
+            who = f" of {bad.any(axis=1).sum()} of {len(bad)} densities" if len(bad) > 1 else ""
+            worst = size[bad].min() if "thinner" in why else size[bad].max()
+            said.append(f"the measurement at time {time:g}{who} {why.format(worst)} - {what}")
+    return "; ".join(said) and (
+        f"{'; '.join(said)}. Its evidence, and what follows, are not to be trusted; or use an "
+        "ensemble (ergode.particles)"
+    )
+
+
+def _faults(values: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Where a posterior was cut, smeared or too thin, and the number that says so."""
+    cut, shift = values["posterior_cut"], values["posterior_shift"]
+    sharp = np.fmin.reduce(values["posterior_cells_in_deviation"], axis=-1)
+    return [
+        (cut > tail.CUT_MOST, cut),
+        (shift > tail.SHIFT_MOST, shift),
+        (sharp < THINNEST, sharp),
+    ]
+
+
+def is_unreliable(values: dict[str, np.ndarray]) -> np.ndarray:
+    """Which measurements left a density that is not to be trusted."""
+    return np.any([bad for bad, _ in _faults(values)], axis=0)
+
+
+def scale_of(lattice: Lattice, covariance: np.ndarray) -> float:
+    """Volume of cells, in cells of half a standard deviation of the prior; one where wider."""
+    deviation = np.sqrt(np.diag(lattice.axes.T @ covariance @ lattice.axes))
+    ratio = np.minimum(2.0 * lattice.width / deviation, 1.0)
+    # A width that is half a deviation but for rounding changes nothing.
+    return float(np.prod(np.where(ratio > 1 - 1e-9, 1.0, ratio)))
+
+
+def scaled(threshold: float, scale: float, dimension: int) -> float:
+    """A threshold for cells of another volume.
+
+    Mass of a cell is in proportion to its volume.  The cut falls by the cube of the width besides,
+    so that what it costs vanishes faster than the error of the scheme, which is of second order.
+    """
+    return threshold * scale ** (1.0 + 3.0 / dimension)

@@ -1,0 +1,90 @@
+"""How far a posterior is to be trusted that lies in the tail of its prior.
+
+A threshold cuts the tail of a density.  A measurement in that tail makes the cut part of the
+posterior: what lies beyond it is missing from mean, covariance and evidence.  Two estimates of the
+missing probability are added:
+
+- what the grid itself shows: probability that the measurement moved to cells which had been below
+  the threshold, and what lies beyond the edge of the grid if the density goes on as it falls
+  towards it (`summary.beyond_cell`);
+- what was cut earlier, and whose edge transport has smeared since: of a Gaussian that lost the
+  probability m the edge is at the quantile of 1 - m.  A measurement that moves the mean by z
+  deviations, and leaves r of a deviation along this direction, brings the probability beyond the
+  edge to that of a normal variable above (quantile - z) / r.
+
+And a tail that is there is smeared more by transport than the middle: of a scheme whose leading
+error is a derivative of order m of the density, the relative error of a Gaussian z deviations from
+its mean is a Hermite polynomial of z, times the m-th power of the width.  Its slope shifts the
+posterior (`shift`; factors measured on linear systems).
+
+All are estimates: they tell whether a posterior can be trusted, not what it would be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ergode.density.lattice import Lattice
+from ergode.density.summary import Summary
+
+CUT_MOST = 0.005
+"""Missing probability of a posterior that moves its mean by about a hundredth of a deviation."""
+
+SHIFT_MOST = 0.1
+"""Shift of a posterior, in its deviations, up to which it is to be trusted."""
+
+
+class Pull(NamedTuple):
+    """What a measurement did to a density, along the direction in which it moved the mean.
+
+    Attributes
+    ----------
+    distance : float
+        By which it moved, in deviations of the density before.
+    ratio : float
+        Deviation that it left, in that of the density before.
+    slope : ndarray, shape [dimension]
+        Change of the distance from the mean, in deviations, from a cell to the next of each axis.
+    """
+
+    distance: float
+    ratio: float
+    slope: np.ndarray
+
+
+def pull_of(before: Summary, after: Summary, lattice: Lattice) -> Pull:
+    """What a measurement did, from the density before and after it."""
+    way = after.mean - before.mean
+    across = np.linalg.pinv(before.covariance, hermitian=True) @ way
+    distance = float(np.sqrt(max(way @ across, 0.0)))
+    if not distance > 0:
+        return Pull(0.0, 1.0, np.zeros(way.size))
+    across = across / distance
+    ratio = float(np.sqrt(max(across @ after.covariance @ across, 1e-12)))
+    return Pull(distance, ratio, (lattice.axes.T @ across) * lattice.width)
+
+
+def pulled_over(cut: float, pull: Pull) -> float:
+    """Part of a posterior that lies beyond an edge which cut some of its prior.
+
+    Parameters
+    ----------
+    cut : float
+        Probability of the prior that had been cut.
+    pull : Pull
+    """
+    if cut <= 0 or pull.distance == 0:
+        return 0.0
+    edge = float(-ndtri(min(cut, 0.5)))
+    return float(ndtr((pull.distance - edge) / pull.ratio))
+
+
+def shift(pull: Pull, scheme: str) -> float:
+    """Shift of a posterior's mean, in its deviations, because transport smeared the tail."""
+    z, slope = pull.distance, np.abs(pull.slope)
+    if scheme == "split":
+        return float(0.8 * max(z**3 - 3 * z, 0.0) * (slope**3).sum() * pull.ratio)
+    return float(2.0 * z * (slope**2).sum() * pull.ratio)

@@ -1,0 +1,151 @@
+"""What a threshold cuts, what a measurement makes of it, and what the result says."""
+
+import warnings
+
+import numpy as np
+import pytest
+from density_cases import first, on_plane
+from density_reference import kalman
+from scipy.linalg import expm
+
+import ergode
+from ergode.core.errors import AccuracyWarning
+from ergode.density import views
+
+STILL = np.zeros((2, 2))
+SPIRAL = np.array([[-0.3, -1.0], [1.0, -0.3]])
+PRIOR = ergode.Gaussian([0.0, 0.0], [0.25, 0.25])
+TIMES = [0.0, 0.3, 0.6]
+
+
+def corrected(value, *, A=SPIRAL, variance=0.04, **options):
+    """A measurement at time 0.3, and Kalman's mean and covariance after it, and log evidence."""
+    settings = {"width": 0.1, "threshold": 1e-6} | options
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = on_plane(
+            A, (0, 0), PRIOR, TIMES,
+            measurements=[ergode.Measurement(0.3, first, value, variance)], **settings,
+        )  # fmt: skip
+    move = expm(A * 0.3)
+    H, R = np.array([[1.0, 0.0]]), np.array([[variance]])
+    ((mean, covariance),) = kalman(
+        PRIOR.mean, PRIOR.covariance, move, np.zeros(2), STILL, [(H, np.array([value]), R)]
+    )
+    spread = (move @ PRIOR.covariance @ move.T)[0, 0] + variance
+    evidence = -0.5 * (value**2 / spread + np.log(2 * np.pi * spread))
+    said = [one for one in caught if "tail" in str(one.message)]
+    return found, mean, covariance, evidence, said
+
+
+@pytest.mark.parametrize("scheme", ["split", "corner-transport"])
+@pytest.mark.parametrize("kept", [{"threshold": 1e-6}, {"threshold": None, "retained": 0.999}])
+def test_a_measurement_in_the_tail_that_was_cut_is_told(scheme, kept):
+    """Five deviations away the posterior is wrong: a warning, and a mark in the result."""
+    found, mean, _, _, said = corrected(2.5, scheme=scheme, **kept)
+    assert abs(float(found["mean"][1, 0]) - mean[0]) > 0.02
+    assert len(said) == 1 and said[0].category is AccuracyWarning
+    assert "pass lower_threshold=True" in str(said[0].message)
+    assert float(found["posterior_cut"][0]) > 0.01
+    assert float(found["unreliable_from"]) == 0.3
+    # Transport smears a tail as well, at this width: what it shifts is told by the same warning.
+    with_shift = float(found["posterior_shift"][0])
+    assert ("smeared" in str(said[0].message)) == (with_shift > 0.1)
+    found, mean, _, _, said = corrected(0.4, scheme=scheme, **kept)
+    assert abs(float(found["mean"][1, 0]) - mean[0]) < 0.02
+    assert not said and float(found["posterior_cut"][0]) < 0.005
+    assert np.isnan(found["unreliable_from"])
+
+
+@pytest.mark.parametrize("kept", [{"threshold": 1e-6}, {"threshold": None, "retained": 0.999}])
+def test_a_lower_threshold_is_found_where_a_measurement_needs_it(kept):
+    """Kalman's posterior and evidence, seven deviations away."""
+    found, mean, covariance, evidence, said = corrected(
+        3.5, lower_threshold=True, width=0.04, **kept
+    )
+    deviation = np.sqrt(np.diag(covariance))
+    assert not said and np.isnan(found["unreliable_from"])
+    assert (np.abs(found["mean"].values[1] - mean) < 0.05 * deviation).all()
+    assert np.allclose(found["covariance"][1], covariance, atol=0.05 * deviation.max() ** 2)
+    assert abs(float(found["log_evidence"][0]) - evidence) < 0.1
+    if "retained" not in kept:
+        assert float(found["threshold"]) < 1e-9
+
+
+def test_only_those_that_need_it_are_run_again():
+    """Of a bank: the others are what they are without it, bit for bit."""
+    measurement = ergode.Measurement(0.3, first, [[0.3], [2.5]], 0.04)
+    one, two = (
+        on_plane(
+            SPIRAL, (0, 0), [PRIOR, PRIOR], TIMES, measurements=[measurement], width=0.05,
+            threshold=1e-6, lower_threshold=lower,
+        )
+        for lower in (True, False)
+    )  # fmt: skip
+    assert np.array_equal(one["mean"][0], two["mean"][0])
+    assert one["threshold"][0] == two["threshold"][0]
+    assert one["threshold"][1] == pytest.approx(1e-3 * two["threshold"][1])
+    assert np.isnan(one["unreliable_from"]).all()
+    assert np.array_equal(np.isnan(two["unreliable_from"]), [True, False])
+    alone, *_ = corrected(2.5, lower_threshold=True, width=0.05)
+    assert np.array_equal(one["mean"][1], alone["mean"])
+
+
+def test_an_edge_that_transport_has_smeared_is_remembered():
+    """A first measurement brings the mean to the cut; the second one pulls it over."""
+    pull = ergode.Measurement(0.0, first, 1.6, 0.04), ergode.Measurement(0.6, first, 2.4, 0.02)
+    found = on_plane(STILL, (0.5, 0), PRIOR, [0, 0.6], measurements=pull, width=0.05,
+                     threshold=1e-3, scale_threshold=False)  # fmt: skip
+    assert float(found["posterior_cut"][1]) > 0.005
+
+
+def test_a_measurement_outside_of_the_grid_marks_the_result():
+    with pytest.warns(AccuracyWarning, match="thinner than a cell"):
+        found = on_plane(
+            STILL, (0, 0), PRIOR, TIMES,
+            measurements=[ergode.Measurement(0.3, first, 40.0, 0.01)], width=0.1, threshold=1e-6,
+        )  # fmt: skip
+    assert float(found["posterior_cells_in_deviation"].min()) < 0.85
+    assert float(found["unreliable_from"]) == 0.3
+    cells = views.cells_at(found, 0.0)
+    assert float(cells["point"].max()) < 4
+
+
+def test_where_a_cell_may_not_be_nothing_was_cut():
+    """Half of a Gaussian: the wall is no edge of the grid."""
+    found = on_plane(
+        STILL, (0, 0), PRIOR, [0, 0.3], region=first, width=0.1, threshold=1e-9,
+        measurements=[ergode.Measurement(0.3, first, 0.0, 0.04)],
+    )  # fmt: skip
+    assert float(found["posterior_cut"][0]) < 1e-3
+
+
+@pytest.mark.parametrize("threshold", [1e-4, 1e-6, None])
+def test_halving_the_width_quarters_the_error(threshold):
+    """Of the covariance of a linear system, whatever the threshold."""
+    A = np.array([[-0.4, 0.9], [-0.9, -0.2]])
+    prior = ergode.Gaussian([0.5, -0.5], [[1.0, 0.3], [0.3, 0.8]])
+    exact = expm(A) @ prior.covariance @ expm(A).T
+
+    def error(width, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            found = on_plane(A, (0, 0), prior, [0, 1], width=width, threshold=threshold, **options)
+        return np.abs(found["covariance"].values[-1] - exact).max()
+
+    errors = [error(width) for width in (0.4, 0.2, 0.1, 0.05)]
+    # 4 of second order, 64 in all; what is cut and what is smeared partly cancel.
+    assert (np.divide(errors[:-1], errors[1:]) > 2.5).all()
+    assert errors[0] / errors[-1] > 30
+    if threshold == 1e-4:  # as in the published runs: the same for cells of any width
+        as_published = [error(width, scale_threshold=False) for width in (0.2, 0.1, 0.05)]
+        assert as_published[2] > as_published[1] > errors[2]
+
+
+def test_a_threshold_is_as_asked_for_cells_of_half_a_deviation():
+    """And for wider ones: the published runs are as they were."""
+    for width, share in ((1.0, 1.0), (0.25, 1.0), (0.125, 0.25 * 0.125)):
+        found = on_plane(STILL, (0, 0), PRIOR, [0], width=width, threshold=1e-6)
+        assert float(found["threshold"]) == pytest.approx(1e-6 * share, rel=1e-12)
+    found = on_plane(STILL, (0, 0), PRIOR, [0], width=0.125, threshold=1e-6, scale_threshold=False)
+    assert float(found["threshold"]) == 1e-6

@@ -1,0 +1,298 @@
+"""Densities and particles against Kalman's filter and a plain particle filter, on random systems.
+
+A result may be wrong only where it says so: a measurement marked as not to be trusted, a density
+that is not resolved, probability that was dropped.  Tolerances are the error of a grid of that many
+cells in a deviation, and six standard errors of whatever is drawn (family-wise error below 1e-6).
+"""
+
+from __future__ import annotations
+
+import os
+import time as clock
+import warnings
+from collections import Counter
+
+import density_cloud
+import density_linear
+import numpy as np
+import pytest
+
+import ergode
+from ergode.core.errors import ErgodeWarning
+from ergode.density import run
+from ergode.models import estimation, likelihood
+
+# Kernels: size, noise, scheme, precision.  Those of the ordinary tests come first.
+KERNELS = [
+    (2, "none", "split", "float64"), (1, "diagonal", "split", "float32"),
+    (2, "matrix", "split", "float64"), (1, "none", "corner-transport", "float64"),
+    (3, "none", "split", "float64"), (3, "diagonal", "split", "float32"),
+    (2, "diagonal", "corner-transport", "float64"), (4, "none", "split", "float32"),
+    (1, "none", "split", "float64"), (4, "diagonal", "split", "float64"),
+    (2, "none", "split", "float32"), (2, "matrix", "corner-transport", "float32"),
+    (3, "matrix", "split", "float64"),
+]  # fmt: skip
+FINENESS = {1: (4, 12), 2: (4, 8), 3: (3.5, 5), 4: (2.5, 3.5)}  # cells in a deviation
+OPTIONS = [
+    {"threshold": 1e-8}, {"threshold": 1e-6, "lower_threshold": True}, {"retained": 0.9999},
+    {}, {"threshold": 1e-8, "scale_threshold": False}, {"threshold": 1e-7, "axes": "principal"},
+]  # fmt: skip
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+
+
+def tolerances(scheme: str, cells: float, pull: float) -> tuple[float, float]:
+    """Of a mean, in deviations, and of a covariance, relative; evidences as means."""
+    # A tail is smeared more than the middle: less than a tenth, or the result says so.
+    far = 0.15 if pull > 2 else 0.0
+    if scheme == "split":
+        return 0.004 + 0.3 / cells**2 + far, 0.01 + 0.8 / cells**2 + far
+    # Of first order where the field varies along itself, and from a box of three deviations.
+    return 0.03 + 0.4 / cells + far, 0.1 + 0.6 / cells + far
+
+
+def is_told(found, which: int) -> bool:
+    """Whether a result says of itself that it is not to be trusted."""
+    one = found.isel(trajectory=which)
+    return bool(
+        np.isfinite(one["unreliable_from"])
+        or one["cells_in_deviation"].min() < 1.75
+        or one["mass_lost"].max() > 0.01
+    )
+
+
+def judge_linear(seed: int, kernel, device: str, count: int = 10) -> tuple[list[str], Counter]:
+    """What is wrong of a bank of linear systems, and how many were told, and right."""
+    rng = np.random.default_rng(seed)
+    size, noise, scheme, precision = kernel
+    bank = density_linear.random_bank(rng, size, count, noise, tail=bool(rng.integers(2)))
+    options = dict(OPTIONS[rng.integers(len(OPTIONS))])
+    if noise == "matrix" or size > 2:
+        options.pop("axes", None)
+    deviation = np.sqrt(np.diag(bank.covariance[0]))
+    given = bank.noise if noise == "matrix" else np.diag(bank.noise)
+    if noise == "matrix":
+        axes = np.linalg.eigh(bank.noise)[1]
+        deviation = np.sqrt(np.diag(axes.T @ np.diag(deviation**2) @ axes))
+    elif options.get("axes") == "principal":
+        deviation = np.sqrt(np.linalg.eigvalsh(bank.covariance).min(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        found = ergode.density.propagate(
+            density_linear.FIELDS[size], bank.prior(), times=bank.times,
+            measurements=bank.measurements(), parameters=bank.parameters(),
+            width=deviation / rng.uniform(*FINENESS[size]), scheme=scheme, precision=precision,
+            process_noise=None if noise == "none" else given, device=device, **options,
+        )  # fmt: skip
+    wrong, counts = [], Counter()
+    for which in range(count):
+        exact = density_linear.kalman(bank, which)
+        one = found.isel(trajectory=which)
+        width, axes = one["width"].values, one["axes"].values
+        cells = min(
+            density_linear.deviation_in_cells(each, width, axes)
+            for each in (*exact.covariance, *exact.ahead_covariance)
+        )
+        pull = float(np.abs(exact.pull).max())
+        told = is_told(found, which)
+        counts["told" if told else "trusted"] += 1
+        if told:
+            # No false alarm where hardly anything was cut.
+            is_fine = one["mass_lost"].max() < 1e-6 and pull < 2 and cells > 3
+            if scheme == "split" and is_fine and np.isfinite(one["unreliable_from"]):
+                wrong.append(f"system {which} is called unreliable: {cells:.1f} cells, {pull}")
+            continue
+        errors = [
+            density_linear.apart(*each)
+            for each in zip(
+                (*one["mean"].values, *one["prior_mean"].values),
+                (*one["covariance"].values, *one["prior_covariance"].values),
+                (*exact.mean, *exact.ahead_mean),
+                (*exact.covariance, *exact.ahead_covariance), strict=True,
+            )
+        ]  # fmt: skip
+        mean, covariance = np.max(errors, axis=0)
+        evidence = float(np.abs(one["log_evidence"].values - exact.log_evidence).max())
+        most, spread = tolerances(scheme, cells, pull)
+        if not (mean < most and covariance < spread and evidence < most):
+            wrong.append(
+                f"system {which}: mean {mean:.4f}, covariance {covariance:.4f}, evidence "
+                f"{evidence:.4f} off, {cells:.1f} cells, pull {pull:.1f}"
+            )
+    return [f"seed {seed}, {kernel}, {options}, {one}" for one in wrong], counts
+
+
+def judge_particles(seed: int, size: int, device: str) -> tuple[list[str], Counter]:
+    """What is wrong of particles of a linear system, with or without noise."""
+    rng = np.random.default_rng(seed)
+    noise = str(rng.choice(["none", "diagonal", "matrix"]))
+    bank = density_linear.random_bank(rng, size, 1, noise, tail=bool(rng.integers(2)))
+    exact, count = density_linear.kalman(bank, 0), 20_000
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        found = ergode.particles.propagate(
+            density_linear.FIELDS[size], ergode.Gaussian(bank.mean[0], bank.covariance[0]),
+            times=bank.times, parameters={k: float(v[0]) for k, v in bank.parameters().items()},
+            measurements=[
+                ergode.Measurement(float(t), density_linear.SEEN[size], float(v[0]), float(r[0]))
+                for t, v, r in zip(bank.seen_at, bank.value, bank.variance, strict=True)
+            ],
+            process_noise=None if noise == "none" else bank.noise, count=count, seed=seed,
+            device=device, step=0.005,
+        )  # fmt: skip
+    if np.isfinite(found["unreliable_from"]):
+        return [], Counter(told=1)
+    wrong = []
+    # Six standard errors of those that count, and a step's bias.
+    chance = 6 / np.sqrt(float(found["effective_count"].min())) * np.sqrt(size)
+    for k in range(bank.times.size):
+        away, spread = density_linear.apart(
+            found["mean"].values[k], found["covariance"].values[k], exact.mean[k],
+            exact.covariance[k],
+        )  # fmt: skip
+        if not (away < chance + 0.01 and spread < 3 * chance + 0.02):
+            wrong.append(f"time {k}: mean {away:.3f}, covariance {spread:.3f}, chance {chance:.3f}")
+    evidence = np.abs(found["log_evidence"].values - exact.log_evidence)
+    if not (evidence < 2 * chance + 0.02).all():
+        wrong.append(f"evidence {evidence} off, chance {chance:.3f}")
+    return [f"seed {seed}, size {size}, noise {noise}, {one}" for one in wrong], Counter(trusted=1)
+
+
+def judge_polynomial(seed: int, size: int, noisy: bool, device: str) -> tuple[list[str], Counter]:
+    """Grid and particles of a polynomial field against a plain filter of 100,000 particles."""
+    rng = np.random.default_rng(seed)
+    case = density_cloud.random_case(rng, size, noisy)
+    plain = density_cloud.filtered(case, seed)
+    places, named = case.arguments()
+    deviation = np.sqrt(np.diag(case.covariance))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        grid = ergode.density.propagate(
+            *places, **named, width=deviation / 8, threshold=1e-8, keep="none", device=device
+        )
+        cloud = ergode.particles.propagate(
+            *places, **named, count=30_000, seed=seed, device=device, keep="none",
+            **({"step": 0.005} if noisy else {}),
+        )  # fmt: skip
+    wrong, counts = [], Counter()
+    scarce = 1 / plain["effective"].min()
+    tools = (
+        ("grid", grid, 6 * np.sqrt(scarce) + 0.02, is_told(grid.expand_dims("trajectory"), 0)),
+        (
+            "particles", cloud, 6 * np.sqrt(scarce + 1 / float(cloud["effective_count"].min())),
+            bool(np.isfinite(cloud["unreliable_from"])),
+        ),
+    )  # fmt: skip
+    for name, found, most, told in tools:
+        counts["told" if told else "trusted"] += 1
+        if told or scarce > 1e-3:
+            continue
+        for k in range(case.times.size):
+            away, spread = density_linear.apart(
+                found["mean"].values[k], found["covariance"].values[k], plain["mean"][k],
+                plain["covariance"][k],
+            )  # fmt: skip
+            # Tails of these densities may be heavy: the covariance's error is that of the fourth
+            # moment.
+            if not (away < most * np.sqrt(size) and spread < 3 * most + 0.02):
+                wrong.append(f"{name}, time {k}: mean {away:.4f}, covariance {spread:.4f}, {most}")
+        evidence = np.abs(found["log_evidence"].values - plain["log_evidence"])
+        if not (evidence < 2 * most).all():
+            wrong.append(f"{name}: evidence {evidence} off, {most}")
+    return [f"seed {seed}, size {size}, noise {noisy}, {one}" for one in wrong], counts
+
+
+def judged(cases) -> Counter:
+    """The counts of all; whatever is wrong fails."""
+    wrong, counts = [], Counter()
+    for judge, arguments in cases:
+        found, some = judge(*arguments)
+        wrong += found
+        counts += some
+    assert not wrong, "\n".join(wrong)
+    return counts
+
+
+@pytest.mark.slow
+@DEVICES
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=lambda k: " ".join(map(str, k)))
+def test_linear_systems(kernel, device):
+    counts = judged((judge_linear, (seed, kernel, device)) for seed in range(100, 106))
+    assert counts["trusted"] > 5 or kernel[2] != "split"
+
+
+@pytest.mark.slow
+@DEVICES
+def test_particles_of_linear_systems(device):
+    counts = judged((judge_particles, (seed, 2, device)) for seed in range(200, 206))
+    assert counts["trusted"] > 2
+
+
+@pytest.mark.slow
+@DEVICES
+def test_polynomial_fields(device):
+    counts = judged((judge_polynomial, (seed, 2, True, device)) for seed in range(300, 303))
+    assert counts["trusted"] > 3
+
+
+@pytest.mark.exhaustive
+@DEVICES
+def test_for_as_long_as_is_asked(device, capsys):
+    """From a fresh seed, which is printed: whatever is found is reported at the end."""
+    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    seed = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 10**9))
+    rng = np.random.default_rng(seed)
+    end, wrong, counts, number = clock.monotonic() + seconds, [], Counter(), 0
+    while clock.monotonic() < end:
+        one, kind = int(rng.integers(1 << 40)), rng.random()
+        if kind < 0.7:
+            kernel = KERNELS[rng.integers(len(KERNELS))]
+            found, some = judge_linear(one, kernel, device)
+        elif kind < 0.85:
+            found, some = judge_particles(one, int(rng.integers(1, 4)), device)
+        else:
+            found, some = judge_polynomial(
+                one, int(rng.integers(1, 3)), bool(rng.integers(2)), device
+            )
+        wrong += found
+        counts += some
+        number += 1
+    with capsys.disabled():
+        print(f"\nreferee of densities on {device}: seed {seed}, {number} cases, {dict(counts)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def faster(monkeypatch):
+    """Every parameter of a field 2 % too large."""
+    values = estimation.Estimation.values.fget
+    monkeypatch.setattr(estimation.Estimation, "values", property(lambda self: 1.02 * values(self)))
+
+
+def first_of_two(monkeypatch):
+    """Of measurements at one time only the first one counts."""
+    measure = run.Run._measure
+
+    def once(self, index, measurement):
+        if index == 0 or self.measurements[index - 1].time != measurement.time:
+            measure(self, index, measurement)
+        else:
+            for record in self.records:
+                for name in ("log_evidence", "prior_mean", "prior_covariance"):
+                    record.values[name][index] = record.values[name][index - 1]
+
+    monkeypatch.setattr(run.Run, "_measure", once)
+
+
+def no_constant(monkeypatch):
+    """The normalisation of the likelihood is left out."""
+    numbers = likelihood.numbers_of
+    monkeypatch.setattr(
+        likelihood, "numbers_of", lambda *given: (*numbers(*given)[:2], 0 * numbers(*given)[2])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [faster, first_of_two, no_constant])
+def test_a_broken_engine_is_noticed(mutant, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError, match="off"):
+        judged((judge_linear, (seed, KERNELS[0], "cpu")) for seed in range(100, 106))
