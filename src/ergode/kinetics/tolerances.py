@@ -89,8 +89,10 @@ def asked_tolerances(
         raise PlanError(
             f"atol has shape {found.shape}; expected a number, or one for each of {count} species"
         )
-    for i in np.flatnonzero(~((found > 0.0) & (found < np.inf))):
-        raise PlanError(f"atol '{mechanism.names[i]}' is {found[i]:g}; expected a positive number")
+    bad = np.flatnonzero(~((found > 0.0) & (found < np.inf)))
+    if bad.size:
+        name = mechanism.names[bad[0]]
+        raise PlanError(f"atol '{name}' is {found[bad[0]]:g}; expected a positive number")
     return found
 
 
