@@ -401,6 +401,10 @@ class _Rename(ast.NodeTransformer):
         finally:
             self.exact = False
 
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        self.generic_visit(node)
+        return _in_parts(node) if isinstance(node.ctx, ast.Load) else node
+
     def visit_For(self, node: ast.For) -> Any:
         call = node.iter
         if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is rolled):
@@ -507,6 +511,23 @@ class _RenameFormula(_Rename):
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
         return super()._known(name, formulas.meaning(value), node)
+
+
+# Python makes a list first of a tuple with more elements, and numba cannot follow that where an
+# element is a choice (`a if b else c`).
+_TUPLE_MOST = 30
+
+
+def _in_parts(node: ast.Tuple) -> ast.expr:
+    """A long tuple as the sum of shorter ones."""
+    if len(node.elts) <= _TUPLE_MOST or any(isinstance(one, ast.Starred) for one in node.elts):
+        return node
+    starts = range(0, len(node.elts), _TUPLE_MOST)
+    parts = [ast.Tuple(node.elts[i : i + _TUPLE_MOST], ast.Load()) for i in starts]
+    whole: ast.expr = parts[0]
+    for part in parts[1:]:
+        whole = ast.BinOp(whole, ast.Add(), part)
+    return ast.copy_location(whole, node)
 
 
 def _uncounted(node: ast.For) -> list[ast.stmt]:

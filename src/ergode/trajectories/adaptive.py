@@ -81,7 +81,13 @@ from ergode.trajectories.stepping import (
     outcome_of,
     settle,
 )
-from ergode.trajectories.steps import EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
+from ergode.trajectories.steps import (
+    EVENTS,
+    gaps_at_begin,
+    gaps_at_nodes,
+    gaps_here,
+    may_happen,
+)
 
 # ---- CUDA: a thread a trajectory
 
@@ -190,9 +196,7 @@ def integrate_cuda(
                 if EVENTS > 0:
                     entire = completed(t, size, y, k, past, p)
                     g = gaps_at_begin(g, t, size, y, entire, past, p)
-                    looked = looked or any_crossing(
-                        g, gaps_at(real(0.5), t, size, y, entire, past, p), g1
-                    )
+                    looked = looked or may_happen(gaps_at_nodes(g, g1, t, size, y, entire, past, p))
                 t2, y2, f2 = t1, y1, f1
                 ended = False
                 if looked:

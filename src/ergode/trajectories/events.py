@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.core.machine import Formula
@@ -124,3 +128,25 @@ def bindings_of_events(
             function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
         ),
     }
+
+
+@lru_cache
+def bindings_of_nodes(intervals: int) -> dict[str, Any]:
+    """The nodes of a step between which events are looked for, so many intervals (see `steps`)."""
+    nodes = np.linspace(0.0, 1.0, intervals + 1)
+    degrees = np.arange(intervals + 1)
+    binomial = np.array([math.comb(intervals, int(j)) for j in degrees])
+    basis = binomial * nodes[:, None] ** degrees * (1.0 - nodes[:, None]) ** degrees[::-1]
+    powers = nodes[:, None] ** degrees
+    rises = np.zeros_like(powers)
+    rises[:, 1:] = degrees[1:] * powers[:, :-1]
+    return {
+        "INTERVALS": intervals,
+        "NODES": tuple(nodes.tolist()),
+        "BERNSTEIN": _table(np.linalg.inv(basis)),
+        "SLOPES": _table(rises @ np.linalg.inv(powers)),
+    }
+
+
+def _table(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, np.where(np.abs(matrix) < 1e-10, 0.0, matrix).tolist()))

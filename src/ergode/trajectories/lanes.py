@@ -64,7 +64,13 @@ from ergode.trajectories.stepping import (
     outcome_of,
     settle,
 )
-from ergode.trajectories.steps import EVENTS, any_crossing, gaps_at, gaps_at_begin, gaps_here
+from ergode.trajectories.steps import (
+    EVENTS,
+    gaps_at_begin,
+    gaps_at_nodes,
+    gaps_here,
+    may_happen,
+)
 
 LANES = 64
 
@@ -149,10 +155,11 @@ def try_steps(
         if EVENTS > 0:
             g_end = gaps_here(end, y_end, past, q)
             entire = completed(t[lane], step_size, y0, stages, past, q)
-            middle = gaps_at(real(0.5), t[lane], step_size, y0, entire, past, q)
             g0 = tuple(g[e, lane] for e in range(EVENTS))
             g0 = gaps_at_begin(g0, t[lane], step_size, y0, entire, past, q)
-            found = found | any_crossing(g0, middle, g_end)
+            found = found | may_happen(
+                gaps_at_nodes(g0, g_end, t[lane], step_size, y0, entire, past, q)
+            )
             for e in unroll(range(EVENTS)):
                 g1[e, lane] = g_end[e]
         for i in unroll(range(VARIABLES)):

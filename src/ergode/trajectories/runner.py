@@ -22,7 +22,7 @@ from ergode.models.vector_field import VectorField
 from ergode.trajectories import adaptive, cells, noise
 from ergode.trajectories.derivatives import bindings_of_derivatives
 from ergode.trajectories.ensemble import kernel_of
-from ergode.trajectories.events import Event, bindings_of_events
+from ergode.trajectories.events import Event, bindings_of_events, bindings_of_nodes
 from ergode.trajectories.lanes import LANES
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
@@ -189,6 +189,10 @@ def bindings_of(
             SCHEME=method.scheme, SUMMED=finer > 1, diffusion=Formula(field.diffusion),
             DENSE=((1.0,),), STAGES=1, completed=noise.whole,
         )  # fmt: skip
+    if bindings["EVENTS"]:
+        # A noisy step is a straight line; what bends within a step shows at four intervals.
+        degree = len(bindings["DENSE"][0])
+        bindings.update(bindings_of_nodes(2 if method.scheme else max(4, degree)))
     return bindings
 
 

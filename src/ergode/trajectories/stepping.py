@@ -19,11 +19,11 @@ from ergode.trajectories.steps import (
     EVENTS,
     RECORDED,
     between,
-    crosses,
-    gaps_at,
-    gaps_at_begin,
+    column,
+    gaps_after_begin,
+    gaps_at_nodes,
     gaps_here,
-    locate,
+    next_crossing,
     touched,
 )
 
@@ -109,21 +109,26 @@ def settle(
     the run has ended.
     """
     k = completed(t, h, y, k, past, p)
-    g0 = gaps_at_begin(g0, t, h, y, k, past, p)
     stop = real(1.0)
     which = -1
-    middle = gaps_at(real(0.5), t, h, y, k, past, p)
-    for e in unroll(range(EVENTS)):
-        if ACTS[e]:
-            x = _earliest(e, g0, middle, g1, t, h, y, k, past, p)
-            if x < stop or (x == 1.0 and which < 0):
-                stop = x
-                which = e
-    for e in unroll(range(EVENTS)):
-        if not ACTS[e]:
-            _record_passing(
-                e, stop, g0, middle, g1, t, h, y, k, past, p, me, since, hit_counts, hits
-            )
+    if EVENTS > 0:
+        g0 = gaps_after_begin(g0, t, h, y, k, past, p)
+        nodes = gaps_at_nodes(g0, g1, t, h, y, k, past, p)
+        for e in unroll(range(EVENTS)):
+            if ACTS[e]:
+                g, slopes = column(nodes, e)
+                x = next_crossing(
+                    e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, t, h, y, k, past, p
+                )[0]
+                if x < stop or (x == 1.0 and which < 0):
+                    stop = x
+                    which = e
+        for e in unroll(range(EVENTS)):
+            if not ACTS[e]:
+                g, slopes = column(nodes, e)
+                _record_passing(
+                    e, stop, g, slopes, t, h, y, k, past, p, me, since, hit_counts, hits
+                )
     y2, f2, t2 = y1, f1, t1
     if which >= 0 and stop < 1.0:
         t2 = t + stop * h
@@ -150,25 +155,14 @@ def settle(
     return t2, y2, f2, y3, f3, g3, cursor, which, ended
 
 
-def _earliest(e, g0, middle, g1, t, h, y, k, past, p):
-    """Where in a step an event happens first; beyond the end if it does not."""
-    if crosses(g0[e], middle[e], DIRECTIONS[e]):
-        return locate(e, real(0.0), g0[e], real(0.5), middle[e], t, h, y, k, past, p)
-    if crosses(middle[e], g1[e], DIRECTIONS[e]):
-        return locate(e, real(0.5), middle[e], real(1.0), g1[e], t, h, y, k, past, p)
-    return real(2.0)
-
-
 def _record_passing(
-    e, stop, g0, middle, g1, t, h, y, k, past, p, me, since, hit_counts, hits
+    e, stop, g, slopes, t, h, y, k, past, p, me, since, hit_counts, hits
 ):  # fmt: skip
     """Note every time an event happens up to where the step stops."""
-    if crosses(g0[e], middle[e], DIRECTIONS[e]):
-        x = locate(e, real(0.0), g0[e], real(0.5), middle[e], t, h, y, k, past, p)
-        if x <= stop:
-            _record(e, t + x * h, between(x, y, k), me, since, hit_counts, hits)
-    if crosses(middle[e], g1[e], DIRECTIONS[e]):
-        x = locate(e, real(0.5), middle[e], real(1.0), g1[e], t, h, y, k, past, p)
+    at = (0, real(0.0), g[0])
+    x = real(0.0)
+    while x <= stop:
+        x, at = next_crossing(e, DIRECTIONS[e], at, g, slopes, t, h, y, k, past, p)
         if x <= stop:
             _record(e, t + x * h, between(x, y, k), me, since, hit_counts, hits)
 

@@ -1,8 +1,16 @@
 """What lies within a step: the state between its ends, events, and times to be saved.
 
-Events are found where a function g(t, y) changes sign between the beginning, the middle and the
-end of a step, and located on the state in between by regula falsi in the Illinois variant
-(M. Dowell, P. Jarratt, BIT 11, 168 (1971)).
+The function g(t, y) of an event is known at the nodes of a step: INTERVALS + 1 fractions of it,
+enough that their polynomial is g itself where g is linear in a variable.  The Bernstein
+coefficients of that polynomial bound its values.  Where they allow a zero the step is looked into:
+between two nodes of different sign lies a crossing; between two of one sign lie two crossings if
+g turns round there and its extremum has the other sign.  The extremum is found on g by golden
+section, a crossing by regula falsi in the Illinois variant.
+
+A g that wiggles faster than its polynomial can follow is not seen: `largest_step` is for that.
+
+G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
+P. Jarratt, BIT 11, 168 (1971).
 """
 
 from __future__ import annotations
@@ -20,8 +28,15 @@ ACTS = ()  # whether the event changes the state or ends the run
 ACTING = False  # whether any does
 RECORDED = 0  # hits of every event that are kept, the last ones
 EDGES = 0  # of the events, the last ones, where a delay that depends on the state passes a break
+INTERVALS = 2  # between the nodes of a step
+NODES = (0.0, 0.5, 1.0)
+BERNSTEIN = ((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0))  # from values at nodes
+SLOPES = ((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0))  # at nodes, from values there
 
 _LOCATING = 60
+_TURNING = 40
+_GOLDEN = 0.3819660112501051
+_SLACK = 0.125  # of its range, that a function may leave the range of its polynomial by
 _TOUCHING = 1e-9
 _SOON = 1e-4  # of a step
 
@@ -72,9 +87,14 @@ def gaps_at_begin(g0, t, h, y, k, past, p):
     An event that acts leaves its own function at zero, and may happen again in the next step.
     """
     if ACTING:
-        soon = gaps_at(real(_SOON), t, h, y, k, past, p)
-        return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
+        return gaps_after_begin(g0, t, h, y, k, past, p)
     return g0
+
+
+def gaps_after_begin(g0, t, h, y, k, past, p):
+    """The functions of the events where a step begins, or shortly after it."""
+    soon = gaps_at(real(_SOON), t, h, y, k, past, p)
+    return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
 
 
 def crosses(before, after, direction):
@@ -88,13 +108,96 @@ def crosses(before, after, direction):
     return rises or falls
 
 
-def any_crossing(g0, middle, g1):
-    """Whether any event is in the step."""
+def gaps_at_nodes(g0, g1, t, h, y, k, past, p):
+    """The functions of the events at all nodes of a step, of which the ends are known."""
+    inner = tuple(gaps_at(real(NODES[j]), t, h, y, k, past, p) for j in range(1, INTERVALS))
+    return (g0,) + inner + (g1,)  # noqa: RUF005
+
+
+def may_happen(nodes):
+    """Whether any event may be in the step, by its functions at the nodes."""
     found = False
     for e in unroll(range(EVENTS)):
-        found = found or crosses(g0[e], middle[e], DIRECTIONS[e])
-        found = found or crosses(middle[e], g1[e], DIRECTIONS[e])
+        found = found | _may_cross(tuple(nodes[j][e] for j in range(INTERVALS + 1)), DIRECTIONS[e])
     return found
+
+
+def _may_cross(g, direction):
+    """Whether a function of these values at the nodes may cross zero in the step."""
+    b = tuple(
+        sum(BERNSTEIN[j][i] * g[i] for i in range(INTERVALS + 1) if BERNSTEIN[j][i] != 0.0)
+        for j in range(INTERVALS + 1)
+    )
+    low, high = b[0], b[0]
+    rises, falls = False, False
+    for j in unroll(range(1, INTERVALS + 1)):
+        low = min(low, b[j])
+        high = max(high, b[j])
+        rises = rises | (b[j] > b[j - 1])
+        falls = falls | (b[j] < b[j - 1])
+    # Without a turn the extrema are the ends, which are known.
+    slack = _SLACK * (high - low) if rises & falls else real(0.0)
+    fits = rises if direction > 0 else (falls if direction < 0 else rises | falls)
+    return fits & (low - slack <= 0.0) & (high + slack >= 0.0)
+
+
+def column(nodes, e):
+    """The function of one event at the nodes, and its slopes there (times the step)."""
+    g = tuple(nodes[j][e] for j in range(INTERVALS + 1))
+    slopes = tuple(
+        sum(SLOPES[j][i] * g[i] for i in range(INTERVALS + 1) if SLOPES[j][i] != 0.0)
+        for j in range(INTERVALS + 1)
+    )
+    return g, slopes
+
+
+def next_crossing(e, direction, at, g, slopes, t, h, y, k, past, p):
+    """Where in a step event `e` happens next: the fraction, beyond one if it does not.
+
+    `at` is where the search stands - the interval, a fraction in it, and the function there - and
+    is returned too, to go on with.
+    """
+    j, a, ga = at
+    turned = a > real(j) / real(INTERVALS)
+    x = real(2.0)
+    while j < INTERVALS and x > 1.0:
+        b, gb = real(j + 1) / real(INTERVALS), g[j + 1]
+        alike = (ga > 0.0 and gb > 0.0) or (ga < 0.0 and gb < 0.0)
+        if alike and not turned and ga * slopes[j] < 0.0 and gb * slopes[j + 1] > 0.0:
+            b, gb = towards_zero(e, a, ga, b, t, h, y, k, past, p)
+            turned = True
+        else:
+            j += 1
+            turned = False
+        if crosses(ga, gb, direction):
+            x = locate(e, a, ga, b, gb, t, h, y, k, past, p)
+        a, ga = b, gb
+    return x, (j, a, ga)
+
+
+def towards_zero(e, a, ga, b, t, h, y, k, past, p):
+    """Where between `a` and `b` the function of an event is nearest to zero, or beyond it.
+
+    Returned is the first fraction found where the function does not have the sign of `ga`; else
+    that of the extremum.
+    """
+    sign = math.copysign(real(1.0), ga)
+    x = a + real(_GOLDEN) * (b - a)
+    z = b - real(_GOLDEN) * (b - a)
+    gx = gaps_at(x, t, h, y, k, past, p)[e]
+    gz = gaps_at(z, t, h, y, k, past, p)[e]
+    for _ in range(_TURNING):
+        if sign * gx <= 0.0 or not sign * gz > 0.0:
+            break
+        if sign * gx < sign * gz:
+            b, z, gz = z, x, gx
+            x = a + real(_GOLDEN) * (b - a)
+            gx = gaps_at(x, t, h, y, k, past, p)[e]
+        else:
+            a, x, gx = x, z, gz
+            z = b - real(_GOLDEN) * (b - a)
+            gz = gaps_at(z, t, h, y, k, past, p)[e]
+    return (x, gx) if sign * gx <= sign * gz else (z, gz)
 
 
 def locate(e, a, ga, b, gb, t, h, y, k, past, p):

@@ -1,0 +1,124 @@
+"""Events that cross twice within a step are found, whatever takes the step."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.trajectories import Event
+
+
+def rotation(t, y, p):
+    return y[1], -y[0]
+
+
+def above(t, y, p):
+    return y[0] - p[0]
+
+
+def in_disc(t, y, p):
+    # The square of the distance to a point on the circle: not linear in the state.
+    return (y[0] - 1.0) ** 2 + y[1] ** 2 - p[0]
+
+
+def delayed_rotation(t, y, yd, p):
+    return (-p[0] * yd[0],)
+
+
+def delayed_above(t, y, yd, p):
+    return y[0] - p[2]
+
+
+def cosine(t):
+    return (math.cos(0.5 * math.pi * t),)
+
+
+def stay(t, y, p):
+    return y[0], y[1]
+
+
+CIRCLE = ergode.VectorField(rotation, ["x", "y"], ["level"])
+ANGLES = np.linspace(0.05, 0.5, 32)  # half of what lies between two crossings
+BOTH = [Event(above, 0, name="both"), Event(above, 1, name="up"), Event(above, -1, name="down")]
+TURNS = 10
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+
+
+def around(device, events, levels, **options):
+    return ergode.trajectories.integrate(
+        CIRCLE, times=[0.0, 1.0 + 2 * math.pi * TURNS], initial={"x": 0.0, "y": 1.0},
+        parameters={"level": levels}, events=events, device=device, record=2 * TURNS, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "tsit5"}, {"method": "dop853", "rtol": 1e-9}, {"method": "rodas5p"},
+        {"method": "kvaerno5", "rtol": 1e-5}, {"method": "dopri5", "step": 0.6},
+        {"method": "rk4", "step": 0.2},
+    ],
+    ids=lambda options: options["method"],
+)  # fmt: skip
+def test_two_crossings_in_a_step_are_found(options, precision, device):
+    if precision == "float32" and options["method"] in ("dop853", "kvaerno5", "dopri5"):
+        options = {"method": "tsit5", "rtol": 1e-4}
+    found = around(device, BOTH, np.cos(ANGLES), precision=precision, **options)
+    assert int(found["step_count"].max()) * 0.05 < 2 * math.pi * TURNS  # steps are longer
+    np.testing.assert_array_equal(found["event_count"], [[2 * TURNS, TURNS, TURNS]] * ANGLES.size)
+    tops = 0.5 * math.pi + 2 * math.pi * np.arange(TURNS)
+    exact = (tops[:, None] + [-1, 1] * ANGLES[:, None, None]).reshape(ANGLES.size, -1)
+    times = found["event_time"].sel(event="both").values
+    # Near the top the level hides an error of the state, and 1/sin(angle) of it is one of time.
+    np.testing.assert_allclose(times, exact, atol=0.03)
+    assert (np.diff(times, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_crossings_of_a_function_that_is_not_linear(device):
+    levels = 4 * np.sin(0.5 * ANGLES) ** 2
+    found = around(device, [Event(in_disc, name="in")], levels, rtol=1e-7)
+    np.testing.assert_array_equal(found["event_count"][:, 0], 2 * TURNS)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_acts_at_the_first_of_two_crossings_in_a_step(device):
+    level = np.cos(ANGLES)
+    events = [Event(above, 0, terminal=True, name="stop")]
+    found = around(device, events, level)
+    np.testing.assert_array_equal(found["status"], ergode.Status.STOPPED)
+    np.testing.assert_allclose(found["event_time"][:, 0, 0], 0.5 * math.pi - ANGLES, atol=1e-4)
+    # With an effect the run goes on, and the second crossing is found too.
+    events = [Event(above, 0, stay, name="both"), Event(above, -1, name="down")]
+    found = around(device, events, level, rtol=1e-7)
+    np.testing.assert_array_equal(found["event_count"], [[2 * TURNS, TURNS]] * ANGLES.size)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "options", [{"rtol": 1e-6}, {"method": "rk4", "step": 0.1}, {"method": "rodas5p"}],
+    ids=["tsit5", "rk4", "rodas5p"],
+)  # fmt: skip
+def test_two_crossings_in_a_step_with_delays(options, device):
+    field = ergode.VectorField(delayed_rotation, ["x"], ["rate", "tau", "level"], [("x", "tau")])
+    angles = np.linspace(0.02, 0.2, 16)
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, 2.0 + 4 * TURNS], initial={"x": 1.0}, history=cosine, device=device,
+        parameters={"rate": 0.5 * math.pi, "tau": 1.0, "level": np.cos(angles)},
+        events=[Event(delayed_above, name="both")], **options,
+    )  # fmt: skip
+    # It begins above the level and comes back above it TURNS times.
+    np.testing.assert_array_equal(found["event_count"][:, 0], 2 * TURNS + 1)
+
+
+def test_a_function_that_begins_at_zero_and_returns_in_the_first_step():
+    found = ergode.trajectories.integrate(
+        CIRCLE, times=[0.0, 1.0], initial={"x": np.cos(ANGLES / 5), "y": np.sin(ANGLES / 5)},
+        parameters={"level": np.cos(ANGLES / 5)}, device="cpu", largest_step=0.3,
+        events=[Event(above, name="both"), Event(above, 1, name="up")],
+    )  # fmt: skip
+    # What begins at zero has not crossed it; it has when it comes back.
+    np.testing.assert_array_equal(found["event_count"], [[1, 0]] * ANGLES.size)
