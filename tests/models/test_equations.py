@@ -119,3 +119,22 @@ def test_a_value_of_the_future_is_no_delay():
 def test_powers_of_numbers_keep_their_value():
     field = field_from_equations({"x": "x ** 2 + 2 ** 3 * x + 9 ** 40 * x"})
     assert field.function(0.0, (0.5,), ()) == (0.25 + 4.0 + 9.0**40 * 0.5,)
+
+
+@pytest.mark.parametrize("name", ["I", "E", "oo"])
+def test_a_name_that_is_a_number_elsewhere_is_no_parameter_by_itself(name):
+    with pytest.raises(ergode.ModelError, match=f"'{name}'.*list it in parameters="):
+        ergode.field_from_equations({"x": f"{name} * x"})
+    assert ergode.field_from_equations({"x": f"{name} * x"}, [name]).parameters == (name,)
+    infected = ergode.field_from_equations({"S": "-rate * S * I", "I": "rate * S * I"})
+    assert infected.parameters == ("rate",)
+
+
+def test_constants_of_sympy_are_numbers():
+    sympy = pytest.importorskip("sympy")
+    x = sympy.Symbol("x")
+    field = ergode.field_from_equations({"x": sympy.E * x + sympy.pi * sympy.exp(x)})
+    assert field.parameters == ()
+    assert field.function(0.0, (1.0,), ())[0] == pytest.approx(math.e + math.pi * math.e)
+    with pytest.raises(ergode.ModelError, match="real"):
+        ergode.field_from_equations({"x": sympy.I * x})

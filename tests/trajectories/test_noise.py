@@ -279,3 +279,56 @@ def test_cuda_agrees_with_cpu(method):
         for device in ("cpu", "cuda")
     )  # fmt: skip
     np.testing.assert_allclose(gpu, cpu, rtol=1e-11, atol=1e-11)
+
+
+def mixed_noise(t, y, p):
+    return p[1] * y[1], 0.0
+
+
+def mixed_under_a_condition(t, y, p):
+    if y[1] > 0.0:
+        return p[1] * y[0], 1.0
+    return 0.5 * p[1] * y[0], 1.0
+
+
+def delayed_noise(t, y, yd, p):
+    return (p[1] + p[3] * yd[0],)
+
+
+def bounded_noise(t, y, p):
+    first, _ = y
+    return p[1] * (first if first > 0.0 else -first), 1.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "found"),
+    [(mixed_noise, "'y' depends on 'w'"), (mixed_under_a_condition, "'y' depends on 'w'")],
+)
+def test_milstein_is_for_noise_of_its_own_variable(noise, found):
+    field = ergode.VectorField(growth, ["y", "w"], ["rate", "noise"], diffusion=noise)
+    asked = {
+        "times": [0.0, 1.0], "initial": {"y": 1.0, "w": 1.0}, "step": 0.1, "device": "cpu",
+        "parameters": {"rate": 0.1, "noise": 0.1},
+    }  # fmt: skip
+    with pytest.raises(ergode.PlanError, match=f"noise of {found}; choose 'euler-maruyama'"):
+        ergode.trajectories.integrate(field, method="milstein", **asked)
+    result = ergode.trajectories.integrate(field, **asked)
+    assert (result.attrs["method"], result.attrs["order"]) == ("euler-maruyama", 0.5)
+    assert found in result.attrs["method_reason"]
+
+
+def test_milstein_is_not_for_delayed_noise_and_is_for_conditions_on_its_own_variable():
+    delayed = ergode.VectorField(
+        feedback, ["y"], ["rate", "noise", "tau", "slope"], [("y", "tau")], diffusion=delayed_noise
+    )
+    with pytest.raises(ergode.PlanError, match="noise of 'y' depends on a delayed value"):
+        ergode.trajectories.integrate(
+            delayed, times=[0.0, 1.0], initial={"y": 1.0}, step=0.1, method="milstein",
+            parameters={"rate": 1.0, "noise": 0.1, "tau": 0.5, "slope": 0.1}, device="cpu",
+        )  # fmt: skip
+    own = ergode.VectorField(growth, ["y", "w"], ["rate", "noise"], diffusion=bounded_noise)
+    result = ergode.trajectories.integrate(
+        own, times=[0.0, 1.0], initial={"y": 1.0, "w": 1.0}, step=0.1, device="cpu",
+        parameters={"rate": 0.1, "noise": 0.1},
+    )  # fmt: skip
+    assert result.attrs["method"] == "milstein"

@@ -250,3 +250,31 @@ def test_bad_input_is_an_error(change, error, message):
 def test_field_must_be_a_vector_field():
     with pytest.raises(ergode.ModelError, match="field is function; expected a VectorField"):
         solve(lorenz, times=[0, 1], initial=START, parameters=USUAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize(
+    "options", [{"step": 0.02, "method": "rk4"}, {"method": "tsit5"}], ids=["rk4", "tsit5"]
+)
+def test_a_field_of_forty_variables(options, device):
+    """A tuple of more than thirty elements, with choices in it."""
+    count = 40
+    field = ergode.field_from_equations(
+        {
+            f"x{i}": f"-x{i} + (0.5 if x{i} > 0.2 else 0.1) * x{(i + 1) % count}"
+            for i in range(count)
+        }
+    )
+    start = np.linspace(0.3, 1.3, count)
+    found = ergode.trajectories.integrate(
+        field, times=[0.0, 0.25, 0.5], device=device, **options,
+        initial={f"x{i}": value for i, value in enumerate(start)},
+    )  # fmt: skip
+    # All stay above the level, so the field is linear.
+    matrix = 0.5 * np.roll(np.eye(count), 1, axis=1) - np.eye(count)
+    values, vectors = np.linalg.eig(matrix)
+    for t, state in zip((0.25, 0.5), found["state"].values[1:], strict=True):
+        exact = (vectors * np.exp(values * t)) @ np.linalg.solve(vectors, start)
+        assert exact.real.min() > 0.2
+        np.testing.assert_allclose(state, exact.real, rtol=1e-6)

@@ -32,6 +32,7 @@ import numpy as np
 from ergode.core import formulas, unrolled
 from ergode.core.errors import ModelError
 from ergode.core.machine import ByPrecision, ByTarget, Formula, Word, fma, rolled
+from ergode.core.purity import check_pure
 from ergode.core.syntax import local_names, syntax
 
 Precision = Literal["float32", "float64"]
@@ -500,6 +501,7 @@ class _RenameFormula(_Rename):
     """The same for a user's formula."""
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        check_pure(tree, self._lookup_path, self.local)
         return super().rewritten(formulas.make_real(tree, self._lookup))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -18,6 +18,11 @@ _FUNCTIONS = (
 )  # fmt: skip
 _OWN = ("abs", "min", "max")
 _CONSTANTS = {"pi": math.pi}
+# Names that are numbers elsewhere, and no parameters unless somebody says so.
+AMBIGUOUS = {
+    "I": "SymPy's imaginary unit", "E": "Euler's number in SymPy", "oo": "infinity in SymPy",
+    "zoo": "infinity in SymPy", "inf": "infinity", "nan": "not a number",
+}  # fmt: skip
 
 
 def field_from_equations(
@@ -35,7 +40,7 @@ def field_from_equations(
         abs, min, max and the like. A delayed value is ``x(t - tau)``, with a parameter tau.
     parameters : sequence of str, optional
         Names of the parameters; all that is not something else, in alphabetical order, if not
-        given.
+        given. A parameter called I, E, oo, zoo, inf or nan must be listed.
     diffusion : mapping of str to str or sympy.Expr, optional
         The noise of every variable, zero if not given (see `VectorField`).
 
@@ -72,6 +77,12 @@ def field_from_equations(
     names: set[str] = set()
     for name, tree in [*trees.items(), *noises.items()]:
         _gather(name, tree, variables, delays, names)
+    for name in sorted(names if parameters is None else ()):
+        if name in AMBIGUOUS:
+            raise ModelError(
+                f"the equations use '{name}', which is {AMBIGUOUS[name]} too; if it is a "
+                "parameter, list it in parameters="
+            )
     known = sorted(names) if parameters is None else list(parameters)
     for name in sorted(names):
         if name not in known:
@@ -135,7 +146,7 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
 
 def _parsed(name: str, text: Any) -> ast.expr:
     try:
-        return _bounded(name, ast.parse(str(text).strip(), mode="eval"))
+        return _bounded(name, ast.parse(_written(name, text).strip(), mode="eval"))
     except ModelError:
         raise
     except (RecursionError, MemoryError):
@@ -242,6 +253,26 @@ def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
             setattr(parent, field, new)
         elif isinstance(value, list):
             value[:] = [new if one is old else one for one in value]
+
+
+def _written(name: str, value: Any) -> str:
+    """Text of an equation; constants of a SymPy expression as numbers."""
+    if not hasattr(value, "free_symbols"):
+        return str(value)
+    import sympy
+    from sympy.printing.str import StrPrinter
+
+    for constant in (sympy.I, sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+        if value.has(constant):
+            raise ModelError(
+                f"the equation of '{name}' is {str(value)!r}, which has {constant}; expected real "
+                "numbers"
+            )
+
+    kinds = ("Exp1", "Pi", "EulerGamma", "GoldenRatio", "Catalan", "TribonacciConstant")
+    numbers = {f"_print_{kind}": lambda _, number: repr(float(number)) for kind in kinds}
+    printer = type("Printer", (StrPrinter,), numbers)
+    return str(printer().doprint(value))
 
 
 def _gather(

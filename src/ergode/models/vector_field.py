@@ -64,8 +64,8 @@ class VectorField:
     diffusion : function, optional
         Of the same form as `function`: makes the equation stochastic, dy_i = f_i dt + g_i dW_i,
         with a Wiener process of its own for every variable; it returns the g_i
-        [variable / time^(1/2)], each of which may depend on time, parameters, delayed values and
-        its own variable.
+        [variable / time^(1/2)]. Where one depends on another variable or a delayed value,
+        trajectories need ``method="euler-maruyama"``.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import density, plots
-from ergode.models.equations import field_from_equations, function_of_state
+from ergode.models.equations import AMBIGUOUS, field_from_equations, function_of_state
 from ergode.models.measurement import Measurement
 from ergode.models.priors import Gaussian, Mixture, Prior, Samples
 from ergode.models.sweep import grid
@@ -102,9 +102,11 @@ class DensityRun:
 def read(top: Table) -> DensityRun:
     """The request of a run file."""
     equations, noise = top.table("equations"), top.table("diffusion", {})
+    listed = list(top.table("parameters", {}).values)
     with equations.explaining():
         field = field_from_equations(
             {name: equations.text(name) for name in equations.values},
+            listed if AMBIGUOUS.keys() & set(listed) else None,
             diffusion={name: noise.text(name) for name in noise.values},
         )
     belief = _prior(top.table("prior"), field)

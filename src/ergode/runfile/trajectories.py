@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
-from ergode.models.equations import field_from_equations
+from ergode.models.equations import AMBIGUOUS, field_from_equations
 from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
@@ -78,9 +78,11 @@ def read(top: Table) -> TrajectoryRun:
     """The request of a run file."""
     equations = top.table("equations")
     noise = top.table("diffusion", {})
+    listed = list(top.table("parameters", {}).values)
     with equations.explaining():
         field = field_from_equations(
             {name: equations.text(name) for name in equations.values},
+            listed if AMBIGUOUS.keys() & set(listed) else None,
             diffusion={name: noise.text(name) for name in noise.values},
         )
     table = top.table("integrate")

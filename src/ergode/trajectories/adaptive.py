@@ -76,6 +76,7 @@ from ergode.trajectories.stepping import (
     begin_observing,
     completed,
     leave_trail,
+    misses_too_much,
     observed,
     observed_step,
     outcome_of,
@@ -253,7 +254,7 @@ def integrate_cuda(
         o = observed(s, t, y, p)
         for j in unroll(range(OBSERVED)):
             seen[j, me] = o[j]
-    if (outcome == DONE or outcome == STOPPED) and miss_most > 1.0:
+    if (outcome == DONE or outcome == STOPPED) and misses_too_much(miss_most):
         outcome = INACCURATE
     status[me] = outcome
     taken[me] = step_count

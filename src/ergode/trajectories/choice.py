@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ergode.core.errors import PlanError
 from ergode.models.vector_field import VectorField
-from ergode.trajectories.derivatives import additive
+from ergode.trajectories.derivatives import additive, mixed_noise
 from ergode.trajectories.methods import METHODS
 
 # The quintic through the past limits the order of a method with delays.
@@ -85,7 +85,12 @@ def choose(
     if chosen.scheme == 3 and (field.delays or not additive(field)):
         raise PlanError(
             "method 'sra1' is for noise that depends on time and parameters alone, and equations "
-            "without delays; choose 'milstein'"
+            "without delays; choose 'milstein' or 'euler-maruyama'"
+        )
+    if chosen.scheme == 2 and (depends := mixed_noise(field)) is not None:
+        raise PlanError(
+            f"method 'milstein' is of order 1 for noise that depends on its own variable, and "
+            f"{depends}; choose 'euler-maruyama', of order 1/2"
         )
     order = min(chosen.order, _HISTORY_ORDER) if field.delays else chosen.order
     apart = watched or free or field.state_dependent
@@ -110,6 +115,8 @@ def _automatic(field: VectorField, step: float | None) -> tuple[str, str]:
     if field.diffusion is not None:
         if additive(field) and not field.delays:
             return "sra1", "noise that does not depend on the state"
+        if (depends := mixed_noise(field)) is not None:
+            return "euler-maruyama", depends
         return "milstein", "noise that depends on the state"
     if field.delays and step is not None:
         return "rk4", "delays are read at the order of the classical method"

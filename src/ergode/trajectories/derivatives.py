@@ -22,6 +22,7 @@ from ergode.core.machine import Formula
 from ergode.core.source import formula_text
 from ergode.core.syntax import function_from_text, syntax
 from ergode.models.vector_field import VectorField
+from ergode.trajectories.dependences import dependences
 
 # What a formula may use, by the name that SymPy has for it.
 _NAMES = {
@@ -197,3 +198,40 @@ def additive(field: VectorField) -> bool:
         isinstance(node, ast.Name) and node.id in hidden
         for node in ast.walk(syntax(field.diffusion))
     )
+
+
+def mixed_noise(field: VectorField) -> str | None:
+    """Which noise depends on another variable or a delayed value, in words; None if none does.
+
+    What SymPy cannot tell, because the diffusion looks at its numbers, is followed from name to
+    name; that may find too much, never too little.
+    """
+    assert isinstance(field.diffusion, FunctionType)
+    try:
+        reached = _symbols_of(field)
+    except Exception:  # SymPy is not there, or the function looks at its numbers
+        reached = dependences(field.diffusion, len(field.variables))
+    for i, (name, known) in enumerate(zip(field.variables, reached, strict=True)):
+        for kind, index in sorted(known):
+            if kind == "yd":
+                return f"noise of '{name}' depends on a delayed value"
+            if kind == "y" and index != i:
+                other = "the state as a whole" if index < 0 else f"'{field.variables[index]}'"
+                return f"noise of '{name}' depends on {other}"
+    return None
+
+
+def _symbols_of(field: VectorField) -> list[set[tuple[str, int]]]:
+    """What each noise depends on, by calling the diffusion with symbols."""
+    assert field.diffusion is not None
+    noise = VectorField(field.diffusion, field.variables, field.parameters, field.delays)
+    symbols = Symbols(noise)
+    place = {
+        symbol: (kind, i)
+        for kind, several in (("y", symbols.y), ("yd", symbols.yd))
+        for i, symbol in enumerate(several)
+    }
+    return [
+        {place[symbol] for symbol in slope.free_symbols if symbol in place}
+        for slope in symbols.slopes
+    ]

@@ -47,6 +47,7 @@ Method = Literal[
     "sra1",
 ]
 
+_RTOL, _ATOL = 1e-6, 1e-9
 # Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
 _EXPLICIT_STEPS = 100_000
 
@@ -58,7 +59,7 @@ results.register(
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
         Variable("step_count", (SWEPT,), "integer", "1", "steps that were taken", True),
         Variable("rejected_count", (SWEPT,), "integer", "1", "steps that were tried in vain", True),
-        Variable("event_count", (SWEPT, "event"), "integer", "1", "times an event happened", True),
+        Variable("event_count", (SWEPT, "event"), "number", "1", "times an event happened", True),
         Variable(
             "event_time",
             (SWEPT, "event", "hit"),
@@ -93,8 +94,8 @@ def integrate(
     history: Any = None,
     method: Method = "auto",
     step: float | None = None,
-    rtol: float = 1e-6,
-    atol: float = 1e-9,
+    rtol: float | None = None,
+    atol: float | None = None,
     events: Sequence[Event] = (),
     record: int = 1,
     observables: Sequence[Any] = (),
@@ -137,21 +138,25 @@ def integrate(
         or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
         and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
         it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
-        ``"milstein"``, and, for noise that does not depend on the state, ``"sra1"``, of strong
-        order 1/2, 1 and 3/2. ``attrs["method_reason"]`` says why one was chosen.
+        ``"milstein"`` for noise of a variable that depends on no other variable and no delayed
+        value, and ``"sra1"`` for noise that does not depend on the state, of strong order 1/2, 1
+        and 3/2. ``attrs["method_reason"]`` says why one was chosen.
     step : float, optional
         Largest size of a step, the same for all. A trajectory takes the largest step up to this of
         which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
         multiples. If not given, every trajectory chooses its own steps by the tolerances.
-    rtol, atol : float
-        Without `step`. Methods that estimate the error of a step (all but ``"rk4"`` and
-        ``"euler"``) keep it within ``atol + rtol * abs(state)``, root mean square over the
-        variables, and with delays what is missed of the past between the points that are kept of
+    rtol, atol : float, optional
+        Without `step`; 1e-6 and 1e-9 if not given. `rtol` is at least four times the relative
+        spacing of numbers of the `precision` (8.9e-16, in float32 4.8e-7). Methods that estimate
+        the error of a step (all but ``"rk4"`` and ``"euler"``) keep it within
+        ``atol + rtol * abs(state)``, root mean square over the variables, and with delays what is missed of the past between the points that are kept of
         it. For the others steps are halved until at every time the estimated global error, the
         difference between the last two step sizes over ``2^order - 1``, is within that.
         Trajectories that do not get there have the status ``INACCURATE``.
     events : sequence of Event
-        What to count, record, act on or stop at.
+        What to count, record, act on or stop at. An event that crosses zero twice within a step is
+        found where its function follows a polynomial there, as thresholds of variables do; for a
+        function that changes faster than the state give `largest_step`, or a smaller `step`.
     record : int
         How many hits of every event to keep, with time and state: the last ones. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
@@ -159,7 +164,8 @@ def integrate(
     observe_from : float, optional
         Time before which hits and observables do not count, such as the end of a transient.
     largest_step : float, optional
-        Largest step that the tolerances may choose [time].
+        Largest step that the tolerances may choose [time]: below half of what separates two
+        crossings of an event whose function changes faster than the state.
     most_steps : int
         Steps, those tried in vain too, after which a trajectory gets the status
         ``TOO_MANY_STEPS``.
@@ -228,16 +234,15 @@ def integrate(
     grid = time_grid(times)
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
-    for name, value in {
-        "rtol": rtol,
-        "atol": atol,
-        "step": step,
-        "largest_step": largest_step,
-    }.items():
-        if value is not None or name in ("rtol", "atol"):
+    rtol, atol = check_tolerances(rtol, atol, step, precision)
+    for name, value in {"step": step, "largest_step": largest_step}.items():
+        if value is not None:
             _check_positive(name, value)
-    if rtol > 1:
-        raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
+    if step is not None and largest_step is not None:
+        raise PlanError(
+            f"step is {step!r} and largest_step {largest_step!r}; give a step, or a bound of the "
+            "steps that the tolerances choose"
+        )
     events, observables = tuple(events), tuple(observables)
     check_events(events, field)
     check_observables(observables, field)
@@ -330,9 +335,27 @@ def integrate(
     shape = (*layout.shape, grid.size, len(field.variables))
     values["state"] = np.moveaxis(out, 2, 0).reshape(shape)
     values["status"] = status.reshape(layout.shape)
+    _leave_out_failed(values)
     return results.dataset(
-        "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims
-    )
+        "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
+        computed_rows=_computed_rows(values["state"]),
+    )  # fmt: skip
+
+
+def _computed_rows(states: np.ndarray) -> np.ndarray:
+    """How many times of the grid each trajectory reached with finite states."""
+    missing = ~np.isfinite(states).all(axis=-1)
+    rows: np.ndarray = np.where(missing.any(-1), missing.argmax(-1), states.shape[-2])
+    return rows
+
+
+def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
+    """Make NaN of what is counted and observed over a whole run, where it was not followed."""
+    status = values["status"]
+    failed = np.isin(status, [one for one in Status if one.is_error and one != Status.INACCURATE])
+    for name in ("event_count", "observed"):
+        if name in values and failed.any():
+            values[name] = np.where(failed[..., None], np.nan, values[name])
 
 
 def _watch(
@@ -395,6 +418,37 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
         values["step_time"] = swept(outcome.trail[:, 0])
         values["step_state"] = swept(outcome.trail[:, 1:])
     return values
+
+
+def check_tolerances(
+    rtol: float | None, atol: float | None, step: float | None, precision: Precision
+) -> tuple[float, float]:
+    """The tolerances, or what they are if not given.
+
+    Raises
+    ------
+    PlanError
+        One is not positive, `rtol` is above 1 or below what the precision can do, or one is given
+        together with a step.
+    """
+    for name, value in {"rtol": rtol, "atol": atol}.items():
+        if value is not None and step is not None:
+            raise PlanError(
+                f"step is {step!r} and {name} {value!r}; give a step, or tolerances that choose it"
+            )
+        if value is not None:
+            _check_positive(name, value)
+    rtol = _RTOL if rtol is None else float(rtol)
+    atol = _ATOL if atol is None else float(atol)
+    if rtol > 1:
+        raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
+    least = 4.0 * float(np.finfo(precision).eps)
+    if rtol < least:
+        raise PlanError(
+            f"rtol is {rtol:g}; expected at least {least:.2g}, for numbers in {precision} are "
+            f"{least / 4:.2g} of themselves apart"
+        )
+    return rtol, atol
 
 
 def _check_positive(name: str, value: Any) -> None:

@@ -59,6 +59,7 @@ from ergode.trajectories.stepping import (
     begin_observing,
     completed,
     leave_trail,
+    misses_too_much,
     observed,
     observed_step,
     outcome_of,
@@ -392,7 +393,7 @@ def end_in(
             outcome = STOPPED
         elif t[lane] >= last:
             outcome = DONE
-        if miss_most[lane] > 1.0 and (outcome == DONE or outcome == STOPPED):
+        if misses_too_much(miss_most[lane]) and (outcome == DONE or outcome == STOPPED):
             outcome = INACCURATE
         if stray[lane] > 0.0:
             outcome = OUTSIDE

@@ -21,12 +21,14 @@ from ergode.core import devices, results
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
 from ergode.core.syntax import function_from_text
 from ergode.models.sweep import Layout, lay_out
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.derivatives import Symbols, function_of
 from ergode.trajectories.ensemble import Ensemble, Growth
 from ergode.trajectories.events import Event
+from ergode.trajectories.integrate import check_tolerances
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.past import past_of
 from ergode.trajectories.plan import plan_steps
@@ -37,12 +39,16 @@ if TYPE_CHECKING:
     import xarray
 
 _MOST = 64  # exponents of a delay equation, which has no end of them
+_RTOL, _ATOL = 1e-8, 1e-10
 _SETTLING = 4  # longest delays after which tangents may count: they begin after two
 
 results.register(
     "trajectories",
     "exponents",
-    [Variable("exponent", (SWEPT, "exponent_number"), "floating", "1/time", "Lyapunov exponent")],
+    [
+        Variable("exponent", (SWEPT, "exponent_number"), "floating", "1/time", "Lyapunov exponent"),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+    ],
 )
 
 
@@ -56,8 +62,8 @@ def lyapunov_spectrum(
     transient: float = 0.0,
     interval: float | None = None,
     step: float | None = None,
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
+    rtol: float | None = None,
+    atol: float | None = None,
     device: str | devices.Device = "auto",
     history: Any = None,
 ) -> xarray.Dataset:
@@ -82,8 +88,8 @@ def lyapunov_spectrum(
         if not given.
     step : float, optional
         With delays: the step of `integrate`, for ``"rk4"``.
-    rtol, atol : float
-        Tolerances, without delays.
+    rtol, atol : float, optional
+        Tolerances, without delays; 1e-8 and 1e-10 if not given.
     device : str or Device
     history : function, optional
         With delays: as for `integrate`.
@@ -91,12 +97,14 @@ def lyapunov_spectrum(
     Returns
     -------
     xarray.Dataset
-        exponent(<swept dims>, exponent_number) [1 / time].
+        exponent(<swept dims>, exponent_number) [1 / time], NaN where a trajectory failed, and
+        status(<swept dims>).
 
     Raises
     ------
     PlanError
-        More exponents than there are, no step with delays, or a delay that depends on the state.
+        More exponents than there are, no step with delays, a step without or tolerances with them,
+        a time that is not positive, or a delay that depends on the state.
 
     References
     ----------
@@ -126,26 +134,45 @@ def lyapunov_spectrum(
         {"initial": initial, "parameters": {} if parameters is None else parameters},
     )
     place = devices.resolve(device)
+    for name, time, least in (
+        ("duration", duration, None), ("interval", interval, None), ("transient", transient, 0.0),
+        ("step", step, None),
+    ):  # fmt: skip
+        if time is not None and not (np.isfinite(time) and (time > 0 or time == least)):
+            raise PlanError(f"{name} is {time!r}; expected a positive time")
     if field.delays:
         if step is None:
             raise PlanError("with delays a step is needed")
-        exponents = _of_delays(
+        check_tolerances(rtol, atol, step, "float64")
+        exponents, status = _of_delays(
             field, extended, layout, wanted, (transient, duration, interval), step, place, history
         )
     else:
+        if step is not None:
+            raise PlanError(f"step is {step!r}; it is for delays, without them give tolerances")
+        rtol, atol = check_tolerances(
+            _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
+        )
         times = np.unique([0.0, transient, transient + duration])
         control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
         runner = Runner(
             _with_growth(extended, wanted), METHODS["tsit5"], control, times=times, device=place,
             precision="float64",
         )  # fmt: skip
-        exponents = _of_states(runner, field, layout, wanted, interval or 1.0) / duration
+        exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
+        exponents = exponents / duration
+    failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
+    status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(np.uint8)
+    exponents = np.where(failed[:, None], np.nan, exponents)
     attrs = results.provenance(
         engine="trajectories", method="tangents", device=place.name, transient=transient,
         duration=duration, model_digest=field.digest, trajectories=layout.count,
     )  # fmt: skip
     coords = {**layout.coords, "exponent_number": np.arange(wanted)}
-    values = {"exponent": exponents.reshape((*layout.shape, wanted))}
+    values = {
+        "exponent": exponents.reshape((*layout.shape, wanted)),
+        "status": status.reshape(layout.shape),
+    }
     return results.dataset(
         "trajectories", "exponents", values, coords=coords, attrs=attrs, swept=layout.dims
     )
@@ -153,8 +180,8 @@ def lyapunov_spectrum(
 
 def _of_states(
     runner: Runner, field: VectorField, layout: Layout, wanted: int, interval: float
-) -> np.ndarray:
-    """Growth [trajectory, exponent] of tangents from the last time but one to the last."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Growth [trajectory, exponent] of tangents from the last time but one to the last; status."""
     size, count = len(field.variables), layout.count
     base = np.array([layout.rows[name] for name in field.variables], float)
     tangents = np.repeat(np.eye(size)[:wanted].reshape(-1, 1), count, axis=1)
@@ -163,9 +190,8 @@ def _of_states(
     parameters = np.full((len(field.parameters) + 1, count), interval)
     for row, name in zip(parameters, field.parameters, strict=False):
         row[:] = layout.rows[name]
-    states = runner.integrate(
-        np.concatenate([base, tangents, sums]), parameters, lambda _: None
-    ).states[-2:]
+    outcome = runner.integrate(np.concatenate([base, tangents, sums]), parameters, lambda _: None)
+    states = outcome.states[-2:]
     grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
     with np.errstate(invalid="ignore", divide="ignore"):
         # What they have grown since they were made orthonormal last.
@@ -173,7 +199,7 @@ def _of_states(
         rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
     total = states[:, -wanted - 1 : -1].transpose(0, 2, 1) + rest
     growth: np.ndarray = total[1] - total[0]
-    return growth
+    return growth, outcome.status
 
 
 def _with_growth(extended: VectorField, count: int) -> VectorField:
@@ -213,8 +239,8 @@ def _renewal(field: VectorField, count: int) -> Event:
 def _of_delays(
     field: VectorField, extended: VectorField, layout: Layout, wanted: int,
     spans: tuple[float, float, float | None], step: float, place: devices.Device, history: Any,
-) -> np.ndarray:  # fmt: skip
-    """Exponents [trajectory, exponent] of tangents that the kernel makes orthonormal."""
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Exponents [trajectory, exponent] of tangents that the kernel makes orthonormal; status."""
     transient, duration, interval = spans
     count, zero = layout.count, np.zeros(layout.count)
     rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
@@ -243,10 +269,9 @@ def _of_delays(
         for some in (extended.variables, extended.parameters)
     )
     out = np.empty((2, len(extended.variables), count))
-    ensemble.integrate(
-        initial, parameters, steps, out, np.empty(count, np.uint8), lambda _: None, growth
-    )
-    return (growth.sums[:-1] / growth.sums[-1]).T
+    status = np.full(count, Status.NOT_RUN, np.uint8)
+    ensemble.integrate(initial, parameters, steps, out, status, lambda _: None, growth)
+    return (growth.sums[:-1] / growth.sums[-1]).T, status
 
 
 def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:

@@ -2,7 +2,8 @@
 
     dy_i = f_i(t, y) dt + g_i(t, y) dW_i
 
-with a Wiener process of its own for every variable; g_i depends on no other variable but its own.
+with a Wiener process of its own for every variable; where g_i depends on
+another variable or a delayed value, `euler-maruyama` alone keeps its order.
 Increments are functions of (seed, trajectory, variable, number of the step), and an increment of a
 long step is the sum of those of the short steps in it: a path can be followed with larger steps.
 

@@ -47,6 +47,11 @@ STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
 
 
+def misses_too_much(miss):
+    """Whether too much is missed of the past; by steps of one size nothing but what was lost."""
+    return miss > 1.0 if ADAPTS else miss >= INFINITY
+
+
 def step(t, h, y, f, past, p):
     """The method's step: bound for each method."""
     return y, f, (y,), y, ()
