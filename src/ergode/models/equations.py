@@ -146,7 +146,7 @@ def function_of_state(expressions: Sequence[Any], field: VectorField, what: str)
 
 def _parsed(name: str, text: Any) -> ast.expr:
     try:
-        return _bounded(name, ast.parse(_written(name, text).strip(), mode="eval"))
+        return _bounded(name, ast.parse(_text_of(name, text).strip(), mode="eval"))
     except ModelError:
         raise
     except (RecursionError, MemoryError):
@@ -255,7 +255,7 @@ def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
             value[:] = [new if one is old else one for one in value]
 
 
-def _written(name: str, value: Any) -> str:
+def _text_of(name: str, value: Any) -> str:
     """Text of an equation; constants of a SymPy expression as numbers."""
     if not hasattr(value, "free_symbols"):
         return str(value)

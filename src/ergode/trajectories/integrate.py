@@ -149,10 +149,11 @@ def integrate(
         Without `step`; 1e-6 and 1e-9 if not given. `rtol` is at least four times the relative
         spacing of numbers of the `precision` (8.9e-16, in float32 4.8e-7). Methods that estimate
         the error of a step (all but ``"rk4"`` and ``"euler"``) keep it within
-        ``atol + rtol * abs(state)``, root mean square over the variables, and with delays what is missed of the past between the points that are kept of
-        it. For the others steps are halved until at every time the estimated global error, the
-        difference between the last two step sizes over ``2^order - 1``, is within that.
-        Trajectories that do not get there have the status ``INACCURATE``.
+        ``atol + rtol * abs(state)``, root mean square over the variables, and with delays what is
+        missed of the past between the points that are kept of it. For the others steps are halved
+        until at every time the estimated global error, the difference between the last two step
+        sizes over ``2^order - 1``, is within that. Trajectories that do not get there
+        have the status ``INACCURATE``.
     events : sequence of Event
         What to count, record, act on or stop at. An event that crosses zero twice within a step is
         found where its function follows a polynomial there, as thresholds of variables do; for a

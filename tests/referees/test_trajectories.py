@@ -1,0 +1,340 @@
+"""Trajectories of random fields against SciPy, the method of steps, dense sampling and NumPy.
+
+Every method, precision and output that takes a model is compared with a solution that shares no
+code with the engine.  Tolerances are those of the method at the tolerance it is given; a random
+case whose event turns round within that of zero has no certain count, and is left out of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import trajectories_plain as plain
+from trajectories_models import END, draw_model, event_functions, history_of
+
+import ergode
+from ergode.core.status import Status
+from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate, steps
+from ergode.trajectories.methods import METHODS
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+# Options, and the error of states that they allow.
+ORDINARY = {
+    "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "dop853": ({"rtol": 1e-9, "atol": 1e-10}, 2e-5),
+    "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
+    "kvaerno5": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
+    "rosenbrock23": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
+    "rk4": ({"step": 0.01}, 2e-5),
+    "euler": ({"step": 5e-4}, 2e-2),
+    "tsit5 fixed": ({"step": 0.02}, 2e-5),
+    "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
+    "rk4 float32": ({"step": 0.02, "precision": "float32"}, 2e-3),
+    "rk4 refined": ({"rtol": 1e-7, "atol": 1e-7}, 2e-5),
+}
+WITH_DELAYS = {
+    "tsit5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
+    "rk4": ({"step": 0.02}, 2e-4),
+    "tsit5 fixed": ({"step": 0.05}, 2e-4),
+    "dop853": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
+    "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
+}
+GRID = np.sort(np.concatenate([np.linspace(0.0, END, 7), [0.0371, 1.234567, 5.9999]]))
+
+
+class Case:
+    """A model, trajectories of it, and their plain solutions."""
+
+    def __init__(self, seed, size, taus=0, count=12, kicks=False, structure=None):
+        rng = np.random.default_rng(structure if structure is not None else seed)
+        self.seed, self.model = seed, draw_model(rng, size, taus)
+        self.rows, self.start = self.model.draw(np.random.default_rng(seed + 10**6), count)
+        self.field = self.model.field()
+        self.count = count
+        self.delays = [[float(self.rows[f"tau{k}"][i]) for k in range(taus)] for i in range(count)]
+        self.past, own = history_of(self.model) if taus else (None, None)
+        function = self.model.slopes(self.model.equations)
+        self.paths, self.kicks = [], []
+        for i in range(count):
+            here = {name: float(row[i]) for name, row in self.rows.items()}
+            path, hits = plain.solve(
+                function, here, [float(row[i]) for row in self.start.values()], END,
+                self.delays[i], own, (here["level"], here["kick"]) if kicks else None,
+            )  # fmt: skip
+            self.paths.append(path)
+            self.kicks.append(hits)
+
+    def run(self, method, options, **more):
+        return integrate(
+            self.field, times=GRID, initial=self.start, parameters=self.rows, history=self.past,
+            method=method.split()[0], **options, **more,
+        )  # fmt: skip
+
+    def states(self):
+        return np.array([[path(t) for t in GRID] for path in self.paths])
+
+
+def compare_states(case, method, options, allowed, device):
+    """What is wrong with states, in words; refusals by name are nothing wrong."""
+    try:
+        found = case.run(method, options, device=device)
+    except ergode.PlanError:
+        return []
+    if (found["status"] != Status.DONE).any():
+        return [f"seed {case.seed}, {method}: status {found['status'].values}"]
+    error = np.abs(found["state"].values - case.states()).max()
+    return [] if error < allowed else [f"seed {case.seed}, {method}: states are {error:.1e} off"]
+
+
+def compare_watched(case, method, options, allowed, device):
+    """The same with events and observables, and every step."""
+    level, circle, _ = event_functions(case.model, case.field)
+    first = case.model.variables[0]
+    try:
+        found = case.run(
+            method, options, device=device, record=3, every_step=True,
+            events=[Event(level, 0, name="both"), Event(level, 1, name="up"),
+                    Event(level, -1, name="down"), Event(circle, 0, name="circle")],
+            observables=[Maximum(first), Minimum(first), Mean(first), TimeAbove(first, 0.1)],
+        )  # fmt: skip
+    except ergode.PlanError:
+        return []
+    wrong = []
+    error = np.abs(found["state"].values - case.states()).max()
+    if not error < allowed:
+        wrong.append(f"seed {case.seed}, {method}: watched states are {error:.1e} off")
+    other = 1 if case.model.size > 1 else 0
+    for i, path in enumerate(case.paths):
+        level_i, radius_i = case.rows["level"][i], case.rows["radius"][i]
+        gaps = {
+            "level": lambda t, path=path, at=level_i: path(t)[0] - at,
+            "circle": lambda t, path=path, at=radius_i: (
+                path(t)[0] ** 2 + path(t)[other] ** 2 - at**2
+            ),
+        }
+        for name, gap in gaps.items():
+            hits, near = plain.crossings(gap, END)
+            if near < 20 * allowed:
+                continue
+            for event, sign in {"level": {"both": 0, "up": 1, "down": -1}, "circle": {"circle": 0}}[
+                name
+            ].items():
+                times = [t for t, way in hits if sign in (0, way)]
+                number = float(found["event_count"].sel(event=event)[i])
+                if number != len(times):
+                    wrong.append(
+                        f"seed {case.seed}, {method}, trajectory {i}: {number:.0f} of "
+                        f"{len(times)} '{event}', at {times}"
+                    )
+                    continue
+                last = found["event_time"].sel(event=event)[i].values
+                last = last[np.isfinite(last)]
+                speed = [abs(gap(t + 1e-5) - gap(t - 1e-5)) / 2e-5 for t in times[-3:]]
+                off = [abs(a - b) * v for a, b, v in zip(last, times[-3:], speed, strict=True)]
+                if off and max(off) > 20 * allowed:
+                    wrong.append(f"seed {case.seed}, {method}: '{event}' is {max(off):.1e} off")
+        t = np.linspace(0.0, END, 4001)
+        x = np.array([path(s)[0] for s in t])
+        exact = [x.max(), x.min(), np.trapezoid(x, t) / END, END * np.mean(x > 0.1)]
+        seen = found["observed"].values[i]
+        # The state between the ends of a step is a cubic for observables.
+        off = np.abs(seen - exact)
+        if not (off[:3].max() < 5e-3 + allowed and off[3] < 0.05 + 10 * allowed):
+            wrong.append(f"seed {case.seed}, {method}, trajectory {i}: observed {seen} for {exact}")
+    return wrong
+
+
+def compare_kicks(case, method, options, allowed, device):
+    """Events that change the state."""
+    level, _, kicked = event_functions(case.model, case.field)
+    try:
+        found = case.run(
+            method, options, device=device, events=[Event(level, 1, kicked, name="kick")], record=20
+        )
+    except ergode.PlanError:
+        return []
+    wrong = []
+    for i, path in enumerate(case.paths):
+        at = case.rows["level"][i]
+        times = np.linspace(0.0, END, 6001)
+        values = np.array([path(t)[0] - at for t in times])
+        # A path that nearly reaches the level, or grazes it, has no certain kicks.
+        turns = np.flatnonzero(np.diff(values[:-1]) * np.diff(values[1:]) <= 0) + 1
+        away = [k for k in turns if not any(abs(times[k] - s) < 0.01 for s in case.kicks[i])]
+        if min([abs(values[0]), abs(values[-1]), *np.abs(values[away])]) < 50 * allowed:
+            continue
+        exact = case.kicks[i]
+        number = float(found["event_count"][i, 0])
+        if number != len(exact):
+            wrong.append(f"seed {case.seed}, {method}, {i}: {number:.0f} kicks of {exact}")
+            continue
+        free = [k for k, t in enumerate(GRID) if all(abs(t - s) > 0.01 for s in exact)]
+        states = np.array([path(GRID[k]) for k in free])
+        error = np.abs(found["state"].values[i, free] - states).max()
+        if not error < 50 * allowed:
+            wrong.append(f"seed {case.seed}, {method}, {i}: kicked states are {error:.1e} off")
+    return wrong
+
+
+def compare_noise(seed, kind, device, count=400):
+    """Paths of the keyed noise, whose increments a run without drift shows."""
+    rng = np.random.default_rng(seed)
+    model = draw_model(rng, 2, noisy=kind)
+    rows, start = model.draw(rng, 1)
+    own = {name: float(row[0]) for name, row in rows.items()}
+    start = {name: float(row[0]) for name, row in start.items()}
+    field = model.field()
+    free = ergode.field_from_equations(
+        dict.fromkeys(model.variables, "0.0"), list(field.parameters),
+        dict.fromkeys(model.variables, "1.0"),
+    )  # fmt: skip
+    finest, end = 256, 1.0
+    common = {
+        "parameters": own, "replicates": count, "seed": seed % 2**31, "device": device,
+    }  # fmt: skip
+    fine = integrate(
+        free, times=np.linspace(0.0, end, finest + 1), initial=dict.fromkeys(start, 0.0),
+        step=end / finest, method="euler-maruyama", **common,
+    )["state"].transpose("time", "variable", "replicate").values  # fmt: skip
+    drift, diffusion = model.slopes(model.equations), model.slopes(model.noises)
+    begin = np.repeat(np.array(list(start.values()))[:, None], count, axis=1)
+    truth = plain.noisy_path(
+        drift, diffusion, own, begin, np.diff(fine, axis=0), end / finest, "milstein"
+    )[-1]
+    wrong = []
+    for method, order in (("euler-maruyama", 0.5), ("milstein", 1.0), ("sra1", 1.5)):
+        errors = []
+        for n in (8, 16, 32):
+            try:
+                found = integrate(
+                    field, times=[0.0, end], initial=start, step=end / n, method=method,
+                    noise_per_step=min(64, finest // n), **common,
+                )  # fmt: skip
+            except ergode.PlanError:
+                break
+            value = found["state"][:, -1].transpose("variable", "replicate").values
+            errors.append(np.sqrt(np.mean((value - truth) ** 2)))
+            if method == "euler-maruyama":
+                coarse = plain.noisy_path(
+                    drift,
+                    diffusion,
+                    own,
+                    begin,
+                    np.diff(fine[:: finest // n], axis=0),
+                    end / n,
+                    method,
+                )[-1]
+                off = np.abs(value - coarse).max()
+                if off > 1e-9:
+                    wrong.append(f"seed {seed}: '{method}' is {off:.1e} off the same increments")
+        if len(errors) == 3:
+            seen = np.log2(errors[0] / errors[2]) / 2
+            least = order if kind == "own" or method == "sra1" else 1.0
+            # The truth is of order 1 with 256 steps; the mean square of 400 paths is good to 5 %.
+            if seen < min(least, 1.0) - 0.25:
+                wrong.append(f"seed {seed}: '{method}' has order {seen:.2f}")
+    return wrong
+
+
+def check(seed, device, methods=None, structure=None, delays=True, noise=True, size=3):
+    """All that is compared for one seed; `structure` fixed means that kernels are shared."""
+    wrong = []
+
+    def chosen(table):
+        return {name: table[name] for name in table if methods is None or name in methods}
+
+    case = Case(seed, size, structure=structure)
+    for name, (options, allowed) in chosen(ORDINARY).items():
+        wrong += compare_states(case, name, options, allowed, device)
+        wrong += compare_watched(case, name, options, allowed, device)
+    case = Case(seed + 1, size, kicks=True, structure=structure)
+    for name, (options, allowed) in chosen(ORDINARY).items():
+        if name in ("tsit5", "rk4", "rodas5p"):
+            wrong += compare_kicks(case, name, options, allowed, device)
+    if delays:
+        case = Case(seed + 2, 2, taus=2, count=6, structure=structure)
+        for name, (options, allowed) in chosen(WITH_DELAYS).items():
+            wrong += compare_states(case, name, options, allowed, device)
+            wrong += compare_watched(case, name, options, allowed, device)
+        case = Case(seed + 3, 2, taus=1, count=6, kicks=True, structure=structure)
+        for name, (options, allowed) in chosen(WITH_DELAYS).items():
+            if name in ("tsit5", "rk4"):
+                wrong += compare_kicks(case, name, options, allowed, device)
+    if noise:
+        wrong += compare_noise(seed + 4, "own", device)
+        wrong += compare_noise(seed + 5, "additive", device)
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["tsit5", "rk4"])
+def test_random_fields(method, device):
+    wrong = [
+        one
+        for seed in (100, 200, 300)
+        for one in check(seed, device, methods=(method,), structure=7, noise=seed == 100)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_fields_for_long(device):
+    begin = int(time.time()) % 10**7
+    print(f"referee of trajectories: seed {begin}")
+    until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    wrong, seed = [], begin
+    while time.monotonic() < until:
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(1, 7))
+        some = tuple(rng.choice(list(ORDINARY), 3, replace=False))
+        for _ in range(3):  # of one structure, so that kernels are compiled once
+            wrong += check(seed, device, some, structure=seed - seed % 1000, size=size)
+            seed += 10
+        seed += 1000 - seed % 1000
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_many_variables():
+    """A ring of 34 variables: tuples are long."""
+    case = Case(5, 34, count=2)
+    wrong = compare_states(case, "rk4", *ORDINARY["rk4"], "cpu")
+    assert not wrong, "\n".join(wrong)
+
+
+def _falls_and_touches(before, after, direction):
+    """A tie broken the other way: a rise is a fall."""
+    rises = before < 0.0 and after >= 0.0
+    falls = before > 0.0 and after <= 0.0
+    if direction > 0:
+        return falls
+    if direction < 0:
+        return rises
+    return rises or falls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", ["a weight 2 % off", "a tie", "a dropped term"])
+def test_a_broken_engine_is_noticed(mutant, monkeypatch):
+    known = METHODS["tsit5"]
+    if mutant == "a weight 2 % off":
+        tableau = known.bindings["B"]
+        broken = {**known.bindings, "B": (1.02 * tableau[0], *tableau[1:])}
+        monkeypatch.setitem(METHODS, "tsit5", replace(known, bindings=broken))
+    elif mutant == "a tie":
+        monkeypatch.setattr(steps, "crosses", _falls_and_touches)
+    else:
+        dense = known.bindings["DENSE"]
+        broken = {**known.bindings, "DENSE": (*dense[:-1], (0.0,) * len(dense[-1]))}
+        monkeypatch.setitem(METHODS, "tsit5", replace(known, bindings=broken))
+    case = Case(100, 3, structure=7)
+    options, allowed = ORDINARY["tsit5"]
+    assert compare_watched(case, "tsit5", options, allowed, "cpu")
