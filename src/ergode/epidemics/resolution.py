@@ -8,6 +8,8 @@ do not matter: who transmits sooner than can be told transmits at the next momen
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from ergode.core.errors import PlanError
@@ -21,7 +23,7 @@ _SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmiss
 
 
 def precision_of(
-    precision: str, method: str, model: CompartmentModel, grid: np.ndarray
+    precision: Precision | Literal["auto"], method: str, model: CompartmentModel, grid: np.ndarray
 ) -> Precision:
     """The precision to work in: what was asked for, or the first that is fine enough.
 
@@ -30,12 +32,12 @@ def precision_of(
     PlanError
         It is unknown.
     """
-    if precision == "float32" or precision == "float64":
-        return precision
-    if precision != "auto":
+    if precision not in ("auto", "float32", "float64"):
         raise PlanError(
             f"precision {precision!r} is unknown; expected 'auto', 'float32' or 'float64'"
         )
+    if precision != "auto":
+        return precision
     fine = _spacing("float64", model, grid) <= _SPACING_MOST < _spacing("float32", model, grid)
     return "float64" if fine and method not in LEAPS else "float32"
 
