@@ -352,10 +352,10 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         if t + wait / total >= limit:
             own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = limit, limit, limit
             return limit, 0, draw
-        if not _fire_one(u, False, False, w, net, own):
-            return t, FAILED_NEGATIVE, draw
         ends_at = t + wait / total
         own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = ends_at, ends_at, ends_at
+        if not _fire_one(u, False, False, w, net, own):
+            return ends_at, FAILED_NEGATIVE, draw
         own.fired[w, 0] = 1.0
         own.stats[w, 2] += 1.0
         return ends_at, 0, draw
@@ -391,7 +391,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
             own.fired[w, 0] = math.floor(before + after + 0.5)
             if fires:
                 if not _fire_one(u, second, True, w, net, own):
-                    return t, FAILED_NEGATIVE, draw
+                    return ends_at, FAILED_NEGATIVE, draw
                 own.fired[w, 0] += 1.0
             scaled = relaxation * (half + rest)
             own.stats[w, 0] = max(own.stats[w, 0], 0.25 * scaled * scaled)

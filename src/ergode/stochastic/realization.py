@@ -264,20 +264,21 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                 passed = is_over(g, soonest, 0)
             if not passed:
                 break
-            if LEAPS and j >= 0:
+            if LEAPS and j != NO_REACTION and fires_at > moment:
                 between(cursor, g, w, plan, replicate, net, work, own)
             if not write(cursor, w, row, cell, slot, work, out):
                 outcome = OVERFLOW
                 break
             cursor += 1
-        if j < NO_REACTION and outcome == DONE:
-            outcome = outcome_of(j)
-            t = fires_at
         if outcome != DONE:
             break
         if cursor == grid.size:
             if fires_at == INFINITY and soonest == INFINITY:
                 outcome = EXTINCT
+            break
+        if j < NO_REACTION:
+            outcome = outcome_of(j)
+            t = fires_at
             break
         if j >= 0:
             t, after = fires_at, 0
