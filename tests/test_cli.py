@@ -157,6 +157,44 @@ def test_no_room_anywhere_is_one_line(run_file, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["seir.toml"]
 
 
+OVERFLOWING = """
+engine = "stochastic"
+[network]
+species = { X = 2147483448 }
+reactions = [{ reaction = "0 -> X", rate_constant = 100.0 }]
+[simulate]
+times = [0, 1, 2]
+replicates = 12
+device = "cpu"
+"""
+
+
+def test_what_failed_is_counted_and_enters_no_mean(tmp_path):
+    path = tmp_path / "much.toml"
+    path.write_text(OVERFLOWING)
+    with pytest.warns(ergode.FailureWarning):
+        birth = ergode.Reaction("0 -> X", rate_constant=100.0)
+        network = ergode.ReactionNetwork({"X": 2147483448}, [birth])
+        result = ergode.stochastic.simulate(network, times=[0, 1, 2], replicates=12, device="cpu")
+    good = result["status"].values == ergode.Status.DONE
+    assert 0 < good.sum() < 12
+    done = invoke("run", path, "--json")
+    assert done.exit_code == 0
+    said = json.loads(done.stdout)["summary"]
+    assert said["failed, left out"] == 12 - good.sum()
+    assert said["mean final X"] == result["amount"].values[good, -1, 0].mean()
+    assert "failed, left out" in invoke("run", path, "--overwrite").stdout
+
+
+def test_a_run_of_which_all_failed_has_a_summary(tmp_path):
+    path = tmp_path / "much.toml"
+    path.write_text(OVERFLOWING.replace("100.0", "1000.0"))
+    done = invoke("run", path, "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["summary"]["failed, left out"] == 12
+    assert json.loads(done.stdout)["summary"]["mean final X"] is None
+
+
 @pytest.mark.parametrize("output", ["statistics", "line_list"])
 def test_other_outputs(run_file, tmp_path, output):
     run_file.write_text(RUN_FILE + f'output = "{output}"\n')

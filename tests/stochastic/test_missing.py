@@ -10,6 +10,7 @@ import ergode
 from ergode import Event, Reaction, ReactionNetwork
 from ergode.core.status import Status
 from ergode.runfile.read import read
+from ergode.runfile.spread import shortfall
 from ergode.stochastic import methods
 
 # Grows beyond what a count can be in some realizations, or takes what is not there.
@@ -147,7 +148,7 @@ seed = 3
     request = read(tmp_path / "net.toml").request
     with pytest.warns(ergode.FailureWarning):
         result = request.execute(progress=False)
-    summary = request.summary(result)
+    summary = shortfall(result) | request.summary(result)
     assert summary["mean final Y"] == pytest.approx(303, abs=1)
     assert summary["failed, left out"] == (result["status"] > Status.EXTINCT).sum()
     ax = ergode.plots.realizations(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ from rich.table import Table
 from ergode.core import results
 from ergode.core.errors import ErgodeError, PlanError, WriteError
 from ergode.runfile.read import RunFile, read
+from ergode.runfile.spread import shortfall
 
 if TYPE_CHECKING:
     import xarray
@@ -57,9 +59,10 @@ def run(
     _save(dataset, asked)
     if asked.figure:
         _draw(dataset, asked, asked.figure)
-    summary = asked.request.summary(dataset)
+    summary = shortfall(dataset) | asked.request.summary(dataset)
     if as_json:
-        print(json.dumps(_as_data(asked, dataset, summary), indent=2, default=_plain))
+        said = _finite(_as_data(asked, dataset, summary))
+        print(json.dumps(said, indent=2, default=_plain, allow_nan=False))
     else:
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
@@ -159,4 +162,13 @@ def _short(value: float) -> str:
 
 def _plain(value: Any) -> Any:
     """An array, or a number of one, as JSON has them."""
-    return value.tolist()
+    return _finite(value.tolist())
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is no number, of which JSON knows nothing."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -69,7 +69,7 @@ def realizations(
             ax.fill_between(times, mean - width, mean + width, color=color, alpha=0.2, lw=0)
             ax.plot(times, mean, color=color, label=name)
             continue
-        good = dataset["status"].values < Status.NOT_RUN
+        good = ~np.isin(dataset["status"], [one.value for one in Status if one.is_error])
         rows = dataset["amount"].sel(species=name).values[good]
         shown = rows[:: max(1, -(-len(rows) // _MOST_CURVES))]
         for k, row in enumerate(shown):

@@ -171,10 +171,10 @@ class _Reader:
                 self.blocks[block].append(_Line(number, words))
             elif block is None and not _SETTINGS.match(line):
                 raise self.error(number, f"'{line[:60]}' stands outside of all blocks")
-        if block is not None:
-            raise ReadError(f"{self.file}: the block '{block}' does not end")
         if started:
             raise ReadError(f"{self.file}: the last line ends in a backslash, but nothing follows")
+        if block is not None:
+            raise ReadError(f"{self.file}: the block '{block}' does not end")
         if not self.blocks["species"]:
             raise ReadError(f"{self.file}: there are no species in it")
 

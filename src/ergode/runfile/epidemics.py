@@ -18,7 +18,7 @@ from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
-from ergode.runfile.spread import spread
+from ergode.runfile.spread import spread, usable
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -155,6 +155,9 @@ def _nodes(table: Table, name: str) -> Any:
 
 
 def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:
+    dataset = usable(dataset)
+    if not dataset.sizes["replicate"]:
+        return {}
     summary = epidemics.summary(dataset)
     found = {
         "attack rate": spread(summary["attack_rate"]),

@@ -11,7 +11,7 @@ from ergode import kinetics, plots
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
-from ergode.runfile.spread import spread
+from ergode.runfile.spread import spread, usable
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ class KineticRun:
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out: the most abundant species at the end."""
         name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
-        last = dataset[name].isel(time=-1)
+        last = usable(dataset)[name].isel(time=-1)
+        if not last.sizes["zone"]:
+            return {}
         most = last.max("zone").to_series().nlargest(8).index
         return {f"final {species}": spread(last.sel(species=species)) for species in most}
 

@@ -1,9 +1,52 @@
-"""One number that varies over replicates, zones or parameters, in a report."""
+"""Numbers that vary over replicates, zones or parameters, in a report: of those that ended well."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
+
+from ergode.core.status import Status
+
+if TYPE_CHECKING:
+    import xarray
+
+_ERRORS = [status.value for status in Status if status.is_error]
+
+
+def usable(dataset: xarray.Dataset) -> xarray.Dataset:
+    """The replicates (zones, trajectories) that neither failed nor were left out.
+
+    Of a result with several such dims - a sweep with replicates - the others become missing.
+    """
+    if "status" not in dataset:
+        return dataset
+    bad = dataset["status"].isin(_ERRORS)
+    if bad.ndim == 1:
+        return dataset.isel({bad.dims[0]: np.flatnonzero(~bad.values)})
+    if not bad.any():
+        return dataset
+    each = [name for name, value in dataset.data_vars.items() if set(bad.dims) <= set(value.dims)]
+    return dataset.assign({name: dataset[name].where(~bad) for name in each if name != "status"})
+
+
+def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
+    """How many failed, and how many were not run, if any."""
+    if "status" not in dataset:
+        return {}
+    codes = dataset["status"].values
+    missing = int((codes == Status.NOT_RUN).sum())
+    failed = int(np.isin(codes, _ERRORS).sum()) - missing
+    counts = {"failed": failed, "not run": missing}
+    return {f"{name}, left out": float(n) for name, n in counts.items() if n}
+
+
+def average(values: npt.ArrayLike) -> float:
+    """The mean of what is known; NaN of nothing."""
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if known.size else float("nan")
 
 
 def spread(values: npt.ArrayLike) -> float | dict[str, float]:

@@ -11,11 +11,11 @@ import numpy as np
 
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
-from ergode.core.status import Status
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
+from ergode.runfile.spread import average, usable
 from ergode.runfile.tables import Table
 from ergode.stochastic.simulate import Output
 
@@ -78,22 +78,15 @@ class StochasticRun:
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""
-        found: dict[str, Any] = {"firings": float(dataset["firing_count"].sum())}
+        found: dict[str, Any] = {"firings": float(np.nansum(dataset["firing_count"].values))}
+        dataset = usable(dataset)
         for k, name in enumerate(dataset["species"].values if "species" in dataset else ()):
             if "mean" in dataset and dataset["mean"].ndim == 2:
                 found[f"mean final {name}"] = float(dataset["mean"].values[-1, k])
             elif "amount" in dataset:
                 last = dataset["amount"].values[..., k]
                 last = last[..., -1] if "time" in dataset["amount"].dims else last
-                there = last[np.isfinite(last)]
-                found[f"mean final {name}"] = float(there.mean()) if there.size else float("nan")
-        status = dataset["status"].values
-        failed = sum(int((status == code).sum()) for code in Status if code.is_error)
-        unseen = int((status == Status.NOT_RUN).sum())
-        if failed > unseen:
-            found["failed, left out"] = float(failed - unseen)
-        if unseen:
-            found["not run, left out"] = float(unseen)
+                found[f"mean final {name}"] = average(last)
         return found
 
 

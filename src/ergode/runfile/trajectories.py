@@ -12,7 +12,7 @@ from ergode.models.equations import AMBIGUOUS, field_from_equations
 from ergode.models.sweep import grid
 from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
-from ergode.runfile.spread import spread
+from ergode.runfile.spread import spread, usable
 from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class TrajectoryRun:
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""
-        last = dataset["state"].isel(time=-1)
+        last = usable(dataset)["state"].isel(time=-1)
         return {f"final {name}": spread(last.sel(variable=name)) for name in self.field.variables}
 
 
