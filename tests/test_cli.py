@@ -172,9 +172,9 @@ device = "cpu"
 def test_what_failed_is_counted_and_enters_no_mean(tmp_path):
     path = tmp_path / "much.toml"
     path.write_text(OVERFLOWING)
+    birth = ergode.Reaction("0 -> X", rate_constant=100.0)
+    network = ergode.ReactionNetwork({"X": 2147483448}, [birth])
     with pytest.warns(ergode.FailureWarning):
-        birth = ergode.Reaction("0 -> X", rate_constant=100.0)
-        network = ergode.ReactionNetwork({"X": 2147483448}, [birth])
         result = ergode.stochastic.simulate(network, times=[0, 1, 2], replicates=12, device="cpu")
     good = result["status"].values == ergode.Status.DONE
     assert 0 < good.sum() < 12

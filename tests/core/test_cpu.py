@@ -1,11 +1,14 @@
 """Ranges on threads: what is run, what is reported, and what an error leaves behind."""
 
+import os
+import signal
 import threading
 import time
 
 import pytest
 
 from ergode.core import cpu
+from ergode.core.errors import Abandoned
 
 RANGES = [(k, k + 1) for k in range(40)]
 
@@ -100,3 +103,50 @@ def test_an_interruption_keeps_what_was_finished(threads):
         cpu.run(calls, RANGES, (), threads, finished)
     assert sorted(calls.seen) == sorted(reported)
     assert 4 <= len(reported) < 20
+
+
+def interrupted_after(seconds, call):
+    """What a call raises that is sent SIGINT after a while, and how long it then took [s]."""
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        call()
+    timer.join()
+    return caught.value, time.monotonic() - started
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("together", [False, True])
+def test_an_interruption_does_not_wait_for_a_long_kernel(threads, together):
+    release = threading.Event()
+    reported = []
+
+    def compiled(start, stop):
+        if together or start > 0:
+            release.wait(60)
+
+    def call():
+        if together:
+            cpu.run_together(compiled, threads, ())
+        else:
+            cpu.run(compiled, RANGES, (), threads, lambda *span: reported.append(span))
+
+    error, seconds = interrupted_after(0.2, call)
+    release.set()
+    assert isinstance(error, Abandoned)
+    assert seconds < 20
+    assert reported == ([] if together else [(0, 1)])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_waits_for_a_short_kernel(threads):
+    calls, reported = Calls(seconds=0.05), []
+    error, _ = interrupted_after(
+        0.2, lambda: cpu.run(calls, RANGES, (), threads, lambda *span: reported.append(span))
+    )
+    assert not isinstance(error, Abandoned)
+    assert sorted(reported) == sorted(calls.seen)
+    assert 0 < len(reported) < 40

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from queue import SimpleQueue
-from threading import Event, Thread
+from queue import Empty, SimpleQueue
+from threading import Event, Thread, current_thread, main_thread
+from time import monotonic
 from typing import Any
 
 from numba import njit, types
@@ -21,6 +22,7 @@ from numba.extending import intrinsic
 from ergode.core import intrinsics
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
 from ergode.core.collection import pause_while_compiling
+from ergode.core.errors import Abandoned
 
 __all__ = [
     "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",
@@ -46,6 +48,10 @@ kernel = njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True
 pause_while_compiling(event, "numba:compiler_lock")
 
 
+_GRACE = 1.0
+"""Seconds that an interruption waits for what was begun."""
+
+
 def run(
     compiled: Callable[..., None],
     ranges: Iterable[tuple[int, int]],
@@ -57,10 +63,15 @@ def run(
 
     `finished(start, stop)` is called in this thread as each range ends.  An interruption
     (Ctrl-C) or an error lets the ranges already begun end and be reported, and drops the rest.
+
+    Raises
+    ------
+    Abandoned
+        It was interrupted, and ranges already begun did not end within a second.
     """
     todo = deque(ranges)
     count = len(todo)
-    if threads < 2 or count < 2:
+    if (threads < 2 or count < 2) and current_thread() is not main_thread():
         for start, stop in todo:
             compiled(start, stop, *arguments)
             if finished:
@@ -68,7 +79,7 @@ def run(
         return
     ended: SimpleQueue[tuple[int, int] | BaseException] = SimpleQueue()
 
-    def work() -> None:
+    def work(_: int) -> None:
         while True:
             try:
                 start, stop = todo.popleft()
@@ -87,23 +98,53 @@ def run(
         if finished:
             finished(*item)
 
-    workers = [Thread(target=work, daemon=True) for _ in range(min(threads, count))]
-    for worker in workers:
-        worker.start()
+    # The main thread, which alone hears of Ctrl-C, computes nothing itself.
+    workers = _Workers(work, min(max(threads, 1), count))
     try:
         for _ in range(count):
             report(ended.get())
-    except BaseException:
+    except BaseException as error:
         todo.clear()
-        for worker in workers:
-            worker.join()
+        have_ended = workers.wait(_GRACE if isinstance(error, KeyboardInterrupt) else None)
         while not ended.empty():
             item = ended.get()
             if not isinstance(item, BaseException):  # the first error is the one that is raised
                 report(item)
+        if not have_ended:
+            raise Abandoned from error
         raise
-    for worker in workers:
-        worker.join()
+    workers.wait()
+
+
+class _Workers:
+    """Threads that call ``work(rank)``, and say when they end.
+
+    `Thread.join` is no way to wait for them: it takes a thread for ended once Ctrl-C came.
+    """
+
+    def __init__(self, work: Callable[[int], None], count: int) -> None:
+        self._ended: SimpleQueue[int] = SimpleQueue()
+        self._alive = 0
+        for rank in range(count):
+            Thread(target=self._run, args=(work, rank), daemon=True).start()
+            self._alive += 1
+
+    def _run(self, work: Callable[[int], None], rank: int) -> None:
+        try:
+            work(rank)
+        finally:
+            self._ended.put(rank)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for all of them, or for a while; whether all have ended."""
+        until = None if seconds is None else monotonic() + seconds
+        while self._alive:
+            try:
+                self._ended.get(timeout=None if until is None else max(0.0, until - monotonic()))
+            except Empty:
+                return False
+            self._alive -= 1
+        return True
 
 
 def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any, ...]) -> None:
@@ -111,10 +152,16 @@ def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any
 
     They may wait for each other: none begins before there is a thread for each.  An interruption
     is raised when all have ended.
+
+    Raises
+    ------
+    Abandoned
+        It was interrupted, and they did not end within a second.
     """
-    if count < 2:
+    if count < 2 and current_thread() is not main_thread():
         compiled(0, 1, *arguments)
         return
+    count = max(count, 1)
     all_there = Event()
     called_off: list[bool] = []
     errors: list[BaseException] = []
@@ -128,21 +175,18 @@ def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any
         except BaseException as error:
             errors.append(error)
 
-    workers = [Thread(target=work, args=(rank,), daemon=True) for rank in range(count)]
     try:
-        for worker in workers:
-            worker.start()
+        workers = _Workers(work, count)
     except BaseException:
         called_off.append(True)
         all_there.set()
         raise
     all_there.set()
-    interruption: BaseException | None = None
-    for worker in workers:
-        while worker.is_alive():
-            try:
-                worker.join()
-            except KeyboardInterrupt as error:
-                interruption = error
-    if interruption or errors:
-        raise interruption or errors[0]
+    try:
+        workers.wait()
+    except KeyboardInterrupt as error:
+        if not workers.wait(_GRACE):
+            raise Abandoned from error
+        raise
+    if errors:
+        raise errors[0]

@@ -34,6 +34,14 @@ class WriteError(PlanError, OSError):
     """A file could not be written (a full disk); what had its name before is still there."""
 
 
+class Abandoned(KeyboardInterrupt):
+    """An interruption that did not wait for a long kernel.
+
+    The kernel goes on in the background until it ends.  The arrays that it writes to may change
+    at any time: whoever returns some of them returns copies, of `status` first.
+    """
+
+
 class ErgodeWarning(RuntimeWarning):
     """Base of every warning of this library; filter it, or a kind below, by its class."""
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ergode.core import progress as progress_bar
-from ergode.core.errors import FailureWarning, InterruptionWarning
+from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
@@ -126,6 +126,13 @@ class Run:
 
     def _end_early(self, error: BaseException) -> None:
         evolution = self.evolution
+        if isinstance(error, Abandoned):  # the cells are still being written to
+            if self._row == 0:
+                raise error
+            if evolution.count == 1:
+                self.records[0].stop(float(self.records[0].times[self._row - 1]))
+            self._tell("interrupted")
+            return
         if evolution.times.max() <= self.records[0].times[0]:
             raise error
         evolution.settle()

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import AccuracyWarning, InterruptionWarning, ModelError, PlanError
+from ergode.core.errors import (
+    Abandoned,
+    AccuracyWarning,
+    InterruptionWarning,
+    ModelError,
+    PlanError,
+)
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
@@ -349,9 +355,11 @@ def _run(
 
         try:
             run_zones(mechanism, zones, grid, options, place, outcome, finished)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if done == 0:
                 raise
+            if isinstance(error, Abandoned):
+                outcome.let_go()
             warnings.warn(
                 f"interrupted: {done} of {zones.count} zones were integrated",
                 InterruptionWarning,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -95,6 +95,11 @@ class Outcome:
             np.zeros(zones.count),
             np.full(zones.count, np.nan),
         )
+
+    def let_go(self) -> None:
+        """Copy what kernels that still compute write to; zones that they leave are `NOT_RUN`."""
+        for name in ("status", *(one.name for one in fields(self) if one.name != "status")):
+            object.__setattr__(self, name, np.array(getattr(self, name)))
 
 
 def bindings_of(

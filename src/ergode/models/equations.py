@@ -187,8 +187,8 @@ def _bounded(name: str, tree: ast.Expression) -> ast.expr:
 def _constant(tree: ast.expr) -> float | None:
     """The value of an expression of numbers alone."""
     match tree:
-        case ast.Constant(int() | float() as value):
-            return float(value)
+        case ast.Constant(int() | float() as number):
+            return float(number)
         case ast.UnaryOp(ast.USub(), operand):
             value = _constant(operand)
             return None if value is None else -value

@@ -185,7 +185,7 @@ class _Reader:
         for pattern, here in _OPERATORS:
             text = pattern.sub(here, text)
         for name in self.functions:
-            text = re.sub(rf"\b{re.escape(name)}\s*\(\s*\)", lambda _, name=name: name, text)
+            text = re.sub(rf"\b{re.escape(name)}\s*\(\s*\)", name.replace("\\", r"\\"), text)
         with self.at(line):
             return Expression(self._called(text, line).strip())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -13,7 +12,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, spans
-from ergode.core.errors import PlanError
+from ergode.core.errors import Abandoned, PlanError
 from ergode.core.status import Status
 from ergode.stochastic import direct_step, realization
 from ergode.stochastic.interruptions import Waiting
@@ -155,10 +154,12 @@ class Ensemble:
             def finished(start: int, stop: int) -> None:
                 report(stop - start)
 
-            with suppress(KeyboardInterrupt):  # what is done is returned, and says so
+            try:
                 self.device.run(
                     kernel, count, grain, *rows, plan, out, grain=grain, finished=finished
                 )
+            except KeyboardInterrupt as error:  # what is done is returned, and says so
+                out = settled(out, error, wanted)
         return self._fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
@@ -325,6 +326,17 @@ class Ensemble:
             if name in found:
                 found[name] = found[name].sum(axis=0)
         return found
+
+
+def settled(out: Out, error: KeyboardInterrupt, wanted: Wanted) -> Out:
+    """What an interrupted run has, out of reach of what may still be computing."""
+    if not isinstance(error, Abandoned):
+        return out
+    if wanted.statistics:  # sums hold parts of realizations that did not end
+        raise error
+    copies = {"status": np.array(out.status)}
+    names = (name for name in out._fields if name != "status")
+    return out._replace(**copies, **{name: np.array(getattr(out, name)) for name in names})
 
 
 def chunks(total: int, replicates: int, row_bytes: int, room: int) -> list[tuple[int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ergode.core import kernels
 from ergode.core.machine import Formula
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic import straight_line
-from ergode.stochastic.ensemble import Ensemble, Wanted
+from ergode.stochastic.ensemble import Ensemble, Wanted, settled
 from ergode.stochastic.laws import law_of
 from ergode.stochastic.realization import Out
 from ergode.stochastic.straight_line import Rates
@@ -90,10 +89,13 @@ class SmallEnsemble(Ensemble):
         def finished(start: int, stop: int) -> None:
             report(stop - start)
 
-        with kernels.readable_errors(), suppress(KeyboardInterrupt):
-            self.device.run(
-                kernel, count, grain, self.rates(), plan, out, grain=grain, finished=finished
-            )
+        try:
+            with kernels.readable_errors():
+                self.device.run(
+                    kernel, count, grain, self.rates(), plan, out, grain=grain, finished=finished
+                )
+        except KeyboardInterrupt as error:
+            out = settled(out, error, wanted)
         return self._fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core import devices
 from ergode.core import progress as progress_bar
-from ergode.core.errors import PlanError
+from ergode.core.errors import Abandoned, PlanError
 from ergode.core.status import Status
 from ergode.models.vector_field import VectorField
 from ergode.trajectories.ensemble import Ensemble
@@ -101,9 +101,11 @@ class Refinement:
 
             try:
                 self._ensemble.integrate(initial, parameters, steps, out, status, finished)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 if done == 0:
                     raise
+                if isinstance(error, Abandoned):  # who still computes writes to the old ones
+                    status, out = status.copy(), out.copy()
                 warnings.warn(
                     f"interrupted: {done} of {which.size} trajectories were integrated",
                     RuntimeWarning,

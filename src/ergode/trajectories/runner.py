@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, spans
-from ergode.core.errors import PlanError
+from ergode.core.errors import Abandoned, PlanError
 from ergode.core.machine import Formula
 from ergode.core.source import Precision
 from ergode.core.status import Status
@@ -107,6 +107,12 @@ class Outcome:
     rejected: np.ndarray
     misses: np.ndarray
     trail: np.ndarray
+
+    def copy(self) -> Outcome:
+        """The same, out of reach of kernels that still write to it; `status` is copied first."""
+        status = {"status": self.status.copy()}
+        names = (one.name for one in fields(self) if one.name != "status")
+        return Outcome(**status, **{name: getattr(self, name).copy() for name in names})
 
     @classmethod
     def empty(
@@ -459,9 +465,11 @@ class Runner:
                         grain=_grain(count, self.device.core_count, plan.shared),
                         finished=finished,
                     )  # fmt: skip
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 if done == 0:
                     raise
+                if isinstance(error, Abandoned):
+                    outcome = outcome.copy()
                 self.interrupted = True
                 warnings.warn(
                     f"interrupted: {done} of {count} trajectories were integrated",
