@@ -206,3 +206,15 @@ def test_three_unnamed_columns_that_look_timed_must_be_named(tmp_path):
         ergode.read_contacts(path)
     weighted = ergode.read_contacts(path, columns=("source", "target", "weight"))
     assert weighted.weights is not None
+
+
+def test_numbers_that_nobody_named_are_not_passed_over(write, tmp_path, refusal):
+    path = write("source,target,strength\n0,1,0.5\n1,2,2\n")
+    assert "the column 'strength' has numbers" in refusal(read_contacts, path)
+    assert read_contacts(path, columns=("source", "target", None)).weights is None
+    assert read_contacts(path, columns=("source", "target", "weight")).weights is not None
+    assert read_contacts(write("source,target,note\n0,1,x\n1,2,y\n")).weights is None
+    path = tmp_path / "edges.parquet"
+    pd.DataFrame({"source": [0], "target": [1], "strength": [0.5]}).to_parquet(path)
+    assert "the column 'strength' has numbers" in refusal(read_contacts, path)
+    assert read_contacts(path, columns=("source", "target")).weights is None

@@ -106,3 +106,9 @@ def test_bad_files(tmp_path):
         ergode.write_gbees(ergode.read_gbees(path), tmp_path / "none" / "pdf.txt")
     with pytest.raises(PlanError, match="cells of one time"):
         ergode.write_gbees(ergode.read_gbees(path).drop_vars("point"), path)
+
+
+def test_nothing_comes_after_the_duration(tmp_path, refusal):
+    path = tmp_path / "measurement0.txt"
+    path.write_text(ESTIMATE + "\n0.5\n")
+    assert "comes after the duration" in refusal(ergode.read_gbees_estimate, path)

@@ -117,3 +117,18 @@ def test_malformed_mechanisms(tmp_path, refusal):
     assert "small.spc: there is no such file" in error("#INCLUDE small.spc\n")
     with pytest.raises(ergode.ReadError, match="no such file"):
         ergode.read_kpp(tmp_path / "none.def")
+
+
+def test_a_species_may_be_held_or_let_go_later(tmp_path, refusal):
+    path = tmp_path / "set.kpp"
+    text = "#DEFVAR\nA = N; B = N;\n#DEFFIX\nC = N;\n#EQUATIONS\nA = B + C : 1;\n"
+    path.write_text(text)
+    fixed = {one.name: one.boundary for one in ergode.read_kpp(path).species}
+    assert fixed == {"A": False, "B": False, "C": True}
+    path.write_text(text + "#SETFIX\nB;\n#SETVAR\nC;\n")
+    fixed = {one.name: one.boundary for one in ergode.read_kpp(path).species}
+    assert fixed == {"A": False, "B": True, "C": False}
+    path.write_text(text + "#SETFIX ALL_SPEC;\n")
+    assert all(one.boundary for one in ergode.read_kpp(path).species)
+    path.write_text(text + "#SETFIX\nX;\n")
+    assert "line 8: 'X' is no species" in refusal(ergode.read_kpp, path)

@@ -184,6 +184,14 @@ def _read_parquet(file: Path, columns: Sequence[str | None] | None) -> Table:
             missing = [name for name in wanted if name not in names]
             if len(wanted) not in (2, 3):
                 raise ModelError(f"columns is {tuple(wanted)}; expected source, target[, weight]")
+        if columns is None and not missing and "weight" not in names:
+            types = zip(names, pyarrow.parquet.read_schema(file).types, strict=True)
+            numbers = [
+                name for name, kind in types
+                if name not in wanted and not name.startswith("__index")
+                and (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind))
+            ]  # fmt: skip
+            _refuse_numbers(file, numbers)
         if missing:
             raise ReadError(
                 f"{file}: there is no column {', '.join(map(repr, missing))}; found "
@@ -225,6 +233,7 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
         delimiter = next((mark for mark in (",", ";", "\t") if mark in first), None)
     fields = _split(first, delimiter)
     header = {"source", "target"} <= {one.lower() for one in fields}
+    named = columns is not None
     if columns is None and header:
         names = [one.lower() for one in fields]
         columns = [name if name in _WORDS else None for name in names]
@@ -255,6 +264,12 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
             "say what they are with columns=('time', 'source', "
             "'target') or columns=('source', 'target', 'weight')"
         )
+    if header and not named and "weight" not in places:
+        words = [fields[k] for k, role in enumerate(roles) if role is None]
+        numeric = [frame[k].dtype.kind in "iuf" for k, role in enumerate(roles) if role is None]
+        _refuse_numbers(
+            file, [word for word, is_number in zip(words, numeric, strict=True) if is_number]
+        )
     found: dict[str, np.ndarray] = {}
     for role, index in places.items():
         values = frame[index].to_numpy()
@@ -268,6 +283,15 @@ def _read_text(file: Path, columns: Sequence[str | None] | None, delimiter: str 
         else:
             found[role] = values
     return Table(found, lambda row: f"line {lines.number(row)}")
+
+
+def _refuse_numbers(file: Path, names: Sequence[str]) -> None:
+    """Refuse columns of numbers that nobody named: one of them may be the weight."""
+    if names:
+        raise ReadError(
+            f"{file}: the column {names[0]!r} has numbers, and there is no column 'weight'; say "
+            "what it is with columns=(...), None for what to ignore"
+        )
 
 
 def _looks_timed(frame: pd.DataFrame) -> bool:

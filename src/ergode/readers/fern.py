@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.errors import AccuracyWarning, ErgodeError, ReadError
 from ergode.models.rate_coefficients import Reaclib
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
@@ -43,6 +44,12 @@ def read_fern(
     ReactionNetwork
         Its initial values are the Y of the file [mol/g]. Sets of one reaction are one reaction.
 
+    Warns
+    -----
+    AccuracyWarning
+        There are electron captures: their rates are taken as the file has them, without the
+        density of electrons that they depend on.
+
     Raises
     ------
     ReadError
@@ -56,10 +63,18 @@ def read_fern(
     nuclei = [(one.name, (one.charge_number or 0, _neutrons(one))) for one in species]
     sets: dict[tuple[tuple[str, ...], tuple[str, ...], float], list[tuple[float, ...]]] = {}
     labels: dict[tuple[tuple[str, ...], tuple[str, ...], float], str] = {}
-    for label, left, right, prefactor, parameters in _rates(Path(rates_path), nuclei):
+    captures = 0
+    for label, left, right, prefactor, parameters, captured in _rates(Path(rates_path), nuclei):
+        captures += captured
         key = (left, right, prefactor)
         sets.setdefault(key, []).append(parameters)
         labels.setdefault(key, label)
+    if captures:
+        warnings.warn(
+            f"{captures} electron captures are taken without the density of electrons",
+            AccuracyWarning,
+            stacklevel=2,
+        )
     used: dict[str, int] = {}
     reactions = []
     for key, parameters_of in sets.items():
@@ -118,7 +133,7 @@ def _neutrons(species: Species) -> int:
 
 def _rates(
     path: Path, nuclei: list[tuple[str, tuple[int, int]]]
-) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float, tuple[float, ...]]]:
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float, tuple[float, ...], bool]]:
     lines = _lines(path)
     # A last line without products may have been stripped away.
     lines += [""] * (-len(lines) % _LINES_PER_RATE)
@@ -156,4 +171,4 @@ def _rates(
                     f"{', '.join(nuclei[index][0] for index in side) or 'none'}"
                 )
         reactants, products = (tuple(nuclei[i][0] for i in sorted(side)) for side in (left, right))
-        yield label, reactants, products, prefactor, parameters
+        yield label, reactants, products, prefactor, parameters, words[6] == "1"

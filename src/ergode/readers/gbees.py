@@ -161,6 +161,8 @@ def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
             f"{file}: has {len(lines)} lines; expected {needed} for {size} components: names, "
             "mean, a blank, a title, the covariance, a blank, a title, and the duration"
         )
+    if len(lines) > needed:
+        raise ReadError(f"{file}: line {needed + 1} comes after the duration; expected nothing")
     covariance = np.array([_numbers(file, lines, first + k, size) for k in range(size)])
     (duration,) = _numbers(file, lines, needed - 1, 1)
     names = tuple(_UNIT.sub(" ", lines[0]).split())

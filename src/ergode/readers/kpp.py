@@ -135,7 +135,7 @@ class _Reader:
                 raise ReadError(f"{item.where}: '{item.text}'; expected such as 'NO2 = N + 2O'")
             self.species[name.strip()] = item.section == "DEFFIX"
         elif item.section in ("SETVAR", "SETFIX"):
-            pass
+            self._set(item)
         elif item.section == "INITVALUES":
             name, _, value = (part.strip() for part in item.text.partition("="))
             try:
@@ -150,6 +150,19 @@ class _Reader:
                 self.initial[name] = number
         elif item.section == "EQUATIONS":
             self.equations.append(item)
+
+    def _set(self, item: _Item) -> None:
+        """Let species vary, or hold them, that were declared otherwise."""
+        name = item.text.strip()
+        several = {
+            "ALL_SPEC": list(self.species),
+            "VAR_SPEC": [one for one, fixed in self.species.items() if not fixed],
+            "FIX_SPEC": [one for one, fixed in self.species.items() if fixed],
+        }
+        for one in several.get(name.upper(), [name]):
+            if one not in self.species:
+                raise ReadError(f"{item.where}: '{one}' is no species of #DEFVAR or #DEFFIX")
+            self.species[one] = item.section == "SETFIX"
 
     def network(self) -> ReactionNetwork:
         declared = bool(self.species)
@@ -323,7 +336,7 @@ def _items(path: Path, above: set[Path], seen: list[Path]) -> Iterator[_Item]:
 
 
 def _entries(section: str, body: str, path: Path, start: int) -> Iterator[_Item]:
-    if section not in ("DEFVAR", "DEFFIX", "INITVALUES", "EQUATIONS"):
+    if section not in ("DEFVAR", "DEFFIX", "SETVAR", "SETFIX", "INITVALUES", "EQUATIONS"):
         return
     line = start
     parts = body.split(";")

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ergode.core.errors import ReadError
+from ergode.core.errors import AccuracyWarning, ReadError
 from ergode.models.rate_coefficients import Reaclib
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.models.reactions import Reaction
@@ -51,8 +51,10 @@ def read_reaclib(
     Returns
     -------
     ReactionNetwork
-        With masses, spins and partition functions. Left out are electron captures of REACLIB,
-        which hold the density of electrons, and the few reactions in which four nuclei meet.
+        With masses, spins and partition functions. Reverse rates are REACLIB's own, which leave
+        excited states out: above some 2e9 K take ``ergode.balanced(network)``. Left out are
+        electron captures of REACLIB, which hold the density of electrons, and the few reactions
+        in which four nuclei meet.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def read_reaclib(
 
     Warns
     -----
-    RuntimeWarning
+    AccuracyWarning
         Reactions were left out.
 
     Notes
@@ -99,7 +101,7 @@ def read_reaclib(
     for what, found in (("electron captures, which depend on the density of electrons", captures),
                         ("reactions of four nuclei", crowds)):  # fmt: skip
         if found:
-            warnings.warn(f"left out {len(found)} {what}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"left out {len(found)} {what}", AccuracyWarning, stacklevel=2)
     return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
 
 
