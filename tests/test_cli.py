@@ -260,6 +260,23 @@ def test_interrupted_run_keeps_what_was_computed(run_file, tmp_path, monkeypatch
     assert (tmp_path / "seir.png").is_file()
 
 
+def test_control_c_while_a_result_is_written_loses_nothing(run_file, tmp_path, monkeypatch, counts):
+    original = xarray.Dataset.to_netcdf
+
+    def to_netcdf(self, file, **options):
+        signal.raise_signal(signal.SIGINT)
+        return original(self, file, **options)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", to_netcdf)
+    done = invoke("run", run_file)
+    assert done.exit_code == 130
+    assert "the dataset is written, the figure is not" in done.stderr
+    assert signal.getsignal(signal.SIGINT) is before
+    assert ergode.open_dataset(tmp_path / "seir.nc")["count"].equals(counts["count"])
+    assert not (tmp_path / "seir.png").exists()
+
+
 def test_interrupted_before_anything_was_computed(run_file, tmp_path, monkeypatch):
     interrupt_after(monkeypatch, 0)
     done = invoke("run", run_file)

@@ -49,8 +49,8 @@ def _exit_codes() -> Iterator[None]:
     except OSError as error:  # the disk is full, but not only for results
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted before anything was computed", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(str(error) or "interrupted before anything was computed", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

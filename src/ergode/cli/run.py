@@ -6,10 +6,14 @@ import json
 import math
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -56,7 +60,8 @@ def run(
         Console(stderr=True, highlight=False).print(
             f"warning: {warning.message}", markup=False, soft_wrap=True
         )
-    _save(dataset, asked)
+    with _finishing():
+        _save(dataset, asked)
     if asked.figure:
         _draw(dataset, asked, asked.figure)
     summary = shortfall(dataset) | asked.request.summary(dataset)
@@ -66,6 +71,29 @@ def run(
     else:
         _print_result(console, asked, dataset, summary)
     return bool(dataset.attrs.get("interrupted", 0))
+
+
+@contextmanager
+def _finishing() -> Iterator[None]:
+    """Let the first Ctrl-C wait until what was computed is written."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    asked = []
+
+    def later(number: int, frame: Any) -> None:
+        asked.append(number)
+        print("writing the result; Ctrl-C again gives it up", file=sys.stderr)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, later)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt("interrupted; the dataset is written, the figure is not")
 
 
 def _save(dataset: xarray.Dataset, asked: RunFile) -> None:
