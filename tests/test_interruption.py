@@ -30,13 +30,13 @@ def interrupted(case):
 
 @pytest.mark.parametrize(
     "case",
-    ["fixed-step", "stiff", "stochastic-statistics", "kinetics", "sellke", "leap"],
+    ["fixed-step", "stiff", "stochastic-statistics", "sellke", "leap"],
 )  # fmt: skip
 def test_a_run_of_which_nothing_is_done_is_interrupted(case):
     assert interrupted(case)["raised"] in ("KeyboardInterrupt", "Abandoned")
 
 
-@pytest.mark.parametrize("case", ["adaptive", "stochastic"])
+@pytest.mark.parametrize("case", ["adaptive", "stochastic", "kinetics"])
 def test_what_was_done_is_returned(case):
     found = interrupted(case)
     assert found["raised"] is None

@@ -393,6 +393,7 @@ def _watch(
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
     if slow.size and not every_step:
         runner = Runner(field, METHODS[chosen.otherwise], control, **options)
+        runner.has_results = slow.size < count
         again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None, slow)
         outcome.put(slow, again)
     return outcome, {

@@ -282,6 +282,7 @@ class Runner:
         self._variable_count = len(field.variables)
         self.widest = 0.0  # cell [time]
         self.interrupted = False
+        self.has_results = False  # of other trajectories, or of an earlier attempt
         if not field.delays:  # else it depends on the delays
             self._kernel(False)
 
@@ -335,6 +336,7 @@ class Runner:
                 report,
                 which[todo],
             )
+            self.has_results = True
             if outcome is None:
                 outcome = found
             else:
@@ -466,7 +468,7 @@ class Runner:
                         finished=finished,
                     )  # fmt: skip
             except KeyboardInterrupt as error:
-                if done == 0:
+                if done == 0 and not self.has_results:
                     raise
                 if isinstance(error, Abandoned):
                     outcome = outcome.copy()
