@@ -131,7 +131,7 @@ class Run:
                 raise error
             if evolution.count == 1:
                 self.records[0].stop(float(self.records[0].times[self._row - 1]))
-            self._tell("interrupted")
+            self.tell_at_once(error)
             return
         if evolution.times.max() <= self.records[0].times[0]:
             raise error
