@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ergode.core import inner_functions
+
 # Kernels compiled by one test are there for the next, and (xdist, subprocesses) for the next
 # process; nothing is taken from, or left in, the user's cache.
 if "ERGODE_CACHE_DIR" not in os.environ:
@@ -24,6 +26,17 @@ def pytest_collection_modifyitems(items):
         skip = pytest.mark.skip(reason=devices.resolve("auto").reason)
         for item in marked:
             item.add_marker(skip)
+
+
+def _without_text(library, codegen, name):
+    """What numba has for text takes longer to compile than many a kernel: none may need it."""
+    if name.startswith(("unicode_", "join_list", "integer_str")):
+        raise AssertionError(f"a kernel compiles numba's functions for text ('{name}')")
+    _usual_library(library, codegen, name)
+
+
+_usual_library = inner_functions.InnerLibrary.__init__
+inner_functions.InnerLibrary.__init__ = _without_text
 
 
 @pytest.fixture(scope="session")

@@ -320,6 +320,21 @@ def test_info_says_what_is_there():
     assert said["cache"]["directory"] in text
 
 
+def test_cache_shows_and_clears(tmp_path, monkeypatch):
+    from ergode.core import kernel_cache
+
+    monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path / "cache"))
+    kernel_cache.folders.cache_clear()
+    try:
+        kernel_cache.file_of("ergode_cpu_x", "x = 1\n")
+        assert "1 kernels, 6 B" in invoke("cache").stdout
+        said = json.loads(invoke("cache", "--clear", "--json").stdout)
+        assert (said["kernels"], said["bytes"], said["cleared"]) == (1, 6, True)
+        assert json.loads(invoke("cache", "--json").stdout)["kernels"] == 0
+    finally:
+        kernel_cache.folders.cache_clear()
+
+
 def test_version():
     assert invoke("--version").stdout.strip() == f"ergode {ergode.__version__}"
 

@@ -101,6 +101,18 @@ def info(json: _Json = False) -> None:
 
 
 @app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all compiled kernels.")] = False,
+    json: _Json = False,
+) -> None:
+    """Show how much the compiled kernels on disk take, or remove them."""
+    with _exit_codes():
+        from ergode.cli.cache import show
+
+        show(clear=clear, as_json=json)
+
+
+@app.command()
 def tour(output: _Folder = Path(), overwrite: _Overwrite = False, json: _Json = False) -> None:
     """Run every engine on a small problem; write a page."""
     with _exit_codes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import ergode
-from ergode.core import devices, kernels
+from ergode.core import devices, kernel_cache
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
 
@@ -21,8 +20,7 @@ _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
 def collect() -> dict[str, Any]:
     """What `show` says, as plain data."""
     chosen = devices.resolve("auto")
-    cache = kernels.cache_directory()
-    files = [file for file in cache.rglob("*") if file.is_file()]
+    kept = kernel_cache.contents()
     return {
         "ergode": ergode.__version__,
         "python": platform.python_version(),
@@ -39,7 +37,11 @@ def collect() -> dict[str, Any]:
             for device in devices.present()
         ],
         "auto": {"device": chosen.name, "reason": chosen.reason},
-        "cache": {"directory": str(cache), "bytes": sum(map(_size, files)), "files": len(files)},
+        "cache": {
+            "directory": str(kernel_cache.folders().own),
+            "bytes": sum(one.bytes for one in kept),
+            "kernels": len(kept),
+        },
     }
 
 
@@ -59,14 +61,14 @@ def show(*, as_json: bool) -> None:
         table.add_row(
             device["name"],
             f"{device['model']}, {device['core_count']} {cores}, "
-            f"{_size_text(device['memory_bytes'])} memory, "
-            f"{_size_text(device['available_bytes'])} for a plan",
+            f"{size_text(device['memory_bytes'])} memory, "
+            f"{size_text(device['available_bytes'])} for a plan",
         )
     reason = escape(found["auto"]["reason"])
     table.add_row("auto", f"picks {found['auto']['device']}: {reason}")
     cache = found["cache"]
     where = escape(cache["directory"])
-    table.add_row("cache", f"{where}, {cache['files']} files, {_size_text(cache['bytes'])}")
+    table.add_row("cache", f"{where}, {cache['kernels']} kernels, {size_text(cache['bytes'])}")
     Console(highlight=False).print(table, soft_wrap=True)
 
 
@@ -77,14 +79,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:  # another process tidied it away
-        return 0
-
-
-def _size_text(count: int) -> str:
+def size_text(count: float) -> str:
+    """Bytes as a person reads them."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

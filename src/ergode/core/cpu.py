@@ -23,6 +23,7 @@ from ergode.core import intrinsics
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
 from ergode.core.collection import pause_while_compiling
 from ergode.core.errors import Abandoned
+from ergode.core.inner_functions import KernelCompiler, without_literal_types
 
 __all__ = [
     "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",
@@ -39,12 +40,25 @@ cuda = None
 _inner = partial(
     njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
-device_function = _inner(forceinline=True)
+
+
+def _device(**options: Any) -> Callable[..., Any]:
+    compile_inner = _inner(**options)
+    return lambda function: without_literal_types(compile_inner(function))
+
+
+device_function = _device(forceinline=True)
 # No references are counted in it: it neither makes arrays nor returns them.
-borrowing_function = _inner(forceinline=True, _nrt=False)
+borrowing_function = _device(forceinline=True, _nrt=False)
 # The same for one that is called, not written out wherever it is used.
-outlined_function = _inner(_nrt=False)
-kernel = njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
+outlined_function = _device(_nrt=False)
+kernel = njit(
+    nogil=True,
+    error_model="numpy",
+    cache=True,
+    no_cfunc_wrapper=True,
+    pipeline_class=KernelCompiler,
+)
 pause_while_compiling(event, "numba:compiler_lock")
 
 

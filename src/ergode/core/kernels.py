@@ -4,28 +4,23 @@
     cpu_kernel(body)  body(start, stop, *args)   a range at a time, on one CPU thread
     cuda_kernel(body) body(*args)                a whole grid, in CUDA's own vocabulary
 
-Nothing is compiled until it runs; what was compiled is kept on disk (see `core.source`) under
-ERGODE_CACHE_DIR, or the user's cache directory.
+Nothing is compiled until it runs; what was compiled is kept on disk (`core.kernel_cache`).
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ergode.core import source
+from ergode.core import kernel_cache, source
 from ergode.core.errors import ModelError
 from ergode.core.source import Precision, Source, Target
 
@@ -145,6 +140,7 @@ def readable_errors() -> Iterator[None]:
         raise ModelError(f"a function of the model cannot be compiled: {what}") from error
 
 
+<<<<<<< HEAD
 @lru_cache(maxsize=1)
 def cache_directory() -> Path:
     """Where generated sources and their compiled forms are kept.
@@ -174,6 +170,8 @@ _ROOM = 1 << 25
 """Bytes that must be free: small files may fit on a full disk, compiled kernels do not."""
 
 
+=======
+>>>>>>> a3f60b1 (Kernels for the CPU compile in 60 to 80 % of the time: inner functions get no machine code, and literals are no types; the kernel cache is bounded, private, covers the code that compiles, and has a command)
 @cache
 def _module(name: str, path: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
@@ -195,11 +193,4 @@ def load(generated: Source, number: int = 0) -> Any:
 
 def _module_of(generated: Source) -> ModuleType:
     name = f"ergode_{generated.target}_{generated.digest}"
-    path = cache_directory() / f"{name}.py"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(generated.text)
-        os.replace(file.name, path)
-    return _module(name, path)
+    return _module(name, kernel_cache.file_of(name, generated.text))

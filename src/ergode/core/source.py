@@ -19,11 +19,13 @@ import hashlib
 import inspect
 import math
 import platform
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal
 
@@ -61,7 +63,12 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """Hexadecimal name of this text under the installed compilers."""
-        identity = "\n".join([self.text, platform.python_version(), *map(_installed, _COMPILERS)])
+        identity = "\n".join(
+            [
+                self.text, platform.python_version(), *map(_installed, _COMPILERS),
+                _compiling_code(f"ergode.core.{self.target}"),
+            ]
+        )  # fmt: skip
         return hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
@@ -70,6 +77,25 @@ def _installed(package: str) -> str:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
         return f"{package} -"
+
+
+@cache
+def _compiling_code(door: str) -> str:
+    """Digest of the files of this package that a generated module imports, directly or not."""
+    root = Path(__file__).parents[2]
+    waiting, found = [door], dict[str, bytes]()
+    while waiting:
+        name = waiting.pop()
+        file = root.joinpath(*name.split(".")).with_suffix(".py")
+        if name in found or not file.is_file():
+            continue
+        found[name] = file.read_bytes()
+        for module, names in _IMPORT.findall(found[name].decode()):
+            waiting += [module, *(f"{module}.{part}" for part in re.findall(r"\w+", names))]
+    return hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()
+
+
+_IMPORT = re.compile(r"^from (ergode[\w.]*) import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
 
 
 def bundle(

@@ -94,7 +94,9 @@ def tally_cpu(
                     moves[at, column] -= 1
                     column = _column(lanes.compartment[lane], node_of_lane, stratum, stratum_count)
                     moves[at, column] += 1
-        counts[row] = moves[: times.size]
+        for at in range(times.size):  # a slice would compile what it says of shapes that differ
+            for column in range(counts.shape[2]):
+                counts[row, at, column] = moves[at, column]
         for column in range(counts.shape[2]):
             _running_sums(row * counts.shape[2] + column, counts, at_first)
 

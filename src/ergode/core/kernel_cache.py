@@ -1,0 +1,204 @@
+"""Compiled kernels on disk: where they are kept, how much of them, and what is read from where.
+
+A kernel is a generated Python file named by its digest, and what numba keeps of it beside it.
+Numba's files hold pickled objects, which may run anything when they are read: a folder that other
+users can write to is refused.  A shared folder that cannot be written to is read from; what is
+new then goes to a temporary folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ergode.core.errors import PlanError
+
+DEFAULT_LIMIT = 2_000_000_000  # bytes; ERGODE_CACHE_LIMIT, in megabytes, is another
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where kernels are written, and where else they are looked for.
+
+    Attributes
+    ----------
+    own : Path
+        Where kernels are written and loaded from.
+    shared : Path or None
+        A folder that can only be read, from which kernels are copied.
+    """
+
+    own: Path
+    shared: Path | None = None
+
+
+@lru_cache(maxsize=1)
+def folders() -> Folders:
+    """The folders of this process.
+
+    ERGODE_CACHE_DIR if set, else the user's cache directory.  Where that cannot be written to, a
+    temporary one that lives as long as the process.
+
+    Raises
+    ------
+    PlanError
+        Other users can write to the folder.
+    """
+    wanted = os.environ.get("ERGODE_CACHE_DIR")
+    if not wanted:
+        from platformdirs import user_cache_dir
+
+        wanted = user_cache_dir("ergode")
+    folder = Path(wanted).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return Folders(_temporary())
+    _check_who_writes(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return Folders(folder)
+    except OSError:
+        return Folders(_temporary(), folder)
+
+
+def _temporary() -> Path:
+    folder = tempfile.mkdtemp(prefix="ergode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _check_who_writes(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    found = folder.stat()
+    # A group with the number of its only user is how many systems set users up.
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
+    if by_group or found.st_mode & stat.S_IWOTH:
+        raise PlanError(
+            f"other users can write to the kernel cache '{folder}', and could make this process "
+            f"run code of theirs: run `chmod go-w '{folder}'`, or set ERGODE_CACHE_DIR"
+        )
+
+
+def file_of(name: str, text: str) -> Path:
+    """The generated file of a kernel, written if it is not there, and marked as used now."""
+    known = folders()
+    path = known.own / f"{name}.py"
+    if not path.exists():
+        if not (known.shared and _copied(name, known.shared, known.own)):
+            _make_room(known.own)
+            with tempfile.NamedTemporaryFile(
+                "w", dir=known.own, suffix=".tmp", delete=False, encoding="utf-8"
+            ) as file:
+                file.write(text)
+            os.chmod(file.name, 0o644)  # what a shared folder has is for others to read
+            os.replace(file.name, path)
+    else:
+        # The time of reading only: numba tells by the other one whether a file has changed.
+        with suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    return path
+
+
+def _copied(name: str, source: Path, target: Path) -> bool:
+    """Copy a kernel and what numba keeps of it; whether it was there."""
+    files = _files(source, name)
+    if not (source / f"{name}.py").is_file():
+        return False
+    for file in files:
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy2(file, copy)
+    return True
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    """Files of one kernel."""
+    return [*folder.glob(f"{name}.py"), *folder.glob(f"__pycache__/{name}.*")]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is on disk of one kernel."""
+
+    name: str
+    bytes: int
+    used: float  # seconds since 1970
+
+
+def contents() -> list[Kept]:
+    """The kernels of this process's folder, the one used longest ago first."""
+    return _contents(folders().own)
+
+
+def _contents(folder: Path) -> list[Kept]:
+    sizes: dict[str, int] = {}
+    used: dict[str, float] = {}
+    for file in [*folder.glob("ergode_*.py"), *folder.glob("__pycache__/ergode_*")]:
+        name = file.name.partition(".")[0]
+        try:
+            found = file.stat()
+        except OSError:  # another process tidied it away
+            continue
+        sizes[name] = sizes.get(name, 0) + found.st_size
+        if file.suffix == ".py":
+            used[name] = found.st_atime
+    kept = [Kept(name, size, used.get(name, 0.0)) for name, size in sizes.items()]
+    return sorted(kept, key=lambda one: one.used)
+
+
+def limit() -> int:
+    """Bytes that kernels may take on disk.
+
+    Raises
+    ------
+    PlanError
+        ERGODE_CACHE_LIMIT is not a number of megabytes.
+    """
+    said = os.environ.get("ERGODE_CACHE_LIMIT")
+    if not said:
+        return DEFAULT_LIMIT
+    try:
+        size = float(said)
+    except ValueError:
+        size = -1.0
+    if not size >= 0:
+        raise PlanError(f"ERGODE_CACHE_LIMIT is '{said}'; expected a number of megabytes")
+    return int(size * 1e6)
+
+
+def _make_room(folder: Path) -> None:
+    """Before a kernel is added: remove the ones used longest ago where there are too many."""
+    most = limit()
+    kept = _contents(folder)
+    total = sum(one.bytes for one in kept)
+    if total <= most:
+        return
+    for one in kept:
+        if total <= 0.8 * most:  # not again at the next kernel
+            break
+        _remove(folder, one.name)
+        total -= one.bytes
+
+
+def clear() -> tuple[int, int]:
+    """Remove all kernels from this process's folder; how many there were, and their bytes."""
+    folder = folders().own
+    kept = _contents(folder)
+    for one in kept:
+        _remove(folder, one.name)
+    return len(kept), sum(one.bytes for one in kept)
+
+
+def _remove(folder: Path, name: str) -> None:
+    for file in _files(folder, name):
+        file.unlink(missing_ok=True)
