@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -107,6 +108,14 @@ def test_a_read_only_cache_is_replaced_by_a_temporary_one(cache, monkeypatch):
     monkeypatch.setattr(kernel_cache.tempfile, "TemporaryFile", refuse)
     folder = kernel_cache.folders().own
     assert folder.is_dir()
+    assert cache not in (folder, *folder.parents)
+    folder.rmdir()
+
+
+def test_a_full_disk_is_no_cache(cache, monkeypatch):
+    usage = shutil.disk_usage(cache.parent)._replace(free=1000)
+    monkeypatch.setattr(kernel_cache.shutil, "disk_usage", lambda folder: usage)
+    folder = kernel_cache.folders().own
     assert cache not in (folder, *folder.parents)
     folder.rmdir()
 

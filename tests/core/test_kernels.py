@@ -1,14 +1,6 @@
 """Kernels on threads, and what is kept of them on disk."""
 
 import importlib.util
-<<<<<<< HEAD
-import json
-import os
-import shutil
-import subprocess
-import sys
-=======
->>>>>>> a3f60b1 (Kernels for the CPU compile in 60 to 80 % of the time: inner functions get no machine code, and literals are no types; the kernel cache is bounded, private, covers the code that compiles, and has a command)
 import threading
 import time
 
@@ -111,107 +103,6 @@ def test_a_kernel_has_no_form_for_other_targets():
         kernels.cuda_kernel(fill).compiled("cpu")
 
 
-<<<<<<< HEAD
-# ---- the cache
-
-SCRIPT = """
-import json, sys
-import numpy as np
-from ergode.core import kernels
-
-def body(index, x, out):
-    out[index] = x[index] + {number}
-
-x, out = np.arange(4.0), np.zeros(4)
-compiled = kernels.for_each(body).compiled("cpu")
-compiled(0, 4, x, out)
-stats = compiled.stats
-print(json.dumps([
-    out.tolist(), sum(stats.cache_hits.values()), sum(stats.cache_misses.values()),
-    str(kernels.cache_directory()),
-]))
-"""
-
-
-def in_a_process(tmp_path, number=1.0, **environment):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(number=number))
-    source = str(Path(kernels.__file__).resolve().parents[2])
-    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        [sys.executable, script], env={**os.environ, "PYTHONPATH": path, **environment},
-        capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    out, hits, misses, folder = json.loads(run.stdout)
-    assert out == [number + k for k in range(4)]
-    return hits, misses, Path(folder)
-
-
-def test_a_second_process_does_not_compile(tmp_path):
-    folder = tmp_path / "deep" / "cache"
-    here = {"ERGODE_CACHE_DIR": str(folder)}
-    assert in_a_process(tmp_path, **here) == (0, 1, folder)
-    assert in_a_process(tmp_path, **here) == (1, 0, folder)
-    # Other source is another kernel, and does not drive out the first.
-    assert in_a_process(tmp_path, 2.0, **here) == (0, 1, folder)
-    assert in_a_process(tmp_path, **here) == (1, 0, folder)
-    assert len(list(folder.glob("ergode_cpu_*.py"))) == 2
-    assert not list(folder.glob("*.tmp"))
-
-
-def test_without_a_place_to_write_it_still_runs(tmp_path):
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    hits, misses, folder = in_a_process(tmp_path, ERGODE_CACHE_DIR=str(in_the_way / "cache"))
-    assert (hits, misses) == (0, 1)
-    assert tmp_path not in folder.parents
-    assert not folder.exists()  # it lived as long as the process
-
-
-def test_the_cache_directory_is_the_one_asked_for(cache, monkeypatch):
-    assert kernels.cache_directory() == cache
-    assert cache.is_dir()
-    assert not list(cache.iterdir())
-    monkeypatch.setenv("ERGODE_CACHE_DIR", "relative")
-    monkeypatch.chdir(cache)
-    kernels.cache_directory.cache_clear()
-    assert kernels.cache_directory() == cache / "relative"
-
-
-@pytest.mark.parametrize("wanted", [None, ""])
-def test_unless_asked_it_is_the_users(cache, monkeypatch, wanted):
-    import platformdirs
-
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(cache / "user" / name))
-    if wanted is None:
-        monkeypatch.delenv("ERGODE_CACHE_DIR")
-    else:
-        monkeypatch.setenv("ERGODE_CACHE_DIR", wanted)
-    assert kernels.cache_directory() == cache / "user" / "ergode"
-
-
-def test_a_read_only_cache_is_replaced_by_a_temporary_one(cache, monkeypatch):
-    def refuse(*_, **options):
-        raise PermissionError(f"{options['dir']} is read-only")
-
-    monkeypatch.setattr(kernels.tempfile, "TemporaryFile", refuse)
-    folder = kernels.cache_directory()
-    assert folder.is_dir()
-    assert cache not in (folder, *folder.parents)
-    folder.rmdir()
-
-
-def test_a_full_disk_is_no_cache(cache, monkeypatch):
-    usage = shutil.disk_usage(cache.parent)._replace(free=1000)
-    monkeypatch.setattr(kernels.shutil, "disk_usage", lambda folder: usage)
-    folder = kernels.cache_directory()
-    assert cache not in (folder, *folder.parents)
-    folder.rmdir()
-
-
-=======
->>>>>>> a3f60b1 (Kernels for the CPU compile in 60 to 80 % of the time: inner functions get no machine code, and literals are no types; the kernel cache is bounded, private, covers the code that compiles, and has a command)
 def first_use(index, out):
     out[index] = index * 3.0
 

@@ -44,8 +44,8 @@ class Folders:
 def folders() -> Folders:
     """The folders of this process.
 
-    ERGODE_CACHE_DIR if set, else the user's cache directory.  Where that cannot be written to, a
-    temporary one that lives as long as the process.
+    ERGODE_CACHE_DIR if set, else the user's cache directory.  Where that cannot be written to, or
+    has no room, a temporary one that lives as long as the process.
 
     Raises
     ------
@@ -65,9 +65,15 @@ def folders() -> Folders:
     _check_who_writes(folder)
     try:
         with tempfile.TemporaryFile(dir=folder):
-            return Folders(folder)
+            if shutil.disk_usage(folder).free >= _ROOM:
+                return Folders(folder)
     except OSError:
-        return Folders(_temporary(), folder)
+        pass
+    return Folders(_temporary(), folder)
+
+
+_ROOM = 1 << 25
+"""Bytes that must be free: small files may fit on a full disk, compiled kernels do not."""
 
 
 def _temporary() -> Path:

@@ -140,38 +140,6 @@ def readable_errors() -> Iterator[None]:
         raise ModelError(f"a function of the model cannot be compiled: {what}") from error
 
 
-<<<<<<< HEAD
-@lru_cache(maxsize=1)
-def cache_directory() -> Path:
-    """Where generated sources and their compiled forms are kept.
-
-    ERGODE_CACHE_DIR if set, else the user's cache directory; where that cannot be written to, or
-    has no room, a temporary one that lives as long as the process.
-    """
-    wanted = os.environ.get("ERGODE_CACHE_DIR")
-    if not wanted:
-        from platformdirs import user_cache_dir
-
-        wanted = user_cache_dir("ergode")
-    folder = Path(wanted).expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            if shutil.disk_usage(folder).free >= _ROOM:
-                return folder
-    except OSError:
-        pass
-    temporary = tempfile.mkdtemp(prefix="ergode-")
-    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    return Path(temporary)
-
-
-_ROOM = 1 << 25
-"""Bytes that must be free: small files may fit on a full disk, compiled kernels do not."""
-
-
-=======
->>>>>>> a3f60b1 (Kernels for the CPU compile in 60 to 80 % of the time: inner functions get no machine code, and literals are no types; the kernel cache is bounded, private, covers the code that compiles, and has a command)
 @cache
 def _module(name: str, path: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
