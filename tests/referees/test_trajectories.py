@@ -276,18 +276,12 @@ def check(seed, device, methods=None, structure=None, delays=True, noise=True, s
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("method", ["tsit5", "rk4"])
 def test_random_fields(method, device):
-    wrong = [
-        one
-        for seed in (100, 200, 300)
-        for one in check(
-            seed,
-            device,
-            methods=(method,),
-            structure=7,
-            delays=method == "tsit5",
+    wrong = []
+    for seed in (100, 200, 300):
+        wrong += check(
+            seed, device, methods=(method,), structure=7, delays=method == "tsit5",
             noise=method == "rk4" and seed == 100,
         )  # fmt: skip
-    ]
     assert not wrong, "\n".join(wrong)
 
 
