@@ -66,8 +66,8 @@ def judge_linear(seed: int, kernel, device: str, count: int = 10) -> tuple[list[
     size, noise, scheme, precision = kernel
     bank = density_linear.random_bank(rng, size, count, noise, tail=bool(rng.integers(2)))
     options = dict(OPTIONS[rng.integers(len(OPTIONS))])
-    if noise == "matrix" or size > 2:
-        options.pop("axes", None)
+    if noise == "matrix" or size > 2 or (size > 1 and noise == "diagonal"):
+        options.pop("axes", None)  # noise has axes of its own: refused by name
     deviation = np.sqrt(np.diag(bank.covariance[0]))
     given = bank.noise if noise == "matrix" else np.diag(bank.noise)
     if noise == "matrix":
