@@ -17,7 +17,7 @@ from numba import types
 from numba.core import codegen, cpu
 from numba.core.compiler import Compiler
 from numba.core.errors import TypingError
-from numba.core.types import unliteral
+from numba.core.types import unliteral  # type: ignore[attr-defined]
 
 
 class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
