@@ -38,8 +38,7 @@ def allowed(method, rtol, result):
     lost = result["conservation_error"].item()
     if method == "quasi-steady-state":
         return 100.0 * rtol + 10.0 * lost + 1e-5
-    # What freezes out of a partial equilibrium does so a few steps late.
-    return (0.04 if method == "asymptotic" else 0.1) + 10.0 * lost
+    return 0.04 + 10.0 * lost
 
 
 def amounts_of(result):

@@ -90,12 +90,13 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
         if not dt > SHORTEST * t:
             return STEP_TOO_SMALL, steps, repeated, abs(before - at_first)
         target = grid[place] - begin
-        ahead, ends = target - t, False
+        ahead, ends, pace = target - t, False, dt
         if TIMED:
             # Every knot ends a step: the next one begins with the step that was aimed at.
             allowed, last, ends = horizon(
-                times, temperatures, densities, below, since, ahead, CHANGE, -1.0
+                times, temperatures, densities, below, since, max(ahead, dt), CHANGE, -1.0
             )
+            pace = min(dt, allowed)
             if ends and last + 2 == times.size:
                 ends = False  # the last of the grid decides
             else:
@@ -108,7 +109,8 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
             set_explicit_conditions(system, room, times, temperatures, densities, below, at, y)
         flows_at(system, room, y, room.flow)
         if PARTIAL:
-            judge(system.groups, room, y, dt)
+            # A balance freezes out where it relaxes more slowly than conditions allow steps.
+            judge(system.groups, room, y, pace)
             withdraw(system.groups, room, room.flow)
         if QUASI_STEADY:
             taken, dt, total = quasi_steady_state_step(
