@@ -23,7 +23,7 @@ from ergode.epidemics.ensemble import Ensemble
 from ergode.epidemics.event_ensemble import EventEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
+from ergode.epidemics.window_ensemble import WindowEnsemble
 
 SEIR = ergode.CompartmentModel.seir(
     transmission_rate=0.25,
@@ -286,7 +286,6 @@ def windows(options, rows, gpu):
             random_network, 1, {"measure": ergode.ContactTracing("I", **traced)}
         ),
         "N=1e6, SEIRS of log-normal stages": (random_network, 1, {"model": SEIRS}),
-        "N=1e6, capped": (random_network, 1, {"sweeps": CAPPED_SWEEPS}),
     }  # fmt: skip
     if not options.quick:
         largest = ergode.ContactNetwork.erdos_renyi(10_000_000, mean_degree=8, seed=1)
@@ -295,7 +294,7 @@ def windows(options, rows, gpu):
         measures = [given["measure"]] if "measure" in given else []
         held = WindowEnsemble(
             given.get("model", SIS), scenario_of(contacts, measures), {"I": 0.01}, times=DAYS,
-            seed=1, device=gpu, sweeps=given.get("sweeps", 0),
+            seed=1, device=gpu,
         )  # fmt: skip
         (seconds,) = medians([run(held, count)])
         rows.add(f"windows {case}", "time of 100 days", seconds * 1e3, "ms")

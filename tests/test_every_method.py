@@ -137,7 +137,8 @@ def test_delays_and_events(method, steps):
         method=method, **steps,
     )  # fmt: skip
     if found is not None:
-        agree(found, 1e-6, 1e-8)
+        # Where rounding turns a decision to reject a step, results differ by a tolerance.
+        agree(found, 1e-6 if "step" in steps else 1e-4, 1e-8)
     found = on_both(
         lambda **given: ergode.trajectories.integrate(PLAIN, **given),
         times=[0, 1], initial={"x": 1.0, "y": 1.5, "z": 14.0}, parameters=VALUES, method=method,

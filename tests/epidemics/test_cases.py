@@ -25,7 +25,7 @@ def run(model, contacts=PAIRS, times=(0.0, 1.0, 5.0), **options):
 # ---- those who begin in R
 
 METHODS = (
-    "first-passage", "sellke", "gillespie", "sellke-capped", "renewal-leap", "markov-leap",
+    "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap",
 )  # fmt: skip
 
 
@@ -133,9 +133,9 @@ def visits(count, into):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sellke", "sellke-capped"])
-def test_importations_do_what_an_infection_of_the_model_does(method):
-    options = {"method": method, "replicates": 400}
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_importations_do_what_an_infection_of_the_model_does(device):
+    options = {"method": "sellke", "replicates": 400, "device": device}
     # Who is immune to the other strain wholly, or by 60 %, and becomes what such a case becomes.
     everybody = {"R1": np.arange(NODES)}
     immune = run(

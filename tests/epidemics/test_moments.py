@@ -14,17 +14,18 @@ ALWAYS = 1e3  # contact time of a meeting that is sure to transmit
 SEIR = ergode.CompartmentModel.seir(
     transmission_rate=1.0, latent=ergode.Deterministic(1.0), infectious=ergode.Deterministic(2.0)
 )
-BOTH = pytest.mark.parametrize("method", ["sellke", "sellke-capped"])
+# By events, and on a device by windows.
+BOTH = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 
 
-def infected_of(meetings, initial, method, start=0.0, stop=6.0, **options):
+def infected_of(meetings, initial, device, start=0.0, stop=6.0, **options):
     """Nodes that are a case in the end, of those who meet: (who, whom, when)."""
     one, other, when = (np.array(x) for x in zip(*meetings, strict=True))
     contacts = ergode.TemporalContacts.from_meetings(
         one, other, when, contact_time=ALWAYS, node_count=4
     )
     cases = simulate(
-        SEIR, contacts, initial=initial, times=[start, stop], method=method, device="cpu",
+        SEIR, contacts, initial=initial, times=[start, stop], method="sellke", device=device,
         output="line_list", replicates=3, **options,
     )  # fmt: skip
     return sorted(set(cases["node"].values.tolist()))
@@ -34,11 +35,11 @@ def infected_of(meetings, initial, method, start=0.0, stop=6.0, **options):
 @BOTH
 @pytest.mark.parametrize("start", [0.0, 3.0])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_a_stay_holds_from_its_first_moment_to_before_its_last(method, start, precision):
+def test_a_stay_holds_from_its_first_moment_to_before_its_last(device, start, precision):
     def found(meetings, initial):
         later = [(a, b, start + when) for a, b, when in meetings]
         options = {"start": start, "stop": start + 6, "precision": precision}
-        return infected_of(later, initial, method, **options)
+        return infected_of(later, initial, device, **options)
 
     # At the first time, which is the first moment of those who begin infectious.
     assert found([(0, 1, 0.0)], {"I": [0]}) == [0, 1]
@@ -53,13 +54,13 @@ def test_a_stay_holds_from_its_first_moment_to_before_its_last(method, start, pr
 
 @pytest.mark.slow
 @BOTH
-def test_nobody_passes_on_at_the_moment_of_infection(method):
+def test_nobody_passes_on_at_the_moment_of_infection(device):
     si = ergode.CompartmentModel.si(transmission_rate=1.0)
     contacts = ergode.TemporalContacts.from_meetings(
         [0, 1, 2], [1, 2, 3], [1.0, 1.0, 2.0], contact_time=ALWAYS
     )
     counts = simulate(
-        si, contacts, initial={"I": [0]}, times=[0, 1, 2, 3], method=method, device="cpu"
+        si, contacts, initial={"I": [0]}, times=[0, 1, 2, 3], method="sellke", device=device
     )
     assert counts["cases"].values.tolist() == [[1, 2, 2, 2]]
 
@@ -74,7 +75,7 @@ def strains(rates):
 
 @pytest.mark.slow
 @BOTH
-def test_all_contacts_of_a_meeting_count(method):
+def test_all_contacts_of_a_meeting_count(device):
     """A meeting of contact time 1 with each strain, at rates 2 and 0.5, and at one moment."""
     count = 30_000
     centre = 3 * np.arange(count)
@@ -84,7 +85,7 @@ def test_all_contacts_of_a_meeting_count(method):
     )  # fmt: skip
     counts = simulate(
         strains((2.0, 0.5)), contacts, initial={"I1": centre + 2, "I2": centre + 1},
-        times=[0, 2.0], method=method, device="cpu", seed=4,
+        times=[0, 2.0], method="sellke", device=device, seed=4,
     )["count"].isel(time=-1, replicate=0)  # fmt: skip
     hazards = {"I1": 2.0, "I2": 0.25}
     total = sum(hazards.values())

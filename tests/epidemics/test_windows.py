@@ -5,7 +5,7 @@ import pytest
 
 import ergode
 from ergode.core import devices, kernels
-from ergode.epidemics import sellke_windows, simulate
+from ergode.epidemics import sellke_windows
 from ergode.epidemics.event_ensemble import EventEnsemble
 from ergode.epidemics.importation import Guests
 from ergode.epidemics.scenario import scenario_of
@@ -132,23 +132,6 @@ def test_windows_find_it_with_everything_there_is():
     assert a[0][:, -1, 24:].sum() > 1000
     _, c = both(*everything(), count=10, width=2.0, rooms=1, listing=False)
     check_equal(a, c)
-
-
-def test_two_rounds_come_close_and_one_does_not():
-    """The endemic level by rounds: 1e-3 apart after two, 1 % of nodes' states after one."""
-    scenario, options = scenario_of(NETWORK), {"width": 0.5}
-    exact, once = both(SIS, scenario, AGED, count=40, sweeps=1, **options)
-    _, twice = both(SIS, scenario, AGED, count=40, sweeps=2, **options)
-    level = [counts[:, 20:, 1].mean() / 400 for counts, _ in (exact, once, twice)]
-    assert abs(level[2] - level[0]) < 1e-3 < abs(level[1] - level[0])
-
-
-def test_the_capped_method_says_so():
-    cases = simulate(
-        SIS, NETWORK, initial=AGED, times=GRID, seed=5, device="cpu", method="sellke-capped",
-        output="line_list",
-    )  # fmt: skip
-    assert cases.attrs["method"] == "sellke-capped" and cases.attrs["windows"] > 40
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

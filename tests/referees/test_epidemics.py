@@ -28,7 +28,7 @@ from ergode.epidemics.window_ensemble import WindowEnsemble
 
 ALPHA = 1e-11
 SIGMAS = float(norm.isf(ALPHA / 2))
-EXACT = [m for m in METHODS if m not in ("auto", "sellke-capped", *LEAPS)]
+EXACT = [m for m in METHODS if m not in ("auto", *LEAPS)]
 REPLICATES = 60_000
 
 

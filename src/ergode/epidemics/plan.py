@@ -13,7 +13,7 @@ from ergode.models.distributions import Exponential
 from ergode.models.interventions import ContactTracing, Isolation, Trigger, Vaccination
 
 LEAPS = ("renewal-leap", "markov-leap")
-METHODS = ("auto", "first-passage", "sellke", "gillespie", "sellke-capped", *LEAPS)
+METHODS = ("auto", "first-passage", "sellke", "gillespie", *LEAPS)
 
 
 @dataclass(frozen=True)

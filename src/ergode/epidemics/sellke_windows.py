@@ -10,7 +10,6 @@ the rounds end when nothing changes any more: at the one history there is.
 A path has room for a few moves.  The window is cut short at the first move that found none, and at
 the first that may pull a trigger (`window_triggers`).  So neither the width of a window nor the
 order in which nodes are looked at changes the result.  Each replicate has windows of its own.
-Method ``"sellke-capped"`` stops after a fixed number of rounds, and is an approximation.
 """
 
 from __future__ import annotations
@@ -203,15 +202,14 @@ def _settle(
 
 
 def windows_cpu(
-    start, stop, arcs, rules, guests, seed, first_replicate, width, sweeps_most, room, records,
+    start, stop, arcs, rules, guests, seed, first_replicate, width, room, records,
     needed, counts, work,
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
-    A window is settled in at most `sweeps_most` rounds, if that is not zero; a node may have `room`
-    detections to come.  Out: `counts` [row, time, (compartment, and at the end cases) x stratum],
-    `work` [row, 2] (paths worked out, windows), `records`, and `needed` [row], the room that there
-    would have to be.
+    A node may have `room` detections to come.  Out: `counts` [row, time, (compartment, and at the
+    end cases) x stratum], `work` [row, 2] (paths worked out, windows), `records`, and `needed`
+    [row], the room that there would have to be.
     """
     node_count = arcs.first.size - 1
     rows = rules.interventions.kind.size
@@ -237,7 +235,7 @@ def windows_cpu(
         watch.room[0] = 0
         _run_one(
             arcs, rules, guests, paths, clocks, watch, records, queue, row, seed,
-            first_replicate + row, width, sweeps_most, counts, work,
+            first_replicate + row, width, counts, work,
         )  # fmt: skip
         needed[row] = watch.room[0]
 
@@ -245,7 +243,7 @@ def windows_cpu(
 @borrowing
 def _run_one(
     arcs, rules, guests, paths, clocks, watch, records, queue, row, seed, replicate, width,
-    sweeps_most, counts, work,
+    counts, work,
 ):  # fmt: skip
     """One replicate, window after window."""
     node_count = np.int64(arcs.first.size - 1)
@@ -281,7 +279,7 @@ def _run_one(
                 queue[0, waiting] = node
                 waiting += 1
         sweep = np.int64(0)
-        while waiting > 0 and (sweeps_most == 0 or sweep < sweeps_most):
+        while waiting > 0:
             here, there = sweep & 1, (sweep + 1) & 1
             following = np.int64(0)
             for k in range(waiting):
@@ -308,8 +306,6 @@ def _run_one(
                                     )  # fmt: skip
             waiting = following
             sweep += 1
-        for k in range(waiting):  # of a window that was capped
-            paths.queued[queue[sweep & 1, k]] = 0
         if HAS_TRIGGERS:
             for k in range(plan.kind.size):
                 going = begin_search(plan, clocks, only, k, begin, stop)
@@ -351,7 +347,7 @@ def _wake(rules, paths, queue, there, following, place, stop):
 
 
 def windows_cuda(
-    arcs, rules, guests, seed, first_replicate, width, sweeps_most,
+    arcs, rules, guests, seed, first_replicate, width,
     paths, clocks, watch, queue, waiting, records, moves, work,
 ):  # fmt: skip
     """Run every replicate; one cooperative grid from seeds to the last time.
@@ -444,7 +440,6 @@ def windows_cuda(
                 if begin > 0.0:
                     pull_triggers(plan, clocks, row, begin)
             grid.sync()
-        sweep = np.int64(0)
         going = True
         while going:
             slot = round_number % 3
@@ -457,8 +452,7 @@ def windows_cuda(
             )  # fmt: skip
             grid.sync()
             round_number += 1
-            sweep += 1
-            going = waiting[0, following] > 0 and (sweeps_most == 0 or sweep < sweeps_most)
+            going = waiting[0, following] > 0
         if HAS_TRIGGERS:
             going = True
             begins = True
@@ -493,7 +487,7 @@ def windows_cuda(
                     grid.sync()
                 searches += 1
         windows += 1
-        # The slot of the next round, when it was capped, still holds who was left waiting.
+        # Another slot for the next round: somebody may still have to read that this one is empty.
         round_number += 1
     cuda.atomic.add(work, 0, worked)
     if first == 0:

@@ -27,7 +27,7 @@ from ergode.epidemics.resolution import check_resolution, precision_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.statistics import Statistics
-from ergode.epidemics.window_ensemble import CAPPED_SWEEPS, WindowEnsemble
+from ergode.epidemics.window_ensemble import WindowEnsemble
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 from ergode.models.interventions import Calendar, Importation, Intervention
@@ -36,9 +36,7 @@ from ergode.models.temporal import TemporalContacts
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal[
-    "auto", "first-passage", "sellke", "gillespie", "sellke-capped", "renewal-leap", "markov-leap"
-]
+Method = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
 Output = Literal["counts", "statistics", "line_list"]
 
 _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
@@ -132,8 +130,7 @@ def simulate(
         Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
         ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
         static network; ``"auto"`` picks the cheapest of them that can on every device, and
-        ``attrs["method_reason"]`` says why. ``"sellke-capped"`` is an approximation of
-        ``"sellke"``: it follows chains of infection within a short window of time only so far.
+        ``attrs["method_reason"]`` says why.
         ``"renewal-leap"`` and ``"markov-leap"`` go through time in steps, with an error of first
         order in the step; the latter, for exponential holding times, keeps no ages.
         See the modules of these names in `ergode.epidemics`.
@@ -279,10 +276,6 @@ def _ensemble(
             model, scenario.contacts, initial, stratum=scenario.stratum,
             stratum_count=len(scenario.strata), **options,
         )  # fmt: skip
-    if method == "sellke-capped":
-        return WindowEnsemble(
-            model, scenario, initial, listing=listing, sweeps=CAPPED_SWEEPS, **options
-        )
     if method == "sellke" and options["device"].is_cuda:
         return WindowEnsemble(model, scenario, initial, listing=listing, **options)
     if method == "sellke":

@@ -1,6 +1,6 @@
 """Replicates of one epidemic, window by window, on either device.
 
-Method ``"sellke"`` on CUDA, ``"sellke-capped"`` on both.
+Method ``"sellke"`` on CUDA; on the CPU it is what events are checked against.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from ergode.epidemics.window_triggers import BINS, Clocks
 from ergode.models.compartments import CompartmentModel
 from ergode.models.contacts import ContactNetwork
 
-# Rounds of a window by method "sellke-capped".
-CAPPED_SWEEPS = 2
 _REGISTERS = 64
 # Places that one grid works on at once: enough to fill a device.
 _PLACES = 2**22
@@ -43,9 +41,7 @@ class WindowEnsemble(CountingEnsemble):
     model, scenario, initial, times, seed, device, precision, listing
         As for `event_ensemble.EventEnsemble`.
     width : float, optional
-        Span of a window [time]; without `sweeps`, affects speed alone.
-    sweeps : int
-        Rounds after which a window is taken as settled; 0 until it is.
+        Span of a window [time]; affects speed alone.
     """
 
     work_names = ("paths", "windows")
@@ -62,7 +58,6 @@ class WindowEnsemble(CountingEnsemble):
         precision: Precision = "float32",
         listing: bool = False,
         width: float | None = None,
-        sweeps: int = 0,
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision)
         if self.compartment_count > COMPARTMENTS_MOST:
@@ -86,7 +81,6 @@ class WindowEnsemble(CountingEnsemble):
         self._kernel = make(body, precision=precision, bindings=self.bindings, **options)
         put = device.put
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
-        self.sweeps = sweeps
         self.arcs = Arcs(*map(put, arcs))
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self._imports = importations_of(scenario, model, begin, precision)
@@ -201,7 +195,7 @@ class WindowEnsemble(CountingEnsemble):
         needed = np.zeros(count, np.int32)
         records = self._records(count, np.empty)
         arguments = (
-            self.arcs, self.rules, guests, self.seed, first_replicate, self.width, self.sweeps,
+            self.arcs, self.rules, guests, self.seed, first_replicate, self.width,
             self._detection_room, records, needed, counts, work,
         )  # fmt: skip
         if count:
@@ -233,7 +227,7 @@ class WindowEnsemble(CountingEnsemble):
             empty((room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
         )  # fmt: skip
         return (
-            self.arcs, self.rules, guests, self.seed, first_replicate, self.width, self.sweeps,
+            self.arcs, self.rules, guests, self.seed, first_replicate, self.width,
             paths, clocks, watch, empty((2, places), np.int64), empty((3, 3), np.int32),
             self._records(count, empty),
             empty((count, self.times.size, self.column_count), np.int32), empty(2, np.int64),
@@ -245,13 +239,13 @@ class WindowEnsemble(CountingEnsemble):
         from ergode.core import cuda
         from ergode.epidemics import tally
 
-        if not self._buffers or self._buffers[13].shape[0] != count:
+        if not self._buffers or self._buffers[-2].shape[0] != count:
             self._buffers = ()  # first free those of another size
             self._buffers = self.cuda_arguments(first_replicate, count, guests, self.device.empty)
         arguments = (
             self.arcs, self.rules, guests, self.seed, first_replicate, *self._buffers[5:],
         )  # fmt: skip
-        watch, records, moves, work = (arguments[k] for k in (9, 12, 13, 14))
+        _, _, watch, _, _, records, moves, work = arguments[-8:]  # what the kernel writes
         cuda.fill_zero(moves)
         cuda.fill_zero(records.count)
         kernel = self._kernel.compiled("cuda")
