@@ -330,6 +330,7 @@ def test_a_table_is_checked():
 @pytest.mark.parametrize("text", ["2A -> B", "A + 3B -> C", "2*A -> B", "A -> 2 * B"])
 def test_a_number_next_to_a_name_is_not_a_species(text):
     with pytest.raises(ModelError, match=r"write '[23] [AB]'"):
-        Reaction(text, rate_constant=1.0)
+        ergode.ReactionNetwork(["A", "B", "C"], [Reaction(text, rate_constant=1.0)])
     assert Reaction("2 A -> B", rate_constant=1.0).reactants == {"A": 2.0}
     assert Reaction("1-butene -> B2", rate_constant=1.0).reactants == {"1-butene": 1.0}
+    assert Reaction("56Ni -> 56Co", rate_constant=1.0).reactants == {"56Ni": 1.0}

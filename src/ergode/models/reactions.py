@@ -18,7 +18,9 @@ from ergode.models.rate_coefficients import RateCoefficient
 
 _PLUS = re.compile(r"(?<=\s)\+(?=\s)|(?<=\w)\+(?=\w)")
 _TERM = re.compile(r"(?:(\d+(?:\.\d+)?)\s+)?(\S+)")
-_GLUED = re.compile(r"(\d+(?:\.\d+)?)(?:\s*\*\s*)?([^\W\d]\w*)")
+_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*\*\s*([^\W\d]\w*)")
+# Not an error by itself: nuclei are called so.
+_GLUED = re.compile(r"(\d+(?:\.\d+)?)([^\W\d]\w*)")
 _NOTHING = ("", "0", "∅")
 
 
@@ -160,12 +162,9 @@ def _read_side(side: str, text: str) -> dict[str, float]:
         return counts
     for term in _PLUS.split(side):
         match = _TERM.fullmatch(term.strip())
-        glued = _GLUED.fullmatch(term.strip())
-        if glued:
-            raise ModelError(
-                f"reaction '{text}' has the term '{glued[0]}'; write '{glued[1]} {glued[2]}' for "
-                f"{glued[1]} of '{glued[2]}'"
-            )
+        times = _TIMES.fullmatch(term.strip())
+        if times:
+            raise ModelError(f"reaction '{text}' has the term '{times[0]}'; {_advice(times)}")
         if not match or match[2] == "+":
             raise ModelError(
                 f"reaction '{text}' has the term '{term.strip()}'; expected a species, or a number "
@@ -173,6 +172,10 @@ def _read_side(side: str, text: str) -> dict[str, float]:
             )
         counts[match[2]] = counts.get(match[2], 0.0) + float(match[1] or 1)
     return counts
+
+
+def _advice(term: re.Match[str]) -> str:
+    return f"write '{term[1]} {term[2]}' for {term[1]} of '{term[2]}'"
 
 
 def _stoichiometry(side: Any, what: str, part: str) -> dict[str, float]:
@@ -282,6 +285,9 @@ class ReactionTable(Sequence[Reaction]):
                     if name not in index:
                         close = get_close_matches(str(name), species, 1)
                         hint = f"; did you mean '{close[0]}'?" if close else ""
+                        glued = _GLUED.fullmatch(str(name))
+                        if glued and glued[2] in index:
+                            hint = f"; {_advice(glued)}"
                         raise ModelError(
                             f"reaction '{reaction.name or reaction}' has the species {name!r}, "
                             f"which the network does not{hint}"
