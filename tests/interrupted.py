@@ -19,7 +19,7 @@ import numpy as np
 
 import ergode
 
-_SECONDS = 1.5  # from the beginning of the run to Ctrl-C, at least
+_SECONDS = 3.0  # from the beginning of the run to Ctrl-C, at least
 
 OSCILLATOR = {"x": "rate * y", "y": "-rate * x"}
 FLIPS = [ergode.Reaction(text, rate_constant="rate") for text in ("A -> B", "B -> A")]
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: _trajectories(1, [1.0, 2.0], method="rodas5p"),
         lambda: _trajectories(_MUCH, 1.0, method="rodas5p", most_steps=2**31 - 1),
     ),
-    "stochastic": (lambda: _stochastic(0.1, [1.0, 2.0]), lambda: _stochastic(1e3, _MIXED)),
+    "stochastic": (lambda: _stochastic(1e-3, [1e-6] * 1000), lambda: _stochastic(1e3, _MIXED)),
     "stochastic-statistics": (
         lambda: _stochastic(0.1, [1.0, 2.0], output="statistics"),
         lambda: _stochastic(1e3, 1e6, output="statistics"),
