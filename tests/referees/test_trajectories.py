@@ -205,9 +205,15 @@ def compare_noise(seed, kind, device, count=400):
     )["state"].transpose("time", "variable", "replicate").values  # fmt: skip
     drift, diffusion = model.slopes(model.equations), model.slopes(model.noises)
     begin = np.repeat(np.array(list(start.values()))[:, None], count, axis=1)
-    truth = plain.noisy_path(
-        drift, diffusion, own, begin, np.diff(fine, axis=0), end / finest, "milstein"
-    )[-1]
+    truth, rough = (
+        plain.noisy_path(
+            drift, diffusion, own, begin, np.diff(fine[::every], axis=0), every * end / finest,
+            "milstein",
+        )[-1]
+        for every in (1, 2)
+    )  # fmt: skip
+    # How far the truth itself is off: an error below that says nothing of an order.
+    floor = 2 * np.sqrt(np.mean((truth - rough) ** 2))
     wrong = []
     for method, order in (("euler-maruyama", 0.5), ("milstein", 1.0), ("sra1", 1.5)):
         errors = []
@@ -238,7 +244,7 @@ def compare_noise(seed, kind, device, count=400):
             seen = np.log2(errors[0] / errors[2]) / 2
             least = order if kind == "own" or method == "sra1" else 1.0
             # The truth is of order 1 with 256 steps; the mean square of 400 paths is good to 5 %.
-            if seen < min(least, 1.0) - 0.25:
+            if seen < min(least, 1.0) - 0.25 and errors[2] > floor:
                 wrong.append(f"seed {seed}: '{method}' has order {seen:.2f}")
     return wrong
 
@@ -289,8 +295,8 @@ def test_random_fields(method, device):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_fields_for_long(device):
-    begin = int(time.time()) % 10**7
-    print(f"referee of trajectories: seed {begin}")
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
     until = time.monotonic() + float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
     wrong, seed = [], begin
     while time.monotonic() < until:
