@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for what is no number, of which JSON knows nothing."""
+    """Replace NaN and infinity by null: JSON has neither."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -6,7 +6,7 @@ _LONGEST = 1200
 class ErgodeError(Exception):
     """Base of every error this library raises on purpose.
 
-    Its message is one line of bounded length, whatever it quotes.
+    Its message is one line of at most 1,200 characters.
     """
 
     def __init__(self, message: object = "") -> None:

@@ -1,8 +1,8 @@
 """Functions that only kernels call are LLVM code, and never machine code of their own.
 
 Numba makes machine code of every inner function, though a kernel is built from the LLVM code of
-the functions that it calls.  Here only the kernel becomes machine code: a quarter to two fifths of
-the time of compiling is saved, and run times stay the same.
+the functions that it calls.  Here only the kernel becomes machine code: up to two fifths of the
+time of compiling is saved, by engine, and run times stay the same.
 
 This needs names inside numba.  Where one of them is not there, kernels are compiled as numba does.
 """

@@ -277,7 +277,7 @@ class Evolution:
         Returns
         -------
         log_evidence : ndarray, shape [density_count]
-            Where it is not finite the measurement is impossible, and the density as it was.
+            Where it is not finite, the measurement is impossible and the density is unchanged.
         faint : ndarray, shape [density_count]
             Probability, by now, of the cells that had been below the threshold.
         """

@@ -83,7 +83,7 @@ class Solver:
         self.records, self.used, self.ended_early = records, used, why
 
     def solve_cut_ones_again(self) -> None:
-        """Find those again, with a lower threshold, of which a measurement showed the cut."""
+        """Run again, with a lower threshold, the densities whose tail a measurement reached."""
         for number in range(1, _TRIES + 1):
             cut = [
                 which for which, record in enumerate(self.records)
