@@ -22,7 +22,8 @@ from typing import Any
 
 from ergode.core import kernel_cache, source
 from ergode.core.errors import ModelError
-from ergode.core.source import Precision, Source, Target
+from ergode.core.machine import Formula
+from ergode.core.source import Precision, Source, Target, formula_text
 
 _COMPILED: dict[Any, Any] = {}
 
@@ -58,20 +59,19 @@ class Kernel:
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once a process and cached on disk."""
-        known: dict[Any, Any] = self.__dict__.setdefault("_known", {})
-        key: Any = target
-        if not any(callable(value) for value in self.bindings.values()):
-            # All of it ours, which does not change: kept for every kernel made of the same, for
-            # gathering the sources takes longer than a small run.  What a user's function uses may
-            # have changed since, and only the text would tell.
-            known = _COMPILED
-            key = (
-                self.bodies, self.number, self.precision, frozenset(self.bindings.items()),
-                self.loop, self.registers, target,
-            )  # fmt: skip
-        if key not in known:
-            known[key] = load(self.source(target), self.number)
-        return known[key]
+        # Gathering the sources takes longer than a small run, so a kernel is known by what it is
+        # made of: a user's function by its text, with the constants and functions that it uses at
+        # this moment, all else by itself.
+        key = (
+            self.bodies, self.number, self.precision, self.loop, self.registers, target,
+            *(
+                (name, formula_text(value.function) if isinstance(value, Formula) else value)
+                for name, value in sorted(self.bindings.items())
+            ),
+        )  # fmt: skip
+        if key not in _COMPILED:
+            _COMPILED[key] = load(self.source(target), self.number)
+        return _COMPILED[key]
 
 
 def for_each(

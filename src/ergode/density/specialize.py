@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ergode.core import kernels
 from ergode.core.machine import Formula
-from ergode.core.source import Precision, formula_text
+from ergode.core.source import Precision
 from ergode.density import (
     advance,
     cells,
@@ -126,23 +126,11 @@ def _registers(bindings: dict[str, Any], crew_kind: Crew) -> int | None:
     return 64 if bindings["DIMENSION"] > 3 else None
 
 
-_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
-
-
 def advance_kernel(
     bindings: dict[str, Any], precision: Precision, crew_kind: Crew
 ) -> kernels.Kernel:
     """The kernel `advance` for these bindings."""
-    texts = [
-        (name, formula_text(value.function) if isinstance(value, Formula) else value)
-        for name, value in sorted(bindings.items())
-    ]
-    key = (precision, *texts)
-    if key not in _KERNELS:
-        _KERNELS[key] = _kernel(
-            advance.advance, precision, bindings, crew_kind, _registers(bindings, crew_kind)
-        )
-    return _KERNELS[key]
+    return _kernel(advance.advance, precision, bindings, crew_kind, _registers(bindings, crew_kind))
 
 
 @cache

@@ -123,9 +123,6 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, ou
             tally[SINCE] = 0
 
 
-_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
-
-
 def _kernel(
     measurement: Measurement, lattices: Sequence[Lattice], parameter_count: int
 ) -> kernels.Kernel:
@@ -135,10 +132,7 @@ def _kernel(
         "PARAMETERS": parameter_count,
         "ROTATED": any(lattice.is_rotated for lattice in lattices),
     }
-    key = likelihood.identity(bindings)
-    if key not in _KERNELS:
-        _KERNELS[key] = kernels.for_each(at_cell, bindings=bindings)
-    return _KERNELS[key]
+    return kernels.for_each(at_cell, bindings=bindings)
 
 
 def evaluate(

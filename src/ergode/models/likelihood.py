@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ergode.core.machine import Formula, real, unroll
-from ergode.core.source import formula_text
 from ergode.models.measurement import Measurement
 
 # Bound for each kernel.
@@ -58,14 +57,6 @@ def bindings_of(measurement: Measurement) -> dict[str, Any]:
         "ANGLES": tuple(a in measurement.angles for a in range(components)),
         "ANY_LIKELIHOOD": measurement.likelihood is not None,
     }
-
-
-def identity(bindings: dict[str, Any]) -> tuple[Any, ...]:
-    """What tells bindings apart: the text of formulas, all else as it is."""
-    return tuple(
-        (name, formula_text(value.function) if isinstance(value, Formula) else value)
-        for name, value in sorted(bindings.items())
-    )
 
 
 def numbers_of(

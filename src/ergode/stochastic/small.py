@@ -23,8 +23,6 @@ _LANES_FROM = 8
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
 
-_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
-
 
 class SmallEnsemble(Ensemble):
     """The same as `Ensemble` for the direct method, with straight-line code."""
@@ -50,17 +48,11 @@ class SmallEnsemble(Ensemble):
         }
 
     def made_kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
-        """The kernel of this network; making its source takes longer than a small run."""
-        on_cuda = self.device.is_cuda
-        key = (self._text, on_cuda, lanes, shared)
-        if key not in _KERNELS:
-            bindings = self.bindings(lanes, shared)
-            if on_cuda:
-                body: Callable[..., Any] = straight_line.registers_cuda
-                _KERNELS[key] = kernels.cuda_kernel(body, bindings=bindings)
-            else:
-                _KERNELS[key] = kernels.cpu_kernel(straight_line.lanes_cpu, bindings=bindings)
-        return _KERNELS[key]
+        """The kernel of this network."""
+        bindings = self.bindings(lanes, shared)
+        if self.device.is_cuda:
+            return kernels.cuda_kernel(straight_line.registers_cuda, bindings=bindings)
+        return kernels.cpu_kernel(straight_line.lanes_cpu, bindings=bindings)
 
     def rates(self) -> Rates:
         """The network's numbers on the device."""

@@ -12,15 +12,16 @@ D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J.
 from __future__ import annotations
 
 import ast
-import hashlib
-import linecache
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergode.core.machine import borrowing, cuda, outlined, real, unroll
 from ergode.core.random import FIRING, draw_words, exponential, uniform
+from ergode.core.syntax import function_from_text
 from ergode.models.reaction_network import ReactionNetwork
 from ergode.stochastic.laws import Formula, Naming
 from ergode.stochastic.outcomes import (
@@ -153,16 +154,10 @@ class _Places(ast.NodeTransformer):
         return ast.Call(ast.parse(name, mode="eval").body, arguments, [])
 
 
+@lru_cache(maxsize=256)
 def function_of(text: str) -> Callable[..., Any]:
-    """The function that a text defines, with its source where a compiler looks for it."""
-    name = f"<ergode transition {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    import math
-
-    space: dict[str, Any] = {"math": math}
-    exec(compile(text, name, "exec"), space)
-    function: Callable[..., Any] = space["transition"]
-    return function
+    """The function that a text defines."""
+    return function_from_text(text, {"math": math})
 
 
 # ---- what both targets share

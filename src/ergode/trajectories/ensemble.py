@@ -13,7 +13,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.core.machine import Formula
-from ergode.core.source import Precision, formula_text
+from ergode.core.source import Precision
 from ergode.models.vector_field import VectorField
 from ergode.trajectories import fixed_step
 from ergode.trajectories.history import hermite_slope_weights, hermite_weights
@@ -71,23 +71,12 @@ def bindings_of(
     return bindings
 
 
-_KERNELS: dict[tuple[Any, ...], kernels.Kernel] = {}
-
-
 def kernel_of(
     body: Callable[..., None], on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]
 ) -> kernels.Kernel:
-    """The kernel for these bindings; writing its source takes longer than a small ensemble."""
-    # A formula is known by its text, with the constants and functions that it uses at this moment.
-    texts = [
-        (name, formula_text(value.function) if isinstance(value, Formula) else value)
-        for name, value in sorted(bindings.items())
-    ]
-    key = (body, on_cuda, precision, *texts)
-    if key not in _KERNELS:
-        make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
-        _KERNELS[key] = make(body, precision=precision, bindings=bindings)
-    return _KERNELS[key]
+    """The kernel for these bindings."""
+    make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
+    return make(body, precision=precision, bindings=bindings)
 
 
 @dataclass(frozen=True)
