@@ -13,8 +13,8 @@ from harness import Rows, medians
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics import leap
-from ergode.epidemics.leap_ensemble import LeapEnsemble
+from ergode.epidemics.leap import step as leap
+from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.scenario import scenario_of
 
 DAYS = np.arange(101.0)
@@ -169,7 +169,7 @@ def _methods(options, rows: Rows, core) -> None:
         return ergode.epidemics.simulate(SIR, contacts, replicates=count, **common, **chosen)
 
     def peak(count, **chosen):
-        found = ergode.epidemics.summary(simulate(count, **chosen))["peak_count"].values
+        found = ergode.epidemics.analysis.summary(simulate(count, **chosen))["peak_count"].values
         return found.mean(), found.std() / np.sqrt(found.size)
 
     exact, error = peak(400, method="first-passage")

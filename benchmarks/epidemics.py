@@ -19,11 +19,11 @@ from harness import Rows, arguments, medians
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics.ensemble import Ensemble
-from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.event_driven.runner import EventEnsemble
+from ergode.epidemics.first_passage.runner import Ensemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.window_ensemble import WindowEnsemble
+from ergode.epidemics.windows.runner import WindowEnsemble
 
 SEIR = ergode.CompartmentModel.seir(
     transmission_rate=0.25,

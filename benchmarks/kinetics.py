@@ -16,9 +16,9 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core import devices
-from ergode.kinetics import runs
+from ergode.kinetics import launch as runs
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.lower import lower
+from ergode.kinetics.network.to_tables import lower
 
 TYPE_IA = {"temperature": 7e9, "density": 1e8, "initial": {"12C": 0.49992, "16O": 0.5}}
 CASES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode import Reaction, ReactionNetwork, ReactionTable
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 
 def table(species, reactants, products, reaction_count):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ergode.core import inner_functions
+from ergode.core.compiler import inner_functions
 
 # Kernels compiled by one test are there for the next, and (xdist, subprocesses) for the next
 # process; nothing is taken from, or left in, the user's cache.

@@ -26,24 +26,8 @@ if TYPE_CHECKING:
     )
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
-    from ergode.models import fields
-    from ergode.models.compartments import CompartmentModel, Infection, Progression
-    from ergode.models.contacts import ContactNetwork
-    from ergode.models.delay import Delay
-    from ergode.models.detailed_balance import balanced
-    from ergode.models.distributions import (
-        Deterministic,
-        Empirical,
-        Erlang,
-        Exponential,
-        Gamma,
-        HoldingTime,
-        LogNormal,
-        Weibull,
-    )
-    from ergode.models.equations import field_from_equations
-    from ergode.models.events import Event
-    from ergode.models.interventions import (
+    from ergode.models.epidemic.compartments import CompartmentModel, Infection, Progression
+    from ergode.models.epidemic.interventions import (
         Calendar,
         ContactTracing,
         Importation,
@@ -53,10 +37,30 @@ if TYPE_CHECKING:
         Trigger,
         Vaccination,
     )
-    from ergode.models.measurement import Measurement
-    from ergode.models.molecules import in_molecules
-    from ergode.models.priors import Density, Gaussian, Mixture, Samples
-    from ergode.models.rate_coefficients import (
+    from ergode.models.epidemic.seeds import Seeds
+    from ergode.models.estimation.measurement import Measurement
+    from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
+    from ergode.models.fields import library as fields
+    from ergode.models.fields.delay import Delay
+    from ergode.models.fields.equations import field_from_equations
+    from ergode.models.fields.vector_field import VectorField
+    from ergode.models.holding_times.families import (
+        Deterministic,
+        Empirical,
+        Erlang,
+        Exponential,
+        Gamma,
+        HoldingTime,
+        LogNormal,
+        Weibull,
+    )
+    from ergode.models.networks.contact_network import ContactNetwork
+    from ergode.models.networks.temporal import TemporalContacts
+    from ergode.models.reactions.detailed_balance import balanced
+    from ergode.models.reactions.events import Event
+    from ergode.models.reactions.molecules import in_molecules
+    from ergode.models.reactions.network import ReactionNetwork
+    from ergode.models.reactions.rates import (
         Arrhenius,
         Chebyshev,
         DetailedBalance,
@@ -66,15 +70,11 @@ if TYPE_CHECKING:
         ThreeBody,
         WeakTable,
     )
-    from ergode.models.reaction_diffusion import on_grid
-    from ergode.models.reaction_network import ReactionNetwork
-    from ergode.models.reactions import Reaction, ReactionTable
-    from ergode.models.seeds import Seeds
-    from ergode.models.species import Compartment, Species
+    from ergode.models.reactions.reaction import Reaction, ReactionTable
+    from ergode.models.reactions.reaction_diffusion import on_grid
+    from ergode.models.reactions.species import Compartment, Species
+    from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
     from ergode.models.sweep import grid
-    from ergode.models.temporal import TemporalContacts
-    from ergode.models.thermochemistry import NasaPolynomials, Nucleus
-    from ergode.models.vector_field import VectorField
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen
     from ergode.readers.cantera import read_cantera
@@ -100,36 +100,36 @@ _HOMES = {
     ),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
-    "ergode.models.compartments": ("CompartmentModel", "Infection", "Progression"),
-    "ergode.models.contacts": ("ContactNetwork",),
-    "ergode.models.delay": ("Delay",),
-    "ergode.models.detailed_balance": ("balanced",),
-    "ergode.models.distributions": (
+    "ergode.models.epidemic.compartments": ("CompartmentModel", "Infection", "Progression"),
+    "ergode.models.networks.contact_network": ("ContactNetwork",),
+    "ergode.models.fields.delay": ("Delay",),
+    "ergode.models.reactions.detailed_balance": ("balanced",),
+    "ergode.models.holding_times.families": (
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
-    "ergode.models.measurement": ("Measurement",),
-    "ergode.models.priors": ("Density", "Gaussian", "Mixture", "Samples"),
-    "ergode.models.events": ("Event",),
-    "ergode.models.molecules": ("in_molecules",),
-    "ergode.models.rate_coefficients": (
+    "ergode.models.estimation.measurement": ("Measurement",),
+    "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
+    "ergode.models.reactions.events": ("Event",),
+    "ergode.models.reactions.molecules": ("in_molecules",),
+    "ergode.models.reactions.rates": (
         "Arrhenius", "Chebyshev", "DetailedBalance", "Falloff", "PressureLog", "Reaclib",
         "ThreeBody", "WeakTable",
     ),
-    "ergode.models.reaction_diffusion": ("on_grid",),
-    "ergode.models.reaction_network": ("ReactionNetwork",),
-    "ergode.models.reactions": ("Reaction", "ReactionTable"),
-    "ergode.models.species": ("Compartment", "Species"),
-    "ergode.models.interventions": (
+    "ergode.models.reactions.reaction_diffusion": ("on_grid",),
+    "ergode.models.reactions.network": ("ReactionNetwork",),
+    "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
+    "ergode.models.reactions.species": ("Compartment", "Species"),
+    "ergode.models.epidemic.interventions": (
         "Calendar", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
         "Trigger", "Vaccination",
     ),
-    "ergode.models.equations": ("field_from_equations",),
-    "ergode.models.seeds": ("Seeds",),
+    "ergode.models.fields.equations": ("field_from_equations",),
+    "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
-    "ergode.models.temporal": ("TemporalContacts",),
-    "ergode.models.thermochemistry": ("NasaPolynomials", "Nucleus"),
-    "ergode.models.vector_field": ("VectorField",),
+    "ergode.models.networks.temporal": ("TemporalContacts",),
+    "ergode.models.reactions.thermochemistry": ("NasaPolynomials", "Nucleus"),
+    "ergode.models.fields.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.cantera": ("read_cantera",),
@@ -176,7 +176,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = import_module(f"ergode.{name}")
     elif name == "fields":
-        value = import_module("ergode.models.fields")
+        value = import_module("ergode.models.fields.library")
     else:
         raise AttributeError(f"module 'ergode' has no attribute '{name}'")
     globals()[name] = value

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from ergode.core import cpu, kernels
-from ergode.core.machine import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
+from ergode.core.compiler.language import (
+    atomic_add,
+    atomic_load,
+    atomic_max,
+    atomic_swap_if,
+    give_way,
+)
 
 ROUNDS = 2000
 

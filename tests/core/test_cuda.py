@@ -8,9 +8,10 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.core.random import draw_words, exponential, gamma, integer_below, normal, shuffled
-from ergode.epidemics import first_passage, tally
-from ergode.epidemics.ensemble import Ensemble
+from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
+from ergode.epidemics.first_passage import kernel as first_passage
+from ergode.epidemics.first_passage.runner import Ensemble
+from ergode.epidemics.shared import counts as tally
 
 pytest.importorskip("numba.cuda")
 from ergode.core import cuda

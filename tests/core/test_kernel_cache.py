@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import ergode
-from ergode.core import kernel_cache, kernels, source
+from ergode.core import kernel_cache, kernels
+from ergode.core.compiler import bundle as source
 
 
 @pytest.fixture
@@ -201,8 +202,8 @@ def test_a_limit_is_a_number(cache, monkeypatch, said):
 @pytest.mark.parametrize(
     ("target", "files"),
     [
-        ("cpu", ["cpu", "atomics", "intrinsics", "inner_functions", "collection"]),
-        ("cuda", ["cuda", "intrinsics", "collection", "errors"]),
+        ("cpu", ["cpu", "atomics", "intrinsics", "inner_functions", "gc_pause"]),
+        ("cuda", ["cuda", "intrinsics", "gc_pause", "errors"]),
     ],
 )
 def test_a_kernel_is_known_by_the_code_that_compiles_it(monkeypatch, target, files):

@@ -8,8 +8,9 @@ from density_cases import LINEAR, LORENZ, lorenz
 
 import ergode
 from ergode.core import kernels
-from ergode.density import cells, specialize
-from ergode.density.lattice import Frame, Lattice
+from ergode.density import specialize
+from ergode.density.grid import cells
+from ergode.density.grid.lattice import Frame, Lattice
 from ergode.density.noise import Noise
 
 

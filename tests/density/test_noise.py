@@ -7,7 +7,8 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core.errors import ModelError, PlanError
-from ergode.density import diffusion, evolution, views
+from ergode.density import evolution, views
+from ergode.density.transport import diffusion
 
 NOWHERE = np.zeros((2, 2))
 PULL, FLOOR, SLOPE = 1.0, 0.2, 0.3

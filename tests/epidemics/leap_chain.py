@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from ergode.models.distributions import Exponential
+from ergode.models.holding_times.families import Exponential
 
 
 def leaving_chance(holding_time, age, length, transition):

@@ -5,9 +5,9 @@ import heapq
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.epidemics import progression
-from ergode.epidemics.first_passage import threshold
-from ergode.epidemics.progression import holding_time, next_compartment
+from ergode.epidemics.first_passage.kernel import threshold
+from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.progression import holding_time, next_compartment
 
 
 def _draw_arcs(index, replicate, seed, weights, out):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import next_generation, simulate, summary, transmission_tree
+from ergode.epidemics import next_generation, simulate, transmission_tree
+from ergode.epidemics.analysis import summary
 
 SIGMAS = 5.4
 NODES = 400

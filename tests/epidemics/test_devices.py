@@ -12,7 +12,7 @@ import pytest
 import ergode
 from ergode.core import devices
 from ergode.epidemics import simulate
-from ergode.epidemics.plan import METHODS
+from ergode.epidemics.methods import METHODS
 
 NODES = 60
 OUTPUTS = ("counts", "statistics", "line_list")

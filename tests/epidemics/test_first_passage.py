@@ -6,7 +6,7 @@ from reference import heap_first_passage
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics.ensemble import Ensemble
+from ergode.epidemics.first_passage.runner import Ensemble
 
 TIMES = np.arange(0.0, 200.0, 5.0)
 

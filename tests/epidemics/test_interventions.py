@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import simulate, summary
+from ergode.epidemics import simulate
+from ergode.epidemics.analysis import summary
 
 SIGMAS = 5.6  # 40 comparisons in two files at a family-wise 1e-6
 PAIRS = 40_000

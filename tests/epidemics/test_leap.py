@@ -7,9 +7,11 @@ from scipy.stats import chi2
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics import leap_ensemble, simulate, summary
-from ergode.epidemics.leap_cuda import Signals, Store
-from ergode.epidemics.leap_ensemble import LeapEnsemble
+from ergode.epidemics import simulate
+from ergode.epidemics.analysis import summary
+from ergode.epidemics.leap import runner as leap_ensemble
+from ergode.epidemics.leap.cuda import Signals, Store
+from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.scenario import scenario_of
 
 # Directed and weighted; node 2 infects nobody.

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import percolation
+from ergode.epidemics.analysis import final_size as percolation
 
 
 @pytest.mark.parametrize(

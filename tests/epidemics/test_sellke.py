@@ -9,7 +9,7 @@ from scipy.stats import chi2, ks_2samp
 import ergode
 from ergode.core import devices
 from ergode.epidemics import simulate
-from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
 
 # A family-wise 1e-6 over the 40 comparisons of this file and the next: 2.5e-8 each.

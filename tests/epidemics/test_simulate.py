@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import simulate, summary
+from ergode.epidemics import simulate
+from ergode.epidemics.analysis import summary
 
 TIMES = np.arange(0, 61.0)
 
@@ -123,7 +124,7 @@ def test_counts_that_cannot_fit_are_refused_before_anything_is_run(model, contac
 
 
 def test_an_interruption_keeps_what_was_computed(model, contacts, monkeypatch):
-    from ergode.epidemics.ensemble import Ensemble
+    from ergode.epidemics.first_passage.runner import Ensemble
 
     spread = Ensemble.spread
 

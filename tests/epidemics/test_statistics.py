@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ergode.epidemics.statistics import Statistics
+from ergode.epidemics.shared.statistics import Statistics
 
 LEVELS = (0.0, 0.025, 0.1, 0.25, 1 / 3, 0.5, 0.75, 0.975, 1.0)
 

@@ -5,11 +5,11 @@ import pytest
 
 import ergode
 from ergode.core import devices, kernels
-from ergode.epidemics import sellke_windows
-from ergode.epidemics.event_ensemble import EventEnsemble
-from ergode.epidemics.importation import Guests
+from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.window_ensemble import WindowEnsemble
+from ergode.epidemics.shared.importation import Guests
+from ergode.epidemics.windows import kernel as sellke_windows
+from ergode.epidemics.windows.runner import WindowEnsemble
 
 GRID = np.arange(0, 41.0)
 SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))

@@ -9,7 +9,7 @@ from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import _load, _store
-from ergode.kinetics.equation_of_state import DEGENERATE, _matter
+from ergode.kinetics.physics.equation_of_state import DEGENERATE, _matter
 
 CELLS = (2, 3)
 

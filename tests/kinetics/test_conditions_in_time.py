@@ -8,7 +8,7 @@ import ergode
 from ergode.core.status import Status
 from ergode.kinetics import Trajectory, integrate
 from ergode.kinetics.conditions import tabulated
-from ergode.kinetics.runs import EXPLICIT, METHODS
+from ergode.kinetics.launch import EXPLICIT, METHODS
 
 FACTOR, ACTIVATION = 10.0, 12_000.0
 DECAY = ergode.ReactionNetwork(

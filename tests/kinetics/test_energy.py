@@ -7,7 +7,7 @@ import pytest
 
 import ergode
 from ergode.kinetics import burn, integrate
-from ergode.kinetics.equation_of_state import share_of_pairs
+from ergode.kinetics.physics.equation_of_state import share_of_pairs
 
 R, RADIATION = 8.31446261815324e7, 7.565733250280007e-15
 MEV = 1.602176634e-6 * 6.02214076e23

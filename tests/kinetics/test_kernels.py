@@ -8,14 +8,17 @@ from type_ia import TYPE_IA
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.kinetics import asymptotic, blocks, rosenbrock_small, runs
-from ergode.kinetics.block_tables import block_system_of, program_of, rounds_of, segments_of
+from ergode.kinetics import launch as runs
+from ergode.kinetics.block import runner as blocks
+from ergode.kinetics.block.schedule import block_system_of, program_of, rounds_of, segments_of
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.elimination import eliminate
-from ergode.kinetics.explicit_flows import explicit_system_of
-from ergode.kinetics.lower import lower
-from ergode.kinetics.system import coupled, system_of
-from ergode.kinetics.tableaus import RODAS4, method_of
+from ergode.kinetics.explicit import asymptotic
+from ergode.kinetics.explicit.flows import explicit_system_of
+from ergode.kinetics.implicit import small as rosenbrock_small
+from ergode.kinetics.implicit.elimination import eliminate
+from ergode.kinetics.implicit.system import coupled, system_of
+from ergode.kinetics.implicit.tableaus import RODAS4, method_of
+from ergode.kinetics.network.to_tables import lower
 from ergode.kinetics.tolerances import absolute_tolerances
 
 

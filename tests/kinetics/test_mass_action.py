@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.kinetics.lower import lower
+from ergode.kinetics.network.to_tables import lower
 
 BY_HAND = ergode.ReactionNetwork(
     {"A": 1, "B": 0, "C": 0},

@@ -7,7 +7,7 @@ import pytest
 
 import ergode
 from ergode.kinetics import reaction_rates
-from ergode.kinetics.equation_of_state import EquationOfState, matter_at
+from ergode.kinetics.physics.equation_of_state import EquationOfState, matter_at
 
 ONE = ergode.Reaclib([(0.0,) * 7])
 HOT, DENSE = np.array([2e8, 1e9, 3e9]), np.array([1e4, 1e6, 1e9])

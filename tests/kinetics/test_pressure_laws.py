@@ -7,9 +7,9 @@ import ergode
 from ergode.core import devices, kernels
 from ergode.kinetics import reaction_rates
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.lower import lower
+from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.network.to_tables import lower
 from ergode.kinetics.reaction_rates import _coefficients
-from ergode.kinetics.runs import bindings_of
 
 GAS = 8.31446261815324e7
 FLAT = ergode.NasaPolynomials((2.5, 0, 0, 0, 0, 0, 0), (2.5, 0, 0, 0, 0, 0, 0), 1e3, {"H": 2})

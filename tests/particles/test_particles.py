@@ -205,7 +205,7 @@ def test_likelihoods_compile_for_cuda(told):
     """Of particles; what they share with the grid is all there is to it."""
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda, kernels
-    from ergode.models import likelihood
+    from ergode.models.estimation import likelihood
     from ergode.particles.cloud import at_particle
 
     one = ergode.Measurement(0.0, angle, [0.1, 2.0], [0.1, 0.1], angles=[1])

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import ergode
-from ergode.models.equations import field_from_equations
 from ergode.models.expressions import Expression
+from ergode.models.fields.equations import field_from_equations
 from ergode.runfile.read import read as read_run_file
 
 MEMORY = 6 << 30  # bytes of address space; libraries alone take two

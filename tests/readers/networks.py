@@ -3,7 +3,7 @@
 import math
 
 from ergode.models.expressions import TIME, Expression
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 
 def propensities(network, amounts, time=0.0, parameters=None):

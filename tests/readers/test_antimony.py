@@ -6,7 +6,7 @@ import pytest
 
 from ergode import Compartment, Event, ReadError, read_antimony
 from ergode.models.expressions import Expression
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 from .networks import propensities
 

@@ -5,7 +5,7 @@ import pytest
 
 from ergode import ReadError, read_bionetgen
 from ergode.models.expressions import Expression
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 from .networks import propensities
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.models.rate_coefficients import Arrhenius, Falloff, ThreeBody
+from ergode.models.reactions.rates import Arrhenius, Falloff, ThreeBody
 
 pytest.importorskip("ruamel.yaml")
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 import ergode
 from ergode.core.errors import ModelError, ReadError
-from ergode.models.contacts import ContactNetwork
+from ergode.models.networks.contact_network import ContactNetwork
 from ergode.readers.edges import read_contacts
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "networks"

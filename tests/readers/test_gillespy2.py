@@ -5,7 +5,7 @@ import pytest
 
 import ergode
 from ergode import ModelError
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 from .networks import propensities
 

@@ -9,7 +9,7 @@ import pytest
 import ergode
 from ergode import ReadError, read_sbml
 from ergode.models.expressions import Expression
-from ergode.models.reactions import Law
+from ergode.models.reactions.reaction import Law
 
 from .networks import propensities, sbml
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.models.mass_action import law_of
-from ergode.models.reactions import Law
+from ergode.models.reactions.mass_action import law_of
+from ergode.models.reactions.reaction import Law
 
 from .networks import propensities
 

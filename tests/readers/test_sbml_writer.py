@@ -17,8 +17,8 @@ from ergode import (
     read_sbml,
     write_sbml,
 )
-from ergode.models.mass_action import law_of
-from ergode.models.rate_coefficients import RateCoefficient
+from ergode.models.reactions.mass_action import law_of
+from ergode.models.reactions.rates import RateCoefficient
 
 libsbml = pytest.importorskip("libsbml")
 DATA = Path(__file__).parents[3] / "shared" / "data" / "dsmts"

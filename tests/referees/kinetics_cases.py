@@ -278,7 +278,7 @@ def _law(law, reactions):
     if kind == "reaclib":
         return ergode.Reaclib(law["sets"], law["prefactor"])
     if kind == "weak":
-        return ergode.models.rate_coefficients.WeakTable(*law["table"])
+        return ergode.models.reactions.rates.WeakTable(*law["table"])
     return ergode.DetailedBalance(_law(reactions[law["of"]]["law"], reactions))
 
 

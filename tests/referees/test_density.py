@@ -20,7 +20,7 @@ import pytest
 import ergode
 from ergode.core.errors import ErgodeWarning
 from ergode.density import run
-from ergode.models import estimation, likelihood
+from ergode.models.estimation import estimation, likelihood
 
 # Kernels: size, noise, scheme, precision.  Those of the ordinary tests come first.
 KERNELS = [

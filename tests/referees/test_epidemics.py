@@ -20,11 +20,12 @@ from scipy.stats import chi2, norm
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics import simulate, tables, transmission
-from ergode.epidemics.event_ensemble import EventEnsemble
-from ergode.epidemics.plan import LEAPS, METHODS
+from ergode.epidemics import simulate
+from ergode.epidemics.event_driven.runner import EventEnsemble
+from ergode.epidemics.methods import LEAPS, METHODS
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.window_ensemble import WindowEnsemble
+from ergode.epidemics.shared import tables, transmission
+from ergode.epidemics.windows.runner import WindowEnsemble
 
 ALPHA = 1e-11
 SIGMAS = float(norm.isf(ALPHA / 2))

@@ -17,8 +17,9 @@ from kinetics_reference import solve
 
 import ergode
 from ergode.core.status import Status
-from ergode.kinetics import integrate, rate_tables
-from ergode.kinetics import lower as lowering
+from ergode.kinetics import integrate
+from ergode.kinetics.network import rate_tables
+from ergode.kinetics.network import to_tables as lowering
 
 KINDS = ("plain", "molecules", "nuclei", "heated")
 IMPLICIT = ("rodas4", "rosenbrock23")

@@ -18,7 +18,8 @@ from trajectories_models import END, draw_model, event_functions, history_of
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate, steps
+from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate
+from ergode.trajectories.adaptive import inside_step as steps
 from ergode.trajectories.methods import METHODS
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ergode
-from ergode.core.syntax import function_from_text
+from ergode.core.compiler.syntax import function_from_text
 
 END = 6.0
 EXTRA = ("level", "radius", "kick")

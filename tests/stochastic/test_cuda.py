@@ -8,11 +8,13 @@ from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 import ergode
 from ergode import Event, Reaction, ReactionNetwork
 from ergode.core import cuda
-from ergode.stochastic import leap, methods, partial_propensity, team_ensemble, three_level
-from ergode.stochastic.ensemble import Ensemble, Wanted, kernel_of
-from ergode.stochastic.small import SmallEnsemble
+from ergode.stochastic import methods
+from ergode.stochastic.algorithms import leap, partial_propensity, three_level
+from ergode.stochastic.runners import groups as team_ensemble
+from ergode.stochastic.runners.compiled import SmallEnsemble
+from ergode.stochastic.runners.groups import TeamEnsemble
+from ergode.stochastic.runners.threads import Ensemble, Wanted, kernel_of
 from ergode.stochastic.tables import build
-from ergode.stochastic.team_ensemble import TeamEnsemble
 
 PREPARED = "composition-rejection"
 REPRESSED = ReactionNetwork(

@@ -15,7 +15,9 @@ from small_networks import (
 )  # fmt: skip
 
 import ergode
-from ergode.stochastic import methods, partial_propensity, team_ensemble, three_level
+from ergode.stochastic import methods
+from ergode.stochastic.algorithms import partial_propensity, three_level
+from ergode.stochastic.runners import groups as team_ensemble
 from ergode.stochastic.tables import build
 
 REPLICATES = 20_000

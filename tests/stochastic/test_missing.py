@@ -85,7 +85,7 @@ def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
     options = {"times": [0, 1], "replicates": 60, "seed": 1, "device": "cpu:1", "output": output}
     whole = ergode.stochastic.simulate(fine, **options)
     module = importlib.import_module("ergode.stochastic.simulate")
-    small = importlib.import_module("ergode.stochastic.small")
+    small = importlib.import_module("ergode.stochastic.runners.compiled")
     done = small.SmallEnsemble.run
 
     def stopped(self, first, count, wanted, report):

@@ -8,9 +8,9 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
-from ergode.trajectories import adaptive
+from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.runner import bindings_of, control_of
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.runner import bindings_of, control_of
 
 
 def lorenz(t, y, p):

@@ -10,10 +10,11 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.status import Status
-from ergode.trajectories import Event, History, Maximum, adaptive
+from ergode.trajectories import Event, History, Maximum
+from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.runner import Outcome, Runner, bindings_of, control_of
+from ergode.trajectories.delays.past import past_of
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.past import past_of
-from ergode.trajectories.runner import Outcome, Runner, bindings_of, control_of
 
 
 def logarithm(t, y, yd, p):

@@ -7,15 +7,8 @@ import pytest
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import (
-    Event,
-    Maximum,
-    Mean,
-    Minimum,
-    Observable,
-    TimeAbove,
-    extremum,
-)
+from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
+from ergode.trajectories.adaptive import extremum
 
 
 def falling(t, y, p):

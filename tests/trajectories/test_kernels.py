@@ -12,13 +12,14 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.trajectories import fixed_step, history
-from ergode.trajectories.ensemble import Ensemble, Growth, bindings_of
-from ergode.trajectories.lyapunov import with_tangents
+from ergode.trajectories.adaptive.runner import Runner, control_of
+from ergode.trajectories.analysis.lyapunov import with_tangents
+from ergode.trajectories.delays import history_ring as history
+from ergode.trajectories.fixed import kernel as fixed_step
+from ergode.trajectories.fixed.plan import plan_steps
+from ergode.trajectories.fixed.runner import Ensemble, Growth, bindings_of
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.plan import plan_steps
-from ergode.trajectories.runner import Runner, control_of
-from ergode.trajectories.tableaus import TABLEAUS
+from ergode.trajectories.steppers.tableaus import TABLEAUS
 
 PRECISIONS = ("float32", "float64")
 

@@ -9,7 +9,7 @@ from scipy.special import lambertw
 
 import ergode
 from ergode.trajectories import Event, basins, bifurcation_diagram, lyapunov_spectrum
-from ergode.trajectories.lyapunov import with_tangents
+from ergode.trajectories.analysis.lyapunov import with_tangents
 
 
 def rossler(t, y, p):

@@ -9,10 +9,11 @@ from scipy.integrate import solve_ivp
 import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
-from ergode.models.vector_field import VectorField
-from ergode.trajectories import adaptive, derivatives
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.runner import bindings_of, control_of
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.runner import bindings_of, control_of
+from ergode.trajectories.steppers import derivatives
 
 STIFF = ["rosenbrock23", "rodas5p", "kvaerno5"]
 

@@ -19,11 +19,11 @@ from numba import njit, types
 from numba.core import event
 from numba.extending import intrinsic
 
-from ergode.core import intrinsics
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
-from ergode.core.collection import pause_while_compiling
+from ergode.core.compiler import intrinsics
+from ergode.core.compiler.gc_pause import pause_while_compiling
+from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
 from ergode.core.errors import Abandoned
-from ergode.core.inner_functions import KernelCompiler, without_literal_types
 
 __all__ = [
     "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",

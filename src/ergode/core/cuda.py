@@ -24,8 +24,8 @@ from numba.cuda.cudadrv import driver
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 
-from ergode.core import intrinsics
-from ergode.core.collection import pause_while_compiling
+from ergode.core.compiler import intrinsics
+from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
 
 # A small problem is no reason to warn: not every grid can fill a device.

@@ -20,10 +20,11 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ergode.core import kernel_cache, source
+from ergode.core import kernel_cache
+from ergode.core.compiler import bundle as source
+from ergode.core.compiler.bundle import Precision, Source, Target, formula_text
+from ergode.core.compiler.language import Formula
 from ergode.core.errors import ModelError
-from ergode.core.machine import Formula
-from ergode.core.source import Precision, Source, Target, formula_text
 
 _COMPILED: dict[Any, Any] = {}
 

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import CPU, CUDA, Device
 from ergode.core.errors import PlanError
-from ergode.core.source import Precision
-from ergode.density import cells, pruning, update
-from ergode.density.cells import Cells, Masses
-from ergode.density.crew import APART
-from ergode.density.lattice import Frame, Lattice, frame_rows
+from ergode.density import bayes as update
+from ergode.density.grid import cells, pruning
+from ergode.density.grid.cells import Cells, Masses
+from ergode.density.grid.group import APART
+from ergode.density.grid.lattice import Frame, Lattice, frame_rows
+from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.specialize import (
     THREADS,
@@ -26,9 +28,8 @@ from ergode.density.specialize import (
     keeps_fluxes,
     reweigh_kernel,
 )
-from ergode.density.summary import Summary, mass_word, summary_of, word_count
-from ergode.models.measurement import Measurement
-from ergode.models.vector_field import VectorField
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.fields.vector_field import VectorField
 
 PRUNE_EVERY = 20
 _BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard

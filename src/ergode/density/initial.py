@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import chi2
 
 from ergode.core.errors import ModelError, PlanError
-from ergode.density.lattice import DIMENSIONS_MOST, Lattice
+from ergode.density.bayes import evaluate
+from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
 from ergode.density.specialize import Limits
-from ergode.density.update import evaluate
-from ergode.models.priors import Gaussian, Mixture, Prior, Samples
+from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 
 _BOX = 3.0  # standard deviations that the box of the published runs reaches
 TAIL = 1e-4  # default threshold, in units of the largest cell

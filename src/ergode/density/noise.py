@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.compiler.syntax import syntax
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.syntax import syntax
-from ergode.density.diffusion import LONGEST
-from ergode.density.lattice import Lattice
-from ergode.models.priors import Prior
-from ergode.models.vector_field import VectorField, check_function
+from ergode.density.grid.lattice import Lattice
+from ergode.density.transport.diffusion import LONGEST
+from ergode.models.estimation.priors import Prior
+from ergode.models.fields.vector_field import VectorField, check_function
 
 _STEPS_MOST = 1e7
 

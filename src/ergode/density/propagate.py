@@ -12,18 +12,18 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import integer
+from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
-from ergode.core.source import Precision
 from ergode.density.initial import TAIL, directions, lay_lattice
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
-from ergode.models.estimation import estimation, of_measurements
-from ergode.models.measurement import Measurement
-from ergode.models.priors import Prior
-from ergode.models.vector_field import VectorField, check_function
+from ergode.models.estimation.estimation import estimation, of_measurements
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Prior
+from ergode.models.fields.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
     import xarray

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ergode.density.lattice import Lattice
-from ergode.density.summary import Summary
+from ergode.density.grid.lattice import Lattice
+from ergode.density.moments import Summary
 
 _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",

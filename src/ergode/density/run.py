@@ -13,7 +13,7 @@ from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
-from ergode.models.measurement import Measurement
+from ergode.models.estimation.measurement import Measurement
 
 
 class Run:

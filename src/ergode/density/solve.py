@@ -11,13 +11,13 @@ from ergode.core import devices
 from ergode.core.errors import PlanError
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
+from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import Laid, lay_prior, within
-from ergode.density.lattice import Lattice
 from ergode.density.record import Record
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
-from ergode.models.estimation import Estimation
-from ergode.models.priors import Samples
+from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.priors import Samples
 
 THINNEST = 0.85
 """Cells in a deviation of a density that a measurement can be trusted to leave."""

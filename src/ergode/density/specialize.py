@@ -8,21 +8,16 @@ from functools import cache
 from typing import Any, Literal
 
 from ergode.core import kernels
-from ergode.core.machine import Formula
-from ergode.core.source import Precision
-from ergode.density import (
-    advance,
-    cells,
-    corner_transport,
-    crew,
-    growth,
-    pruning,
-    split,
-    update,
-)
-from ergode.density.lattice import Lattice
+from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.language import Formula
+from ergode.density import bayes as update
+from ergode.density.grid import cells, growth, pruning
+from ergode.density.grid import group as crew
+from ergode.density.grid.lattice import Lattice
 from ergode.density.noise import Noise, depends_on_time
-from ergode.models.vector_field import VectorField
+from ergode.density.transport import advance, split
+from ergode.density.transport import corner as corner_transport
+from ergode.models.fields.vector_field import VectorField
 
 THREADS = {"grid": 256, "cluster": 512}  # of a block
 

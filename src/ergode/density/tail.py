@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ergode.density.lattice import Lattice
-from ergode.density.summary import Summary
+from ergode.density.grid.lattice import Lattice
+from ergode.density.moments import Summary
 
 CUT_MOST = 0.005
 """Missing probability of a posterior that moves its mean by about a hundredth of a deviation."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
-from ergode.density.lattice import Lattice
+from ergode.density.grid.lattice import Lattice
 
 if TYPE_CHECKING:
     import xarray

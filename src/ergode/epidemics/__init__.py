@@ -1,7 +1,7 @@
 """Contagion on contact networks: exactly, or in time steps where that is asked for."""
 
-from ergode.epidemics import percolation
-from ergode.epidemics.line_list import (
+from ergode.epidemics.analysis import final_size as percolation
+from ergode.epidemics.analysis.line_list import (
     case_table,
     generation_interval,
     next_generation,
@@ -9,8 +9,8 @@ from ergode.epidemics.line_list import (
     serial_interval,
     transmission_tree,
 )
+from ergode.epidemics.analysis.summary import incidence, summary
 from ergode.epidemics.simulate import simulate
-from ergode.epidemics.summary import incidence, summary
 
 __all__ = [
     "case_table", "generation_interval", "incidence", "next_generation", "percolation",

@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.language import borrowing
 from ergode.core.devices import Device
-from ergode.core.machine import borrowing
-from ergode.core.random import JUMP, draw_words, exponential, uniform
-from ergode.core.source import Precision
-from ergode.epidemics import progression, transmission
-from ergode.epidemics.counting import CountingEnsemble
-from ergode.epidemics.ensemble import arc_weights, check_stages
+from ergode.core.math.random import JUMP, draw_words, exponential, uniform
+from ergode.epidemics.first_passage.runner import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_node
-from ergode.epidemics.tables import or_nothing
-from ergode.epidemics.tally import grid_index
-from ergode.models.compartments import CompartmentModel
+from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.counts import grid_index
+from ergode.epidemics.shared.tables import or_nothing
+from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
+from ergode.models.epidemic.compartments import CompartmentModel
 
 WEIGHTED = True
 HAS_STRATA = True

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import ModelError
-from ergode.core.source import Precision
-from ergode.epidemics.contact_process import Meetings
-from ergode.models.contacts import ContactNetwork
-from ergode.models.interventions import ALL_CONTACTS, Calendar, Importation, Intervention
-from ergode.models.temporal import TemporalContacts
+from ergode.epidemics.shared.contacts import Meetings
+from ergode.models.epidemic.interventions import ALL_CONTACTS, Calendar, Importation, Intervention
+from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.temporal import TemporalContacts
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device, resolve, spans
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.random import (
+from ergode.core.math.random import (
     SEED_CHOICE,
     SEEDING,
     draw_words,
@@ -29,10 +30,9 @@ from ergode.core.random import (
     shuffle_rank,
     shuffled,
 )
-from ergode.core.source import Precision
-from ergode.models.compartments import CompartmentModel
-from ergode.models.contacts import ContactNetwork
-from ergode.models.seeds import Seeds
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.seeds import Seeds
+from ergode.models.networks.contact_network import ContactNetwork
 
 Initial = Mapping[str, Any]
 

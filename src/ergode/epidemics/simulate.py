@@ -13,25 +13,25 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, progress, results
 from ergode.core.arguments import integer, time_grid
+from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import InterruptionWarning, ModelError, PlanError
 from ergode.core.results import Variable
-from ergode.core.source import Precision
 from ergode.core.status import Status
-from ergode.epidemics.counting import CountingEnsemble
-from ergode.epidemics.ensemble import Ensemble
-from ergode.epidemics.event_ensemble import EventEnsemble
+from ergode.epidemics.event_driven.runner import EventEnsemble
+from ergode.epidemics.first_passage.runner import Ensemble
 from ergode.epidemics.gillespie import JumpEnsemble
-from ergode.epidemics.leap_ensemble import LeapEnsemble, Pressure, Transition, leap_options
-from ergode.epidemics.plan import LEAPS, plan_of
-from ergode.epidemics.resolution import check_resolution, precision_of
+from ergode.epidemics.leap.runner import LeapEnsemble, Pressure, Transition, leap_options
+from ergode.epidemics.methods import LEAPS, plan_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial, has_ages
-from ergode.epidemics.statistics import Statistics
-from ergode.epidemics.window_ensemble import WindowEnsemble
-from ergode.models.compartments import CompartmentModel
-from ergode.models.contacts import ContactNetwork
-from ergode.models.interventions import Calendar, Importation, Intervention
-from ergode.models.temporal import TemporalContacts
+from ergode.epidemics.shared.resolution import check_resolution, precision_of
+from ergode.epidemics.shared.statistics import Statistics
+from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
+from ergode.epidemics.windows.runner import WindowEnsemble
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
+from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.temporal import TemporalContacts
 
 if TYPE_CHECKING:
     import xarray

@@ -2,10 +2,10 @@
 
 from ergode.kinetics.burn import Burned, burn
 from ergode.kinetics.conditions import Trajectory
-from ergode.kinetics.equation_of_state import EquationOfState
-from ergode.kinetics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
+from ergode.kinetics.physics.equation_of_state import EquationOfState
+from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
 from ergode.kinetics.reaction_rates import reaction_rates
 
 __all__ = [

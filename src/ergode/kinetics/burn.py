@@ -18,13 +18,11 @@ from ergode.core import devices, kernels
 from ergode.core.arguments import integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status, failures
-from ergode.kinetics.blocks import zones_at_once
+from ergode.kinetics.block.runner import zones_at_once
+from ergode.kinetics.condition_history import Course
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
-from ergode.kinetics.course import Course
-from ergode.kinetics.energy import enthalpy
-from ergode.kinetics.equation_of_state import EquationOfState, bindings_of_state, warn_of_pairs
-from ergode.kinetics.lower import Mechanism, lower
-from ergode.kinetics.runs import (
+from ergode.kinetics.implicit.system import FIXED
+from ergode.kinetics.launch import (
     IMPLICIT,
     METHODS,
     Options,
@@ -33,15 +31,21 @@ from ergode.kinetics.runs import (
     launch_of,
     run_zones,
 )
-from ergode.kinetics.system import FIXED
+from ergode.kinetics.network.to_tables import Mechanism, lower
+from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.equation_of_state import (
+    EquationOfState,
+    bindings_of_state,
+    warn_of_pairs,
+)
 from ergode.kinetics.tolerances import (
     absolute_tolerances,
     asked_tolerances,
     number,
     relative_tolerance,
 )
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.thermochemistry import NasaPolynomials
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.thermochemistry import NasaPolynomials
 
 _STANDARD_TEMPERATURE = 298.15
 

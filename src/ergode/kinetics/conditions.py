@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.kinetics.course import Course
-from ergode.kinetics.lower import Mechanism
-from ergode.kinetics.rates import GAS_CONSTANT
-from ergode.kinetics.system import FIXED, PRESSURE, VOLUME
+from ergode.kinetics.condition_history import Course
+from ergode.kinetics.implicit.system import FIXED, PRESSURE, VOLUME
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.models.expressions import Expression
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.thermochemistry import NasaPolynomials
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.thermochemistry import NasaPolynomials
 
 _SUM_TOLERANCE = 1e-3
 

@@ -13,8 +13,8 @@ from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.integrate import integrate
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.thermochemistry import NasaPolynomials
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.thermochemistry import NasaPolynomials
 
 if TYPE_CHECKING:
     import xarray

@@ -23,22 +23,22 @@ from ergode.core.errors import (
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
-from ergode.kinetics.energy import molecular_energy_error, nuclear_energy_error
-from ergode.kinetics.equation_of_state import (
+from ergode.kinetics.explicit.flows import conserves
+from ergode.kinetics.implicit.system import FIXED, PRESSURE
+from ergode.kinetics.launch import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
+from ergode.kinetics.network.to_tables import Mechanism, lower
+from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
+from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     bindings_of_state,
     matter_at,
     warn_of_pairs,
 )
-from ergode.kinetics.equilibrium import near_equilibrium
-from ergode.kinetics.explicit_flows import conserves
-from ergode.kinetics.lower import Mechanism, lower
-from ergode.kinetics.rates import GAS_CONSTANT
-from ergode.kinetics.runs import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
-from ergode.kinetics.system import FIXED, PRESSURE
+from ergode.kinetics.physics.equilibrium import near_equilibrium
+from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.expressions import TIME
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
     import xarray

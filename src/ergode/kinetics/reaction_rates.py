@@ -11,10 +11,10 @@ from ergode.core import devices, kernels, results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.lower import lower
-from ergode.kinetics.runs import bindings_of
-from ergode.kinetics.system import coefficients
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.kinetics.implicit.system import coefficients
+from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.network.to_tables import lower
+from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
     import xarray

@@ -10,8 +10,8 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.kinetics.conditions import Zones, canonical, species_index
-from ergode.kinetics.lower import Mechanism
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.models.reactions.network import ReactionNetwork
 
 # Absolute tolerances if none are given: at most these, and so many times rtol where that is less.
 # Of mass fractions; of concentrations and of molecules over the largest; of temperatures [K].

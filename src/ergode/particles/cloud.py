@@ -13,9 +13,9 @@ from ergode import trajectories
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.models import likelihood
-from ergode.models.measurement import Measurement
-from ergode.models.priors import Prior
+from ergode.models.estimation import likelihood
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Prior
 from ergode.particles.draw import draw, resampled
 from ergode.particles.noise import Pushed
 

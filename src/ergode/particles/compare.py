@@ -30,9 +30,9 @@ from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import Variable
 from ergode.density import views
-from ergode.models.estimation import estimation
-from ergode.models.priors import Prior
-from ergode.models.vector_field import VectorField
+from ergode.models.estimation.estimation import estimation
+from ergode.models.estimation.priors import Prior
+from ergode.models.fields.vector_field import VectorField
 from ergode.particles.cloud import moments
 from ergode.particles.propagate import gather, propagate, unreliable_from, warn_of_few
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.errors import ModelError
-from ergode.models.priors import Density, Gaussian, Mixture, Prior, Samples
+from ergode.models.estimation.priors import Density, Gaussian, Mixture, Prior, Samples
 
 # A density of which only mean and covariance are known is covered by a Student distribution.
 _FREEDOM = 5

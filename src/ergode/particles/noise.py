@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.syntax import function_from_text
+from ergode.core.compiler.syntax import function_from_text
 from ergode.density.noise import noise_of
-from ergode.models.vector_field import VectorField
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.integrate import Method
 
 

@@ -16,10 +16,10 @@ from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
-from ergode.models.estimation import Estimation, estimation, of_measurements
-from ergode.models.measurement import Measurement
-from ergode.models.priors import Prior
-from ergode.models.vector_field import VectorField
+from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Prior
+from ergode.models.fields.vector_field import VectorField
 from ergode.particles.cloud import Cloud, moments
 from ergode.particles.noise import pushed
 

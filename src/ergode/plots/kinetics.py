@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import COLOURS, new_axes, quiet
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ergode.core.errors import ReadError
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.readers.sbml import read_document
 
 _SECONDS = 120  # a model of thousands of reactions takes a few

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import Expression, number_or_expression
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Species
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Species
 from ergode.readers.bounded import text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ErgodeError, ReadError
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Species
-from ergode.models.thermochemistry import NasaPolynomials
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Species
+from ergode.models.reactions.thermochemistry import NasaPolynomials
 from ergode.readers.bounded import short, text_of
 from ergode.readers.cantera_reactions import Reactions, only
 from ergode.readers.cantera_units import Units

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ergode.core.errors import ErgodeError, ReadError
-from ergode.models.rate_coefficients import (
+from ergode.models.reactions.rates import (
     Arrhenius,
     Chebyshev,
     DetailedBalance,
@@ -19,7 +19,7 @@ from ergode.models.rate_coefficients import (
     RateCoefficient,
     ThreeBody,
 )
-from ergode.models.reactions import Reaction
+from ergode.models.reactions.reaction import Reaction
 from ergode.readers.bounded import short
 from ergode.readers.cantera_units import Units
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ergode.core.errors import ModelError, ReadError
-from ergode.models.contacts import ContactNetwork
+from ergode.models.networks.contact_network import ContactNetwork
 from ergode.readers.bounded import largest_of, unpacked
 
 _WORDS = ("source", "target", "weight", "time")

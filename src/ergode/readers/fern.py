@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ergode.core.errors import AccuracyWarning, ErgodeError, ReadError
-from ergode.models.rate_coefficients import Reaclib
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Species
-from ergode.models.thermochemistry import Nucleus
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rates import Reaclib
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Species
+from ergode.models.reactions.thermochemistry import Nucleus
 from ergode.readers.bounded import text_of
 
 _LINES_PER_RATE = 8

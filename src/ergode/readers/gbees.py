@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
-from ergode.models.priors import Gaussian
+from ergode.models.estimation.priors import Gaussian
 from ergode.readers.bounded import text_of
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ergode.core.errors import ModelError
-from ergode.models.events import Event
 from ergode.models.expressions import TIME, Expression, number_or_expression
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Compartment, Species
+from ergode.models.reactions.events import Event
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Compartment, Species
 
 _VOLUME = "vol"  # as GillesPy2 calls it in formulas
 _TIME = "t"

@@ -16,10 +16,10 @@ import numpy as np
 
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.expressions import Expression
-from ergode.models.rate_coefficients import Arrhenius, RateCoefficient
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Species
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rates import Arrhenius, RateCoefficient
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Species
 from ergode.readers.bounded import text_of
 
 _TEMPERATURE = "TEMP"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
-from ergode.models.temporal import TemporalContacts
+from ergode.models.networks.temporal import TemporalContacts
 from ergode.readers.edges import numbered, read_table
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ModelError, ReadError
-from ergode.models.events import Event
 from ergode.models.expressions import TIME, Expression
-from ergode.models.mass_action import both_ways, law_of, recognise
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Compartment, Quantity, Species
+from ergode.models.reactions.events import Event
+from ergode.models.reactions.mass_action import both_ways, law_of, recognise
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Compartment, Quantity, Species
 from ergode.readers.bounded import text_of
 from ergode.readers.mathml import MathReader
 from ergode.readers.sbml_document import Document, called, notes_of

@@ -16,12 +16,12 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ergode.core import files
 from ergode.core.errors import ModelError
-from ergode.models.events import Event
 from ergode.models.expressions import TIME, Expression
-from ergode.models.mass_action import law_of, recognise
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
-from ergode.models.species import Species
+from ergode.models.reactions.events import Event
+from ergode.models.reactions.mass_action import law_of, recognise
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.species import Species
 from ergode.readers import mathml
 from ergode.readers.sbml_document import ANNOTATION
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ergode.core.errors import ErgodeError, ReadError
-from ergode.models.rate_coefficients import WeakTable
-from ergode.models.reactions import Reaction
+from ergode.models.reactions.rates import WeakTable
+from ergode.models.reactions.reaction import Reaction
 from ergode.readers.bounded import text_of
 
 _RATE_COLUMN = 5

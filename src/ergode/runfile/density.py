@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import density, plots
-from ergode.models.equations import AMBIGUOUS, field_from_equations, function_of_state
-from ergode.models.measurement import Measurement
-from ergode.models.priors import Gaussian, Mixture, Prior, Samples
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
+from ergode.models.fields.equations import AMBIGUOUS, field_from_equations, function_of_state
+from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import grid
-from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
 from ergode.readers.gbees import read_gbees
 from ergode.runfile.spread import spread

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode import epidemics, plots
-from ergode.models.compartments import CompartmentModel
-from ergode.models.contacts import ContactNetwork
-from ergode.models.seeds import Seeds
-from ergode.models.temporal import TemporalContacts
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.seeds import Seeds
+from ergode.models.networks.contact_network import ContactNetwork
+from ergode.models.networks.temporal import TemporalContacts
 from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ergode.models import distributions
-from ergode.models.compartments import CompartmentModel, Infection, Progression
-from ergode.models.distributions import HoldingTime
+from ergode.models.epidemic.compartments import CompartmentModel, Infection, Progression
+from ergode.models.holding_times import families as distributions
+from ergode.models.holding_times.families import HoldingTime
 from ergode.runfile.tables import Table
 
 _KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")

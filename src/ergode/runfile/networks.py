@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ergode.models.contacts import ContactNetwork
+from ergode.models.networks.contact_network import ContactNetwork
 from ergode.readers.edges import read_contacts
 from ergode.runfile.tables import Table
 

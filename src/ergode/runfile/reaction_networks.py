@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
 from ergode.runfile.tables import Table
 
 _READERS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ergode.models import interventions
-from ergode.models.interventions import Calendar, Importation, Intervention, Trigger
+from ergode.models.epidemic import interventions
+from ergode.models.epidemic.interventions import Calendar, Importation, Intervention, Trigger
 from ergode.runfile.tables import Table
 
 _MEASURES = {

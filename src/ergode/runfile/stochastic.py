@@ -11,7 +11,7 @@ import numpy as np
 
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
-from ergode.models.equations import AMBIGUOUS, field_from_equations
+from ergode.models.fields.equations import AMBIGUOUS, field_from_equations
+from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import grid
-from ergode.models.vector_field import VectorField
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.spread import spread, usable
 from ergode.runfile.tables import Table

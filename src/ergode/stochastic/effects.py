@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.models.events import Event
 from ergode.models.expressions import DRAWS, TIME, Expression
+from ergode.models.reactions.events import Event
 from ergode.stochastic.laws import DRAWN, Naming
 
 ROUNDINGS = {"whole": 0, "stochastic": 1, "nearest": 2, "down": 3, "none": 4}

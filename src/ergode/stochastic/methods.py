@@ -12,19 +12,19 @@ import numpy as np
 
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.stochastic import (
-    block_search,
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.algorithms import (
     composition_rejection,
     leap,
     next_reaction,
     partial_propensity,
     rejection_bounds,
-    small,
-    team_ensemble,
     three_level,
 )
-from ergode.stochastic.ensemble import Ensemble
+from ergode.stochastic.algorithms import direct as block_search
+from ergode.stochastic.runners import compiled as small
+from ergode.stochastic.runners import groups as team_ensemble
+from ergode.stochastic.runners.threads import Ensemble
 from ergode.stochastic.tables import Tables
 
 EXACT: dict[str, ModuleType] = {

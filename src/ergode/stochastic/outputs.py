@@ -12,9 +12,9 @@ from ergode.core import devices, results
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.models.expressions import TIME
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
-from ergode.stochastic.ensemble import Wanted
+from ergode.stochastic.runners.threads import Wanted
 from ergode.stochastic.statistics import Moments, Sums
 from ergode.stochastic.tables import Tables
 

@@ -12,7 +12,7 @@ from ergode.core import devices, results
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.simulate import simulate
 
 if TYPE_CHECKING:

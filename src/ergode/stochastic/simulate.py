@@ -24,10 +24,12 @@ from ergode.core.errors import (
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.expressions import Expression
-from ergode.models.reaction_network import ReactionNetwork
+from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout, lay_out
-from ergode.stochastic import failures, leap, methods, outputs
-from ergode.stochastic.ensemble import Wanted, chunks
+from ergode.stochastic import methods, outputs
+from ergode.stochastic.algorithms import leap
+from ergode.stochastic.runners import failures
+from ergode.stochastic.runners.threads import Wanted, chunks
 from ergode.stochastic.tables import build
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
-from ergode.models.events import Event
 from ergode.models.expressions import Expression
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Law
+from ergode.models.reactions.events import Event
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Law
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
+from ergode.stochastic.kernel.bytecode import Operation, Step, depth_of, programs_arrays
 from ergode.stochastic.laws import (
     Formula,
     MassAction,
@@ -22,7 +23,6 @@ from ergode.stochastic.laws import (
     check_whole,
     law_of,
 )
-from ergode.stochastic.programs import Operation, Step, depth_of, programs_arrays
 
 NO_PROGRAM = -1
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg import expm
 
 from ergode import density, plots
-from ergode.models.measurement import Measurement
-from ergode.models.priors import Gaussian
-from ergode.models.vector_field import VectorField
+from ergode.models.estimation.measurement import Measurement
+from ergode.models.estimation.priors import Gaussian
+from ergode.models.fields.vector_field import VectorField
 from ergode.report import Comparison, Picture, Stop
 
 _STIFFNESS, _FRICTION, _NOISE = 4.0, 0.3, 0.5

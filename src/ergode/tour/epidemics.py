@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ergode import epidemics, plots
-from ergode.epidemics import percolation
-from ergode.models.compartments import CompartmentModel
-from ergode.models.contacts import ContactNetwork
-from ergode.models.distributions import LogNormal
+from ergode.epidemics.analysis import final_size as percolation
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.holding_times.families import LogNormal
+from ergode.models.networks.contact_network import ContactNetwork
 from ergode.report import Comparison, Picture, Stop
 
 _GROUPS = ("children", "adults", "elders")

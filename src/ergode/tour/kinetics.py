@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ergode import kinetics, plots
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
 from ergode.report import Comparison, Picture, Stop
 
 _ZONES = 1_000

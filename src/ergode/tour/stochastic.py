@@ -10,8 +10,8 @@ import scipy.sparse
 from scipy.sparse.linalg import expm_multiply
 
 from ergode import plots, stochastic
-from ergode.models.reaction_network import ReactionNetwork
-from ergode.models.reactions import Reaction
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.reaction import Reaction
 from ergode.report import Comparison, Picture, Stop
 
 _REPLICATES = 10_000

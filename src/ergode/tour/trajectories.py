@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode import plots, trajectories
-from ergode.models.equations import field_from_equations
+from ergode.models.fields.equations import field_from_equations
 from ergode.report import Comparison, Picture, Stop
 
 _DELAYS = 1_000

@@ -1,11 +1,11 @@
 """Ensembles of ordinary, delay and stochastic differential equations."""
 
-from ergode.trajectories.bifurcation import basins, bifurcation_diagram, poincare_section
+from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
+from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
+from ergode.trajectories.delays.past import History
 from ergode.trajectories.events import Event
 from ergode.trajectories.integrate import integrate
-from ergode.trajectories.lyapunov import lyapunov_spectrum
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove
-from ergode.trajectories.past import History
 
 __all__ = [
     "Event", "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "basins",

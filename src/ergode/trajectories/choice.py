@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ergode.core.errors import PlanError
-from ergode.models.vector_field import VectorField
-from ergode.trajectories.derivatives import additive, mixed_noise
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.methods import METHODS
+from ergode.trajectories.steppers.derivatives import additive, mixed_noise
 
 # The quintic through the past limits the order of a method with delays.
 _HISTORY_ORDER = 6

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.compiler.language import Formula
+from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
-from ergode.core.machine import Formula
-from ergode.core.syntax import function_from_text
-from ergode.models.vector_field import VectorField, check_function
+from ergode.models.fields.vector_field import VectorField, check_function
 
 
 @dataclass(frozen=True)

@@ -13,21 +13,21 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
+from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
-from ergode.core.source import Precision
 from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import lay_out, replicated
-from ergode.models.vector_field import VectorField
+from ergode.trajectories.adaptive.runner import Control, Outcome, Runner, chronological
 from ergode.trajectories.choice import Choice, choose
-from ergode.trajectories.ensemble import Ensemble
+from ergode.trajectories.delays.past import Past, past_of
 from ergode.trajectories.events import Event, check_events
+from ergode.trajectories.fixed.plan import have_common_step
+from ergode.trajectories.fixed.refinement import Refinement, check_memory
+from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.observables import check_observables
-from ergode.trajectories.past import Past, past_of
-from ergode.trajectories.plan import have_common_step
-from ergode.trajectories.refinement import Refinement, check_memory
-from ergode.trajectories.runner import Control, Outcome, Runner, chronological
 
 if TYPE_CHECKING:
     import xarray

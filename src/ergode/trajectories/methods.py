@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ergode.trajectories import explicit, implicit, rosenbrock
-from ergode.trajectories.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
-from ergode.trajectories.tableaus import EULER, TABLEAUS, Tableau
+from ergode.trajectories.steppers import explicit, rosenbrock
+from ergode.trajectories.steppers import kvaerno as implicit
+from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
+from ergode.trajectories.steppers.tableaus import EULER, TABLEAUS, Tableau
 
 
 @dataclass(frozen=True)

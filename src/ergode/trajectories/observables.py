@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ergode.core.compiler.language import Formula
+from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
-from ergode.core.machine import Formula
-from ergode.core.syntax import function_from_text
-from ergode.models.vector_field import VectorField, check_function
-from ergode.trajectories import extremum
+from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.trajectories.adaptive import extremum
 
 
 @dataclass(frozen=True)

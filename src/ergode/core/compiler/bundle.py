@@ -1,0 +1,617 @@
+"""A kernel is a piece of source text.
+
+`bundle` starts from one Python function, follows every name it reaches, and writes a
+self-contained module for one target and one working precision: constants as constants, functions
+as device functions, float literals typed.  The text is its own identity, so a compiled kernel can
+be cached on disk by the digest of what it is made of - its own source, that of everything it
+calls, the constants and functions bound into it - and of the versions that compile it.
+
+Before names are resolved, loops over the size of a model are written out (`unroll`) and the numbers
+of a user's formula are made real (`user_functions`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import hashlib
+import inspect
+import math
+import platform
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from ergode.core.compiler import unroll as unrolled
+from ergode.core.compiler import user_functions as formulas
+from ergode.core.compiler.language import ByPrecision, ByTarget, Formula, Word, fma, rolled
+from ergode.core.compiler.purity import check_pure
+from ergode.core.compiler.syntax import local_names, syntax
+from ergode.core.errors import ModelError
+
+Precision = Literal["float32", "float64"]
+Target = Literal["cpu", "cuda"]
+
+# Modules that numba knows: what belongs to them stays as it is.
+_PLAIN_MODULES = (math, np)
+# Names with a meaning of their own in a generated module.
+_RESERVED = {
+    "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
+    "kernel", "device_function", "uncounted", "be_called", "borrowing_function",
+    "outlined_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
+    "atomic_load", "give_way", "release_add", "acquire", "meet_in_cluster",
+}  # fmt: skip
+_COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a generated module and the names of the functions to run in it."""
+
+    text: str
+    entries: tuple[str, ...]
+    target: Target
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal name of this text under the installed compilers."""
+        identity = "\n".join(
+            [
+                self.text, platform.python_version(), *map(_installed, _COMPILERS),
+                _compiling_code(f"ergode.core.{self.target}"),
+            ]
+        )  # fmt: skip
+        return hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
+def _installed(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} -"
+
+
+@cache
+def _compiling_code(door: str) -> str:
+    """Digest of the files of this package that a generated module imports, directly or not."""
+    root = Path(__file__).parents[3]
+    waiting, found = [door], dict[str, bytes]()
+    while waiting:
+        name = waiting.pop()
+        file = root.joinpath(*name.split(".")).with_suffix(".py")
+        if name in found or not file.is_file():
+            continue
+        found[name] = file.read_bytes()
+        for module, names in _IMPORT.findall(found[name].decode()):
+            waiting += [module, *(f"{module}.{part}" for part in re.findall(r"\w+", names))]
+    return hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()
+
+
+_IMPORT = re.compile(r"^from (ergode[\w.]*) import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
+
+
+def bundle(
+    bodies: Sequence[Callable[..., Any]],
+    *,
+    target: Target,
+    precision: Precision = "float64",
+    bindings: Mapping[str, Any] | None = None,
+    loop: bool = False,
+    registers: int | None = None,
+) -> Source:
+    """Gather kernel bodies and all they reach into the source of one module.
+
+    Parameters
+    ----------
+    bodies : sequence of function
+        Kernel bodies, or with ``loop=True`` bodies of loops, ``body(index, *args)``.
+    target : {"cpu", "cuda"}
+        Which machine's words the module imports.
+    precision : {"float32", "float64"}
+        What `real` is, and what float literals and constants are typed to.
+    bindings : mapping of str to object, optional
+        Values that replace module-level names of that spelling in every function reached: how a
+        method is specialised to a model.
+    loop : bool
+        Wrap each body in a loop over a range of indices.
+    registers : int, optional
+        Most registers a CUDA thread may use.
+
+    Raises
+    ------
+    ModelError
+        A function's source is not available, or it uses a value that cannot be compiled.
+    """
+    collector = _Collector(precision, dict(bindings or {}), target)
+    decorator = f"@kernel(registers={registers})" if registers else "@kernel"
+    entries = []
+    for number, body in enumerate(bodies):
+        name = collector.function(body)
+        if loop:
+            count = len(inspect.signature(body).parameters) - 1
+            arguments = ", ".join(f"argument_{k}" for k in range(count))
+            run = collector.unused(f"run_{number}")
+            text = _LOOPS[target].format(run=run, body=name, arguments=arguments)
+            collector.definitions[run] = f"{decorator}\n{text}"
+            name = run
+            if target == "cuda":
+                collector.words.add("cuda")
+        else:
+            text = collector.definitions[name]
+            collector.definitions[name] = text.replace("@device_function", decorator, 1)
+        entries.append(name)
+    if target == "cpu":  # the only one that counts references
+        for name in collector.borrowing():
+            text = collector.definitions[name]
+            collector.definitions[name] = text.replace("@device_f", "@borrowing_f", 1)
+            collector.words.add("borrowing_function")
+    words = ["kernel", *sorted(collector.words)]
+    title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
+    parts = [
+        f'"""Generated by ergode: {title} for {target}, {precision}."""',
+        "\n".join(
+            [
+                "import math",
+                "import numpy",
+                f"from ergode.core.{target} import {', '.join(words)}",
+                f"real = numpy.{precision}",
+                f"bits = numpy.uint{precision[-2:]}",
+            ]
+        ),
+        "\n".join(collector.constants),
+        *collector.definitions.values(),
+    ]
+    return Source("\n\n".join(part for part in parts if part) + "\n", tuple(entries), target)
+
+
+def formula_text(function: Callable[..., Any]) -> str:
+    """What a user's function is compiled from: itself, its helpers and constants.
+
+    Raises
+    ------
+    ModelError
+        As `bundle`.
+    """
+    known = _TEXTS.get(function) if isinstance(function, FunctionType) else None
+    # It holds for as long as every name in it stands for what it did.
+    if known and all(user.outer(name) is value for user, name, value in known[1]):
+        return known[0]
+    collector = _Collector("float64", {})
+    collector.function(Formula(function))
+    text = "\n\n".join([*collector.constants, *collector.definitions.values()])
+    modules = [value for _, _, value in collector.found if isinstance(value, ModuleType)]
+    if all(module in _PLAIN_MODULES for module in modules):  # what is in others may change
+        if len(_TEXTS) >= _TEXTS_MOST:
+            _TEXTS.clear()
+        _TEXTS[function] = text, collector.found
+    return text
+
+
+_TEXTS: dict[Any, tuple[str, list[tuple[_Rename, str, Any]]]] = {}
+_TEXTS_MOST = 256
+
+
+# The mask says that an index is not negative: without it numba makes every access wrap around,
+# and the loop does not vectorise.
+_LOOPS: dict[Target, str] = {
+    "cpu": """\
+def {run}(start, stop, {arguments}):
+    for index in range(start, stop):
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
+    "cuda": """\
+def {run}(start, stop, {arguments}):
+    for index in range(start + cuda.grid(1), stop, cuda.gridsize(1)):
+        {body}(index & 0x7FFFFFFFFFFFFFFF, {arguments})""",
+}
+
+
+class _Collector:
+    """Follows names from function to function and gives each value one name in the module."""
+
+    def __init__(
+        self, precision: Precision, bindings: dict[str, Any], target: Target = "cpu"
+    ) -> None:
+        self.precision = precision
+        self.bindings = bindings
+        self.target = target
+        self.definitions: dict[str, str] = {}
+        self.constants: list[str] = []
+        self.words: set[str] = set()
+        self._taken = {*_RESERVED, *dir(builtins)}
+        self._names: dict[Any, str] = {}
+        self.found: list[tuple[_Rename, str, Any]] = []  # names outside of functions
+        self._open: list[FunctionType] = []
+        self._calls: dict[FunctionType, list[FunctionType]] = {}
+
+    def function(self, function: Any, wanted: str | None = None) -> str:
+        """Define `function` (and first all it needs) and return its name in the module."""
+        rename = _Rename
+        if isinstance(function, Formula):
+            rename, function = _RenameFormula, function.function
+        if isinstance(function, ByPrecision):
+            function = getattr(function, self.precision)
+        elif isinstance(function, ByTarget):
+            function = getattr(function, self.target)
+        if not isinstance(function, FunctionType):
+            raise ModelError(f"expected a plain Python function, found {function!r}")
+        if self._open:
+            self._calls.setdefault(self._open[-1], []).append(function)
+        if function in self._names:
+            return self._names[function]
+        if function in self._open:
+            raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
+        self._open.append(function)
+        tree = rename(self, function).rewritten(syntax(function))
+        # Defaults were evaluated where the function was defined: their values are what counts.
+        tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
+        by_name = function.__kwdefaults__ or {}
+        tree.args.kw_defaults = [
+            self._default(function, by_name[argument.arg]) if argument.arg in by_name else None
+            for argument in tree.args.kwonlyargs
+        ]
+        self._open.pop()
+        tree.name = self._name(function, wanted or function.__name__)
+        if self.target == "cuda" and getattr(function, "called", False):
+            self.words.add("be_called")
+            tree.body.insert(0, ast.Expr(ast.Call(ast.Name("be_called", ast.Load()), [], [])))
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        kind = "outlined_function" if getattr(function, "outlined", False) else "device_function"
+        self.words.add(kind)
+        self.definitions[tree.name] = f"@{kind}\n{text}"
+        return tree.name
+
+    def borrowing(self) -> list[str]:
+        """Names of the functions marked as such (`machine.borrowing`), and of all they call."""
+        found: dict[FunctionType, None] = {}
+        waiting = [one for one in self._calls if getattr(one, "borrows", False)]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found[one] = None
+                waiting += self._calls.get(one, [])
+        return [self._names[one] for one in found]
+
+    def value(self, name: str, value: Any, user: FunctionType) -> str:
+        """Name under which `value`, called `name` in `user`, is known in the module."""
+        if isinstance(value, Word):
+            if value.name not in ("real", "bits"):
+                self.words.add(value.name)
+            return value.name
+        plain = _plain_name(value)
+        if plain is not None:
+            return plain
+        if isinstance(value, ByPrecision | ByTarget | Formula | FunctionType):
+            return self.function(value, name.strip("<>"))
+        if _is_named_tuple(value):
+            return self._named_tuple(value)
+        text = self._literal(value)
+        if text is None:
+            raise ModelError(
+                f"function '{user.__name__}' uses '{name}', {_describe(value)}; a compiled "
+                "function can use numbers, tuples of numbers, `math`, `numpy` scalar types and "
+                "other plain functions - pass arrays as arguments"
+            )
+        if (name, text) not in self._names:
+            self.constants.append(f"{self._name((name, text), name)} = {text}")
+        return self._names[name, text]
+
+    def alias(self, name: str) -> str:
+        """Another name for `name`, for a function that has a local variable called so."""
+        key = ("alias", name)
+        if key not in self._names:
+            alias = self._name(key, name.replace(".", "_"))
+            self.definitions[alias] = f"{alias} = {name}"
+        return self._names[key]
+
+    def unused(self, wanted: str) -> str:
+        """A name that nothing in the module has yet, and now is taken."""
+        name, count = wanted, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}__{count}"
+        self._taken.add(name)
+        return name
+
+    def _name(self, key: Any, wanted: str) -> str:
+        self._names[key] = self.unused(wanted)
+        return self._names[key]
+
+    def _named_tuple(self, kind: Any) -> str:
+        """Import a named tuple's class."""
+        if kind not in self._names:
+            home = vars(sys.modules.get(kind.__module__, builtins))
+            if home.get(kind.__name__) != kind:
+                raise ModelError(
+                    f"named tuple '{kind.__qualname__}' must be defined at the top of a module"
+                )
+            name = self._name(kind, kind.__name__)
+            # Its fields are part of what is compiled, so they are part of the text.
+            fields = ", ".join(kind._fields)
+            self.constants.append(
+                f"from {kind.__module__} import {kind.__name__} as {name}  # {fields}"
+            )
+        return self._names[kind]
+
+    def _default(self, function: FunctionType, value: Any) -> ast.expr:
+        text = self._literal(value)
+        if text is None:
+            raise ModelError(
+                f"function '{function.__name__}' has a default argument that is "
+                f"{_describe(value)}; a compiled function can have numbers"
+            )
+        return ast.parse(text, mode="eval").body
+
+    def _literal(self, value: Any) -> str | None:
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return f"numpy.{value.__name__}"
+        if isinstance(value, np.number | np.bool_):
+            item = value.item()
+            if not isinstance(item, bool | int | float | complex):
+                return None  # wider than Python's own types
+            inner = repr(item) if np.isfinite(item) else f'"{item}"'
+            return f"numpy.{type(value).__name__}({inner})"
+        if isinstance(value, bool):
+            return repr(value)
+        if isinstance(value, int):
+            return int.__repr__(value)  # an enumeration's own form is not source
+        if isinstance(value, str) and not isinstance(value, np.generic):
+            return str.__repr__(value)
+        if isinstance(value, float):
+            inner = float.__repr__(value) if math.isfinite(value) else f'float("{float(value)}")'
+            return f"real({inner})"
+        if isinstance(value, tuple):
+            items = [self._literal(item) for item in value]
+            if None in items:
+                return None
+            kind = self._named_tuple(type(value)) if _is_named_tuple(type(value)) else ""
+            return f"{kind}({''.join(f'{item}, ' for item in items)})"
+        return None
+
+
+_UNDEFINED = object()
+
+
+class _Rename(ast.NodeTransformer):
+    """Points a function's free names at the module's, and types its float literals."""
+
+    def __init__(self, collector: _Collector, function: FunctionType) -> None:
+        self.collector = collector
+        self.function = function
+        self.local = set(local_names(function.__code__))
+        self.exact = False  # inside a literal whose type the user chose
+
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """The function as it is compiled."""
+        done = self.visit(unrolled.write_out(tree, self._lookup))
+        assert isinstance(done, ast.FunctionDef)
+        return done
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        found, value = self._lookup(node.id)
+        if not found:
+            return node
+        if self.exact and type(value) is float and math.isfinite(value):
+            return ast.copy_location(ast.Constant(value), node)
+        return self._known(node.id, value, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found, module = self._lookup_path(node.value)
+        if found and isinstance(module, ModuleType):
+            if not hasattr(module, node.attr):
+                raise ModelError(f"module '{module.__name__}' has no '{node.attr}'")
+            member = getattr(module, node.attr)
+            if module.__name__.partition(".")[0] not in ("math", "numpy"):
+                member = self.collector.bindings.get(node.attr, member)
+                return self._known(node.attr, member, node)
+            if isinstance(member, float):
+                return self._typed(self.generic_visit(node))
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        found, called = self._lookup_path(node.func)
+        if found and (called is np.float32 or called is np.float64):
+            inside = [part for argument in node.args for part in ast.walk(argument)]
+            self.exact = not any(
+                isinstance(part, ast.Call) or (isinstance(part, ast.Name) and part.id in self.local)
+                for part in inside
+            )
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.exact = False
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        self.generic_visit(node)
+        return _in_parts(node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_For(self, node: ast.For) -> Any:
+        call = node.iter
+        if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is rolled):
+            return self.generic_visit(node)
+        node.iter = call.args[0]
+        if self.collector.target == "cuda":
+            node.iter = self._written_out(node.iter)
+        visited = self.generic_visit(node)
+        assert isinstance(visited, ast.For)
+        if self.collector.target != "cuda":
+            return visited
+        self.collector.words.add("uncounted")
+        return _uncounted(visited)
+
+    def _written_out(self, values: ast.expr) -> ast.expr:
+        """What a function of one line returns, where a loop goes over what it returns."""
+        function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
+        if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
+            return values
+        tree = syntax(function)
+        (only,) = tree.body
+        assert isinstance(only, ast.Return) and only.value is not None
+        names = [argument.arg for argument in tree.args.args]
+        written: ast.expr = _Put(dict(zip(names, values.args, strict=True))).visit(only.value)
+        return written
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return self._typed(node) if isinstance(node.value, float) else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        plain = ast.Assign([node.target], node.value)
+        return self.generic_visit(ast.copy_location(plain, node))
+
+    def _typed(self, node: Any) -> ast.AST:
+        """A float literal as the working precision."""
+        if self.exact or self.collector.precision == "float64":
+            return node
+        real = ast.Name(self._clear_of_locals("real"), ast.Load())
+        return ast.copy_location(ast.Call(real, [node], []), node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        known = self._clear_of_locals(self.collector.value(name, value, self.function))
+        return ast.copy_location(ast.Name(known, ast.Load()), node)
+
+    def _clear_of_locals(self, name: str) -> str:
+        while name.partition(".")[0] in self.local:
+            name = self.collector.alias(name)
+        return name
+
+    def _lookup_path(self, node: ast.expr) -> tuple[bool, Any]:
+        """What a dotted path of names stands for, as far as it goes through modules."""
+        if isinstance(node, ast.Name):
+            return self._lookup(node.id)
+        if isinstance(node, ast.Attribute):
+            found, value = self._lookup_path(node.value)
+            if found and isinstance(value, ModuleType) and hasattr(value, node.attr):
+                return True, getattr(value, node.attr)
+        return False, None
+
+    def _lookup(self, name: str) -> tuple[bool, Any]:
+        function = self.function
+        if name in self.local:
+            return False, None
+        if name == unrolled.FUSED:
+            return True, fma
+        if name in formulas.WORDS:
+            return True, formulas.WORDS[name]
+        if name in self.collector.bindings:
+            return True, self.collector.bindings[name]
+        value = self.outer(name)
+        if value is not _UNDEFINED:
+            self.collector.found.append((self, name, value))
+            return True, value
+        if name not in function.__code__.co_freevars and hasattr(builtins, name):
+            return False, None
+        raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
+
+    def outer(self, name: str) -> Any:
+        """What a name outside of the function stands for now."""
+        function = self.function
+        if name not in function.__code__.co_freevars or not function.__closure__:
+            return function.__globals__.get(name, _UNDEFINED)
+        try:
+            cell = function.__closure__[function.__code__.co_freevars.index(name)]
+            return cell.cell_contents
+        except ValueError:  # not assigned yet
+            return _UNDEFINED
+
+
+class _RenameFormula(_Rename):
+    """The same for a user's formula."""
+
+    def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        check_pure(tree, self._lookup_path, self.local)
+        return super().rewritten(formulas.make_real(tree, self._lookup))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found, value = self._lookup_path(node)
+        known = formulas.meaning(value) if found else None
+        if isinstance(known, ByPrecision | Formula | FunctionType):
+            return self._known(node.attr, known, node)
+        return super().visit_Attribute(node)
+
+    def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
+        return super()._known(name, formulas.meaning(value), node)
+
+
+# Python makes a list first of a tuple with more elements, and numba cannot follow that where an
+# element is a choice (`a if b else c`).
+_TUPLE_MOST = 30
+
+
+def _in_parts(node: ast.Tuple) -> ast.expr:
+    """A long tuple as the sum of shorter ones."""
+    if len(node.elts) <= _TUPLE_MOST or any(isinstance(one, ast.Starred) for one in node.elts):
+        return node
+    starts = range(0, len(node.elts), _TUPLE_MOST)
+    parts = [ast.Tuple(node.elts[i : i + _TUPLE_MOST], ast.Load()) for i in starts]
+    whole: ast.expr = parts[0]
+    for part in parts[1:]:
+        whole = ast.BinOp(whole, ast.Add(), part)
+    return ast.copy_location(whole, node)
+
+
+def _uncounted(node: ast.For) -> list[ast.stmt]:
+    """A loop over a range as one that adds up and compares, whose turns nobody can count."""
+    call, target = node.iter, node.target
+    if not (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "range"
+        and isinstance(target, ast.Name)
+        and not node.orelse
+    ):
+        raise ModelError(f"'{ast.unparse(node.iter)}' is no range that can be rolled")
+    bounds = [ast.unparse(argument) for argument in call.args]
+    if len(bounds) == 1:
+        bounds = ["0", *bounds]
+    first, last, stride = [*bounds, "1"][:3]
+    following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
+    text = f"""\
+{following}, {stop}, {step} = uncounted(numpy.int64({first})), {last}, {stride}
+while {following} < {stop}:
+    {target.id} = {following}
+    {following} = uncounted({following} + {step})
+"""
+    begin, loop = ast.parse(text).body
+    assert isinstance(loop, ast.While)
+    loop.body += node.body
+    return [begin, loop]
+
+
+class _Put(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return copy.deepcopy(self.values.get(node.id, node))
+
+
+def _plain_name(value: Any) -> str | None:
+    """Dotted name of `math`, `numpy` or what belongs to them."""
+    for module in _PLAIN_MODULES:
+        if value is module:
+            return module.__name__
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str) and getattr(module, name, None) is value:
+            return f"{module.__name__}.{name}"
+    return None
+
+
+def _is_named_tuple(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _describe(value: Any) -> str:
+    kind = type(value).__name__
+    return f"a {kind}" if kind[0].lower() not in "aeiou" else f"an {kind}"

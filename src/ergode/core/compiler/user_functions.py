@@ -1,0 +1,140 @@
+"""A user's formula: a function of numbers in which every number is real.
+
+Numba makes a double of an integer and a float, whatever the float; so integers become floats
+before a formula is compiled, except where they count: in a subscript, an exponent or a range.
+A power whose exponent is a whole number is written out as multiplications, one of a half is a
+square root, and any other is our own.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import Formula
+from ergode.core.math import elementary
+
+# In a formula these are our own, which vectorise and are the same on every target.
+_ELEMENTARY = {
+    getattr(module, name): getattr(elementary, name)
+    for module in (math, np)
+    for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh")
+} | {math.pow: elementary.power, np.power: elementary.power}
+
+POWER, ROOT = "<power>", "<root>"
+"""Stand for our power and the square root, whatever these names mean where they are written."""
+
+WORDS = {POWER: elementary.power, ROOT: math.sqrt}
+
+
+def meaning(value: Any) -> Any:
+    """What a name in a formula stands for: our own functions, or a formula in its turn."""
+    if isinstance(value, FunctionType):
+        return value if value.__module__.startswith("ergode.") else Formula(value)
+    try:
+        return _ELEMENTARY.get(value, value)
+    except TypeError:  # not hashable
+        return value
+
+
+def make_real(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) -> ast.FunctionDef:
+    """Make floats of the integers of a formula, in place.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        The function.
+    lookup : function
+        ``lookup(name)`` tells whether a name is not the function's own, and what it is.
+    """
+    done = _MakeReal(tree, lookup).visit(tree)
+    assert isinstance(done, ast.FunctionDef)
+    return done
+
+
+class _MakeReal(ast.NodeTransformer):
+    def __init__(self, tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) -> None:
+        self.lookup = lookup
+        self.counting = False
+        self.counters: set[str] = set()  # local names that index or bound a range
+        for part in ast.walk(tree):
+            counts: list[ast.expr] = []
+            if isinstance(part, ast.Subscript):
+                counts = [part.slice]
+            elif isinstance(part, ast.Call) and _is_range(part):
+                counts = part.args
+            for place in counts:
+                self.counters |= {n.id for n in ast.walk(place) if isinstance(n, ast.Name)}
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if type(node.value) is int and not self.counting:
+            return ast.copy_location(ast.Constant(float(node.value)), node)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        found, value = self.lookup(node.id)
+        if found and type(value) is int:
+            return self.visit_Constant(ast.copy_location(ast.Constant(value), node))
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        node.value = self.visit(node.value)
+        node.slice = self._count(node.slice)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        node.left = self.visit(node.left)
+        whole = isinstance(node.op, ast.Pow) and self._is_whole(node.right)
+        node.right = self._count(node.right) if whole else self.visit(node.right)
+        if whole or not isinstance(node.op, ast.Pow):
+            return node
+        half = isinstance(node.right, ast.Constant) and node.right.value == 0.5
+        called = ast.Name(ROOT if half else POWER, ast.Load())
+        return ast.Call(called, [node.left] if half else [node.left, node.right], [])
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _is_range(node):
+            node.args = [self._count(argument) for argument in node.args]
+            return node
+        return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        return self._assign(node, node.targets)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self._assign(node, [node.target])
+
+    def _assign(self, node: Any, targets: list[Any]) -> ast.AST:
+        if any(isinstance(target, ast.Name) and target.id in self.counters for target in targets):
+            node.value = self._count(node.value)
+            return node
+        return self.generic_visit(node)
+
+    def _count(self, node: ast.expr) -> Any:
+        before, self.counting = self.counting, True
+        done = self.visit(node)
+        self.counting = before
+        return done
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                if type(self.lookup(part.id)[1]) is not int:
+                    return False
+            elif isinstance(part, ast.Constant):
+                if type(part.value) is not int:
+                    return False
+            elif not isinstance(
+                part, ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop | ast.expr_context
+            ):
+                return False
+        return True
+
+
+def _is_range(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "range"

@@ -1,0 +1,1 @@
+"""Functions of numbers inside kernels: elementary, special, random."""

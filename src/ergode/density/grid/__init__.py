@@ -1,0 +1,1 @@
+"""The sparse grid: its lattice, its cells, how they come and go."""

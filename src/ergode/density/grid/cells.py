@@ -1,0 +1,393 @@
+"""The sparse grid: cells in a hash table, their neighbours, growth and pruning.
+
+Cells are numbered; number 0 is nobody: it has no mass, nothing flows through its faces, and it
+stands wherever a neighbour is missing, so that no loop over cells needs a branch.  The rates on
+the faces above each cell and the numbers of its neighbours are kept, and found anew only for new
+cells.  Which neighbours a cell must have before its mass may move is a set of bits, made with the
+cell; when it has them all it is complete, and growth passes it by.
+
+Claims on places of the table are exclusive, so that however many threads ask for a cell it is made
+once.  Numbers depend on who came first; masses, and sums of masses, do not: sums are of integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import atomic_add, atomic_max, atomic_swap_if, real, unroll
+from ergode.density.grid.group import APART
+from ergode.density.grid.lattice import (
+    BITS,
+    DIMENSION,
+    centre_of,
+    face_rates,
+    is_admissible,
+    is_inside,
+    spreads,
+)
+
+# Bound for each kernel.
+OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
+NOISY = (False,)  # dimensions along which mass spreads both ways
+LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
+VARYING = False  # the field or the noise depends on time
+SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
+
+EMPTY = np.int64(-1)
+KEY = np.int64((1 << 62) - 1)  # in a list, the bit above a key says that the cell is complete
+_LOOKS_MOST = 4096  # of places of a table, half of which are empty when the grid is full
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
+
+# Words of `tally`: counts (nobody is one), and sums of mass in units of 2^-60 since it was loaded.
+(
+    USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
+) = range(13)  # fmt: skip
+MASS_UNIT = np.float64(2.0**60)
+
+# Words that a thread of a CPU has to itself among those of `meeting`: how many cells it lists, and
+# of those that it claimed the latest place and the number.
+LISTED, LATEST, CLAIMED = range(3)
+
+# Values of STATE: why the steps ended.
+REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
+
+# Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
+# loaded -, the threshold, what may be pruned - at once after it was loaded, and a unit of time -,
+# whether (1 or 0) to prune before the next step, the mass of a cell that was at the threshold when
+# the latest step began (0: there was none), the length of that step, if the target was not reached
+# since, and the time at which rates were last found, of a field that depends on it.
+(
+    TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR, TAKEN,
+    SEEN, CLOCKS,
+) = range(12)  # fmt: skip
+
+
+class Cells(NamedTuple):
+    """A sparse grid, on a device; with an axis in front of these, one for each density."""
+
+    key: Any  # int64 [capacity]
+    rate: Any  # real [dimension, capacity]: cells a unit of time, on the face above
+    spread: Any  # real [dimension, capacity], if noise is local: part that goes each way, likewise
+    above: Any  # uint32 [dimension, capacity]: number of the neighbour
+    below: Any  # uint32 [dimension, capacity]
+    flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
+    table: Any  # int64 [2 x table size]: key and number of a cell, side by side
+    fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
+    tally: Any  # int64 [TALLIES]
+    ladder: Any  # int64: mass of cells by their size, to prune what may be lost
+    meeting: Any  # int64: where a crew meets, and words for threads of a CPU or blocks, far apart
+
+
+class Masses(NamedTuple):
+    """Mass of each cell, and room to make the next of it; each [capacity], likewise."""
+
+    now: Any  # real
+    next: Any  # real
+    half: Any  # real: what corners bring
+    flux: Any  # real [rows, capacity]: what crosses the faces above, of one or of all dimensions
+    key: Any  # int64: keys of the cells that stay
+    kept: Any  # uint8
+
+
+def cells_of(every, which):
+    """The grid of one density."""
+    return Cells(
+        every.key[which], every.rate[which], every.spread[which], every.above[which],
+        every.below[which], every.flow[which], every.table[which], every.fastest[which],
+        every.tally[which], every.ladder[which], every.meeting[which],
+    )  # fmt: skip
+
+
+def masses_of(every, which):
+    """The masses of one density."""
+    return Masses(
+        every.now[which], every.next[which], every.half[which], every.flux[which],
+        every.key[which], every.kept[which],
+    )  # fmt: skip
+
+
+# ---- masses as integers, whose sums do not depend on their order
+
+
+def units(mass):
+    """A mass as an integer."""
+    return np.int64(np.float64(mass) * MASS_UNIT)
+
+
+def total_mass(tally):
+    """Mass of all cells together, by the books."""
+    kept = tally[LOADED] - tally[PRUNED] - tally[LOST] + tally[CLIPPED]
+    return np.float64(kept) / MASS_UNIT
+
+
+# ---- the table
+
+
+def step_key(d):
+    """What a step up along one dimension adds to a key."""
+    return np.int64(1) << np.int64(BITS * d)
+
+
+def _home(table, key):
+    """Where in the table the search for a key begins."""
+    mixed = np.uint64(key) * _SPREAD
+    mixed = (mixed ^ (mixed >> np.uint64(32))) & np.uint64((table.size >> 1) - 1)
+    return np.int64(mixed << np.uint64(1))
+
+
+def _next(table, at):
+    """Where it goes on."""
+    return (at + 2) & (table.size - 1)
+
+
+def find(table, key):
+    """Number of a cell; 0 if there is none."""
+    at = _home(table, key)
+    while True:
+        found = table[at]
+        if found == key:
+            return np.uint32(table[at + 1])
+        if found == EMPTY:
+            return np.uint32(0)
+        at = _next(table, at)
+
+
+def enter(i, cells):
+    """Put a cell of a list, none of whose neighbours are known, into the table."""
+    key = cells.key[i] & KEY
+    cells.flow[i] = COMPLETE if cells.key[i] != key else np.uint32(0)
+    cells.key[i] = key
+    for d in unroll(range(DIMENSION)):
+        cells.below[d, i] = np.uint32(0)
+    at = _home(cells.table, key)
+    while atomic_swap_if(cells.table, at, EMPTY, key) != EMPTY:
+        at = _next(cells.table, at)
+    cells.table[at + 1] = i
+
+
+def claim(cells, key):
+    """Take a place in the table for a cell: where it is; EMPTY if the cell is there already.
+
+    Where the table is nearly full, which it is long after the grid is, there is no room either.
+    """
+    table = cells.table
+    at = _home(table, key)
+    for _ in range(_LOOKS_MOST):
+        found = table[at]
+        if found == EMPTY:
+            found = atomic_swap_if(table, at, EMPTY, key)
+            if found == EMPTY:
+                return at
+        if found == key:
+            return EMPTY
+        at = _next(table, at)
+    cells.tally[STATE] = FULL
+    return EMPTY
+
+
+def settle(at, number, key, cells, masses, fresh):
+    """Give a cell that has a place in the table its number, and no mass."""
+    cells.table[at + 1] = number
+    cells.key[number] = key
+    cells.flow[number] = np.uint32(0)
+    masses[number] = real(0.0)
+    fresh[number] = real(0.0)
+
+
+def create_cuda(rank, key, cells, masses, fresh):
+    """Make a cell without mass, unless it is there."""
+    at = claim(cells, key)
+    if at != EMPTY:
+        number = atomic_add(cells.tally, USED, 1)
+        if number < cells.key.size:
+            settle(at, number, key, cells, masses, fresh)
+
+
+def create_cpu(rank, key, cells, masses, fresh):
+    """Claim a place for a cell, unless it is there; `settle_claimed` gives it a number.
+
+    To count cells together, and write to what others write beside it, takes longer than all else.
+    """
+    at = claim(cells, key)
+    if at != EMPTY:
+        mine = APART * (rank + 1)
+        cells.table[at + 1] = cells.meeting[mine + LATEST]  # until it has its number
+        cells.meeting[mine + LATEST] = at
+        cells.meeting[mine + CLAIMED] += 1
+
+
+def settle_claimed(at, number, cells, masses, fresh):
+    """Give the cells that a thread of a CPU claimed, the latest of them at a place, numbers."""
+    while at != EMPTY:
+        before = cells.table[at + 1]
+        settle(at, number, cells.table[at], cells, masses, fresh)
+        number += 1
+        at = before
+
+
+create = create_cpu  # bound for each kernel
+
+
+# ---- a cell's faces and neighbours
+
+
+def _raise_to(values, at, value):
+    """Make a value at least as large."""
+    if value > values[at]:
+        atomic_max(values, at, value)
+
+
+def survey(i, t, cells, frame):
+    """Rates on the faces of a cell, and which neighbours its mass needs.
+
+    What is not a finite number makes the largest rate infinite.
+    """
+    z = centre_of(cells.key[i], frame)
+    above = face_rates(t, z, real(0.5), frame)
+    below = above if OWN_FACES else face_rates(t, z, real(-0.5), frame)
+    bits = np.uint32(0)
+    bound = real(0.0)
+    all_finite = True
+    for d in unroll(range(DIMENSION)):
+        rate = above[d]
+        if not (math.isfinite(rate) and math.isfinite(below[d])):
+            # Beyond the edge of what is admissible the field need not be defined.
+            key, step = cells.key[i], step_key(d)
+            rate = rate if math.isfinite(rate) else real(0.0)
+            if (not math.isfinite(above[d]) and is_admissible(key + step, frame)) or (
+                not math.isfinite(below[d]) and is_admissible(key - step, frame)
+            ):
+                rate = real(math.inf)
+                all_finite = False
+        cells.rate[d, i] = rate
+        if rate > 0.0 or NOISY[d]:
+            bits = np.uint32(bits | np.uint32(1 << d))
+        if below[d] < 0.0 or NOISY[d]:
+            bits = np.uint32(bits | np.uint32(1 << (16 + d)))
+        fraction = abs(rate)
+        bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
+    if not VARYING:  # else what a cell needs may be another by now
+        bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
+    cells.flow[i] = bits
+    _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
+    if LOCAL_NOISE:
+        spread = spreads(t, z, frame)
+        bound = real(0.0)
+        for d in unroll(range(DIMENSION)):
+            cells.spread[d, i] = spread[d]
+            bound += spread[d]
+        _raise_to(cells.fastest, 1, bound if math.isfinite(bound) else real(math.inf))
+
+
+def is_undefined(cells):
+    """Whether the field, or the noise, is not finite in some cell."""
+    return math.isinf(cells.fastest[0]) or math.isinf(cells.fastest[1])
+
+
+def link(i, d, side, cells):
+    """Find one neighbour of a cell, above (side 0) or below (side 1), and let it know the cell."""
+    other = find(cells.table, cells.key[i] + (1 - 2 * side) * step_key(d))
+    number = np.uint32(i)
+    if side == 0:
+        cells.above[d, i] = other
+        if other != 0:
+            cells.below[d, other] = number
+    else:
+        cells.below[d, i] = other
+        if other != 0:
+            cells.above[d, other] = number
+
+
+def _moves_out(bits, d, side):
+    """Whether mass leaves a cell along dimension `d`, up (side 0) or down (side 1)."""
+    return (bits >> np.uint32(d + 16 * side)) & np.uint32(1) != 0
+
+
+def _try_to_create(rank, key, d, cells, masses, fresh, frame):
+    """Make a cell unless it is there, not admissible or beyond the lattice."""
+    if is_inside(key, d):
+        if is_admissible(key, frame):
+            create(rank, key, cells, masses, fresh)
+    else:
+        cells.tally[STATE] = EDGE
+
+
+def grow_towards(move, rank, i, key, bits, cells, masses, fresh, frame):
+    """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
+
+    The first moves are those along one dimension, up and down; then come diagonals, four for each
+    pair of dimensions.
+    """
+    if move < 2 * DIMENSION:
+        d, side = move >> 1, move & 1
+        if _moves_out(bits, d, side):
+            there = cells.above[d, i] if side == 0 else cells.below[d, i]
+            if there == 0:
+                beside = key + (1 - 2 * side) * step_key(d)
+                _try_to_create(rank, beside, d, cells, masses, fresh, frame)
+        return
+    side, turn = move & 1, (move >> 1) & 1
+    pair = (move - 2 * DIMENSION) >> 2
+    d = 0
+    while pair >= DIMENSION - 1 - d:
+        pair -= DIMENSION - 1 - d
+        d += 1
+    e = d + 1 + pair
+    if _moves_out(bits, d, side) and _moves_out(bits, e, turn):
+        there = cells.above[d, i] if side == 0 else cells.below[d, i]
+        if there != 0:
+            there = cells.above[e, there] if turn == 0 else cells.below[e, there]
+        if there == 0:
+            beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
+            _try_to_create(rank, beside, e, cells, masses, fresh, frame)
+
+
+# ---- pruning
+
+
+def mark(i, cells, kept):
+    """Mark a cell above the floor, and the neighbours that its mass needs, as kept."""
+    kept[i] = np.uint8(1)
+    bits = cells.flow[i]
+    # Of a complete cell all neighbours are there; of others some diagonals may be reached along
+    # one dimension first and not along the other.
+    complete = bits & COMPLETE != 0
+    for d in range(DIMENSION):
+        for side in range(2):
+            if _moves_out(bits, d, side):
+                beside = cells.above[d, i] if side == 0 else cells.below[d, i]
+                kept[beside] = np.uint8(1)
+                for e in range(d + 1 if complete else 0, DIMENSION):
+                    if e != d:
+                        for turn in range(2):
+                            if _moves_out(bits, e, turn):
+                                other = (
+                                    cells.above[e, beside] if turn == 0 else cells.below[e, beside]
+                                )
+                                kept[other] = np.uint8(1)
+
+
+def list_key(i, floor, cells, masses):
+    """Key of a cell that stays, for the list that the grid is built from again.
+
+    What a complete cell above the floor needs is kept with it, so it stays complete.
+    """
+    if cells.flow[i] & COMPLETE != 0 and masses[i] >= floor:
+        return cells.key[i] | (KEY + 1)
+    return cells.key[i]
+
+
+def interleave(index, first, key, code):
+    """Morton code of a cell: bits of all coordinates in turn, so that neighbours stay near."""
+    word = key[first + index] & KEY
+    result = np.int64(0)
+    for bit in range(BITS):
+        for d in range(DIMENSION):
+            result |= ((word >> np.int64(BITS * d + bit)) & np.int64(1)) << np.int64(
+                DIMENSION * bit + d
+            )
+    code[index] = result

@@ -1,0 +1,222 @@
+"""The lattice: cells by their integer coordinates, packed into one word.
+
+Cell k has its centre at ``centre + width * k`` and is known by a key of 64 bits, a field of BITS
+bits for each dimension: the neighbour in a direction is an addition away.  Coordinates stay two
+short of the ends of their field, so that no neighbour's key runs into another field.
+
+With a rotated lattice the axes are the columns of `axes`: a point of coordinates z is
+``centre + axes @ z``, and the field is turned into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import real
+from ergode.core.errors import PlanError
+
+DIMENSIONS_MOST = 10
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Where cells lie.
+
+    Attributes
+    ----------
+    centre : ndarray, shape [dimension]
+        Centre of the cell with all coordinates zero.
+    width : ndarray, shape [dimension]
+        Of a cell, along the axes.
+    axes : ndarray, shape [dimension, dimension]
+        Columns are the directions of the axes: orthonormal.
+    is_rotated : bool
+        Whether the axes may be others than those of the variables; kernels are made for either.
+    """
+
+    centre: np.ndarray
+    width: np.ndarray
+    axes: np.ndarray
+    is_rotated: bool = True
+
+    @property
+    def dimension(self) -> int:
+        """Number of dimensions."""
+        return int(self.centre.size)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a key for one coordinate."""
+        return min(21, 62 // self.dimension)
+
+    @cached_property
+    def reach(self) -> int:
+        """Largest coordinate of a cell, either way."""
+        return (1 << (self.bits - 1)) - 3
+
+    def pack(self, coordinates: np.ndarray) -> np.ndarray:
+        """Keys of cells from coordinates [cell, dimension]."""
+        if coordinates.size and np.abs(coordinates).max() > self.reach:
+            raise PlanError(
+                f"the density reaches {int(np.abs(coordinates).max())} cells from the centre of "
+                f"the lattice, which has room for {self.reach} in {self.dimension} dimensions; "
+                "use larger widths"
+            )
+        keys = np.zeros(len(coordinates), np.int64)
+        for d in range(self.dimension):
+            keys |= (coordinates[:, d].astype(np.int64) + (1 << (self.bits - 1))) << (self.bits * d)
+        return keys
+
+    def unpack(self, keys: np.ndarray) -> np.ndarray:
+        """Coordinates [cell, dimension] of keys, int32."""
+        result = np.empty((len(keys), self.dimension), np.int32)
+        for d in range(self.dimension):
+            field = (keys >> (self.bits * d)) & ((1 << self.bits) - 1)
+            result[:, d] = field - (1 << (self.bits - 1))
+        return result
+
+    def points(self, coordinates: np.ndarray) -> np.ndarray:
+        """Centres of cells [cell, dimension]."""
+        z = coordinates * self.width
+        return self.centre + (z @ self.axes.T if self.is_rotated else z)
+
+    def cell_of(self, points: np.ndarray) -> np.ndarray:
+        """Coordinates of the cells in which points lie."""
+        return np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
+
+
+# Bound for each kernel: a model.
+DIMENSION = 1
+BITS = 62
+PARAMETERS = 0
+ROTATED = False
+LIMITED = False
+AMPLITUDES = False  # the noise is given by its amplitudes, not by their squares
+
+
+def rhs(t, y, p):
+    """The user's function: bound for each kernel."""
+    return y
+
+
+def noise(t, y, p):
+    """The user's noise along the variables: bound for each kernel."""
+    return y
+
+
+def limited_by(y, t, p):
+    """What must lie in a range for a cell to be admissible: bound for each kernel."""
+    return y
+
+
+class Frame(NamedTuple):
+    """Where the lattice lies and what the field is told, on a device: all of type `real`.
+
+    With an axis in front of these, one for each density.
+    """
+
+    centre: Any  # [dimension]
+    width: Any  # [dimension]
+    axes: Any  # [dimension, dimension]
+    parameters: Any  # [parameter]
+    spread: Any  # [dimension]: part of a cell that noise moves each way, a unit of time
+    limits: Any  # [2]: least and largest admissible value
+
+
+def frame_rows(
+    lattices: Sequence[Lattice],
+    parameters: np.ndarray,
+    spread: np.ndarray | None = None,
+    limits: Sequence[tuple[float, float]] = (),
+) -> list[np.ndarray]:
+    """What a frame for each of several densities is made of."""
+    count, dimension = len(lattices), lattices[0].dimension
+    return [
+        np.stack([lattice.centre for lattice in lattices]),
+        np.stack([lattice.width for lattice in lattices]),
+        np.stack([lattice.axes for lattice in lattices]),
+        parameters,
+        np.zeros((count, dimension)) if spread is None else spread,
+        np.array(limits or [(0.0, 0.0)] * count),
+    ]
+
+
+def frame_of(every, which):
+    """The frame of one density."""
+    return Frame(
+        every.centre[which], every.width[which], every.axes[which], every.parameters[which],
+        every.spread[which], every.limits[which],
+    )  # fmt: skip
+
+
+def coordinate(key, d):
+    """Coordinate of a cell along one dimension."""
+    return ((key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)) - np.int64(1 << (BITS - 1))
+
+
+def is_inside(key, d):
+    """Whether the lattice has room for a cell, as far as dimension `d` is concerned."""
+    k = (key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)
+    return k > 1 and k < (1 << BITS) - 2
+
+
+def point(z, frame):
+    """The point with the coordinates `z` along the axes of the lattice."""
+    if ROTATED:
+        return tuple(
+            sum((frame.axes[i, j] * z[j] for j in range(DIMENSION)), frame.centre[i])
+            for i in range(DIMENSION)
+        )
+    return tuple(frame.centre[i] + z[i] for i in range(DIMENSION))
+
+
+def centre_of(key, frame):
+    """Centre of a cell, along the axes of the lattice."""
+    return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
+
+
+def is_admissible(key, frame):
+    """Whether a cell may have mass."""
+    if LIMITED:
+        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+        value = real(limited_by(point(centre_of(key, frame), frame), real(0.0), p)[0])
+        return value >= frame.limits[0] and value <= frame.limits[1]
+    return True
+
+
+def drift(t, z, frame):
+    """The field at a point, along the axes of the lattice."""
+    f = rhs(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    if ROTATED:
+        return tuple(
+            sum(frame.axes[i, d] * real(f[i]) for i in range(DIMENSION)) for d in range(DIMENSION)
+        )
+    return tuple(real(f[d]) for d in range(DIMENSION))
+
+
+def face_rates(t, z, side, frame):
+    """Cells a unit of time at which the field crosses a face of a cell, along each dimension.
+
+    `side` is a half for the faces above, minus a half for those below.
+    """
+    return tuple(
+        drift(
+            t,
+            tuple(z[j] + side * frame.width[j] if j == d else z[j] for j in range(DIMENSION)),
+            frame,
+        )[d]
+        / frame.width[d]
+        for d in range(DIMENSION)
+    )
+
+
+def spreads(t, z, frame):
+    """Part of a cell that noise moves each way along each dimension, a unit of time."""
+    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+    return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))

@@ -1,0 +1,196 @@
+"""What there is to say of a density in a few numbers: its moments, and how sharp it is.
+
+They are sums over cells, of integers, so that they do not depend on the order of cells: a term is
+rounded to a power of two so small that none of the sums overflows.  Coordinates are taken from the
+middle of the cells' range.  Sharpness is told by total variation: along a line, a Gaussian's is
+2 / (sqrt(2 pi) sigma).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ergode.core.compiler.language import atomic_max, outlined, rolled, unroll
+from ergode.density.grid.cells import KEY, MASS_UNIT, TALLIES, USED, step_key, units
+from ergode.density.grid.group import book, meet, share
+from ergode.density.grid.lattice import DIMENSION, Lattice, coordinate, is_admissible
+
+RANGE = TALLIES
+"""From this word of the tally on: of each coordinate minus the least, and the most; then sums."""
+
+
+def word_count(dimension: int) -> int:
+    """Words of a tally: its accounts, ranges, and sums.
+
+    The sums are of mass, both moments, mass beyond the edge, and variations.
+    """
+    sums = 1 + dimension + dimension * (dimension + 1) // 2 + 1 + dimension
+    return RANGE + 2 * dimension + sums
+
+
+def mass_word(dimension: int) -> int:
+    """Word of a tally that is the mass of all cells, in units."""
+    return RANGE + 2 * dimension
+
+
+def _middle(range_, d):
+    """Middle of the cells' range along a dimension; `range_` has minus the least, and the most."""
+    return (range_[2 * d + 1] - range_[2 * d]) // 2
+
+
+def _reach(range_, d):
+    """A power of two that no cell's distance from the middle exceeds, in widths."""
+    most = max(range_[2 * d + 1] - _middle(range_, d), _middle(range_, d) + range_[2 * d])
+    reach = np.float64(1.0)
+    while reach < most:
+        reach *= np.float64(2.0)
+    return reach
+
+
+def _rounded(value):
+    return np.int64(math.floor(value + np.float64(0.5)))
+
+
+# Where mass hardly falls towards the edge of the grid nobody knows what lies beyond it.
+_STEADIEST = np.float64(0.9)
+_BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # nine times all mass must not overflow
+
+
+def _beyond_face(mass, inner):
+    """Mass beyond the face of a cell at the edge of the grid, if it goes on falling as before.
+
+    `inner` is the mass of the neighbour on the other side: masses beyond are a geometric series.
+    """
+    mass, inner = np.float64(mass), np.float64(inner)
+    ratio = _STEADIEST
+    if mass < _STEADIEST * inner:
+        ratio = mass / inner
+    return mass * ratio / (np.float64(1.0) - ratio)
+
+
+def beyond_cell(i, cells, p, frame):
+    """Mass beyond the edge of the grid at a cell, along the axis where there is most of it."""
+    most = np.float64(0.0)
+    if p[i] > 0.0:
+        for d in unroll(range(DIMENSION)):
+            above, below = cells.above[d, i], cells.below[d, i]
+            # Nothing is missing where no cell may be.
+            if above == 0 and is_admissible(cells.key[i] + step_key(d), frame):
+                most = max(most, _beyond_face(p[i], p[below]))
+            if below == 0 and is_admissible(cells.key[i] - step_key(d), frame):
+                most = max(most, _beyond_face(p[i], p[above]))
+    return most
+
+
+def forget(tally):
+    """Make room for the sums of a new summary."""
+    for n in range(2 * DIMENSION):
+        tally[RANGE + n] = np.int64(-(1 << 40))
+    for n in range(RANGE + 2 * DIMENSION, tally.size):
+        tally[n] = 0
+
+
+@outlined
+def summarize(rank, size, used, cells, p, frame):
+    """Add up the cells of a density. Out: words of the tally from RANGE on, that were forgotten."""
+    range_ = cells.tally[RANGE : RANGE + 2 * DIMENSION]
+    sums = cells.tally[RANGE + 2 * DIMENSION :]
+    for d in range(DIMENSION):
+        least = np.int64(1 << 40)
+        most = np.int64(-(1 << 40))
+        for i in rolled(share(rank, size, 1, used)):
+            k = coordinate(cells.key[i] & KEY, d)
+            least = min(least, k)
+            most = max(most, k)
+        atomic_max(range_, 2 * d, -least)
+        atomic_max(range_, 2 * d + 1, most)
+    meet(size, cells.meeting)
+    total = np.int64(0)
+    for i in rolled(share(rank, size, 1, used)):
+        total += units(p[i])
+    book(sums, 0, total)
+    beyond = np.int64(0)
+    for i in rolled(share(rank, size, 1, used)):
+        beyond += np.int64(beyond_cell(i, cells, p, frame) * _BEYOND_UNIT)
+    book(sums, sums.size - DIMENSION - 1, beyond)
+    place = 1 + DIMENSION
+    for d in range(DIMENSION):
+        middle = _middle(range_, d)
+        scale = MASS_UNIT / _reach(range_, d)
+        above = cells.above[d]
+        first = np.int64(0)
+        variation = np.int64(0)
+        for i in rolled(share(rank, size, 1, used)):
+            x = np.float64(coordinate(cells.key[i] & KEY, d) - middle)
+            first += _rounded(np.float64(p[i]) * x * scale)
+            variation += units(abs(p[i] - p[above[i]]))
+        book(sums, 1 + d, first)
+        book(sums, sums.size - DIMENSION + d, variation)
+        for e in range(d + 1):
+            centre = _middle(range_, e)
+            finer = scale / _reach(range_, e)
+            second = np.int64(0)
+            for i in rolled(share(rank, size, 1, used)):
+                key = cells.key[i] & KEY
+                x = np.float64(coordinate(key, d) - middle)
+                y = np.float64(coordinate(key, e) - centre)
+                second += _rounded(np.float64(p[i]) * (x * y) * finer)
+            book(sums, place, second)
+            place += 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A density in a few numbers.
+
+    Attributes
+    ----------
+    cell_count : int
+    mass : float
+        Sum over cells.
+    mean : ndarray, shape [variable]
+    covariance : ndarray, shape [variable, variable]
+    sharpness : ndarray, shape [dimension]
+        Standard deviation that features of the density have, in cells, along each axis.
+    beyond : float
+        Part of all mass that lies beyond the edge of the grid, if the density goes on as it falls
+        towards the edge.
+    """
+
+    cell_count: int
+    mass: float
+    mean: np.ndarray
+    covariance: np.ndarray
+    sharpness: np.ndarray
+    beyond: float
+
+
+def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
+    """What the sums in a density's tally say."""
+    size = lattice.dimension
+    range_, sums = np.split(tally[RANGE:], [2 * size])
+    unit = float(MASS_UNIT)
+    mass = sums[0] / unit or math.nan  # nothing was added up
+    middle = (range_[1::2] - range_[::2]) // 2
+    most = np.maximum(range_[1::2] - middle, middle + range_[::2])
+    reach = 2.0 ** np.ceil(np.log2(np.maximum(most, 1)))
+    first = sums[1 : 1 + size] / unit * reach / mass
+    second = np.empty((size, size))
+    rows, columns = np.tril_indices(size)
+    found = sums[1 + size : 1 + size + len(rows)] / unit * reach[rows] * reach[columns] / mass
+    second[rows, columns] = second[columns, rows] = found
+    covariance = (second - np.outer(first, first)) * np.outer(lattice.width, lattice.width)
+    turn = lattice.axes
+    variation = sums[-size:] / unit
+    beyond = sums[-size - 1] / float(_BEYOND_UNIT)
+    return Summary(
+        int(tally[USED]) - 1,
+        float(mass),
+        lattice.centre + turn @ ((middle + first) * lattice.width),
+        turn @ covariance @ turn.T,
+        mass * np.sqrt(2 / np.pi) / np.maximum(variation, 1e-300),
+        float(beyond / (mass + beyond)),
+    )

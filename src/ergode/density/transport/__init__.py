@@ -1,0 +1,1 @@
+"""How probability moves from cell to cell in a step."""

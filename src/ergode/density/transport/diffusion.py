@@ -1,0 +1,176 @@
+r"""Noise: mass spreads between neighbours, many small steps taken as one.
+
+A variable pushed by white noise of variance Q a unit of time spreads its density: with the part of
+a cell that goes each way, s = Q / (2 w^2) a unit of time, the mass of a cell obeys ::
+
+    p_i' = (L p)_i = sum over dimensions of  s_{i+1} p_{i+1} - 2 s_i p_i + s_{i-1} p_{i-1}
+
+which is Ito's equation where Q depends on the state, conserves mass, and makes the variance grow by
+exactly Q a unit of time.  Nothing goes to a missing neighbour.
+
+An Euler step is stable up to 2 S dt = 1, with S the sum of s over dimensions.  A super-step of the
+Runge-Kutta-Legendre scheme of second order takes n stages, each an application of L, and is stable
+up to (n^2 + n - 2) / 4 times that: what took steps in number now takes their root.  With b_j =
+(j^2 + j - 2) / (2 j (j + 1)), at least 1/3, and w = 4 / (n^2 + n - 2), ::
+
+    y_1 = y_0 + b_1 w dt L y_0
+    y_j = m_j y_{j-1} + v_j y_{j-2} + (1 - m_j - v_j) y_0 + m_j w dt (L y_{j-1} - a_j L y_0)
+
+with m_j = (2j - 1) b_j / (j b_{j-1}), v_j = -(j - 1) b_j / (j b_{j-2}), a_j = 1 - b_{j-1}.  The
+grid grows between stages, so that mass finds a cell wherever it spreads to.  An odd number of
+stages damps the shortest waves; what little they leave below zero is made zero, and booked.
+
+Noise acts in turns with transport: half a step before it and half after it, where the half after
+one step and that before the next are one (Strang).
+
+C. D. Meyer, D. S. Balsara, T. D. Aslam, "A stabilized Runge-Kutta-Legendre method for explicit
+super-time-stepping of parabolic and mixed equations", J. Comput. Phys. 257 (2014), eqs. 16-18.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real, rolled, unroll
+from ergode.density.grid.cells import CLIPPED, REACHED, units
+from ergode.density.grid.group import book, meet, share
+from ergode.density.grid.growth import expand
+from ergode.density.grid.lattice import DIMENSION
+
+# Bound for each kernel.
+NOISY = (False,)  # dimensions along which mass spreads
+LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
+
+# Lengths of steps, 2 S dt. Below the first, an Euler step's error is less than that of the cells;
+# the second is for a density that may be as narrow as two cells, the last takes 15 stages.
+_EULER = np.float64(0.25)
+_AT_FIRST = np.float64(1.0)
+LONGEST = np.float64(59.0)
+
+
+def spread_most(cells, frame):
+    """S: parts of a cell that spread each way along all dimensions, at most, a unit of time."""
+    total = np.float64(0.0)
+    if LOCAL_NOISE:
+        total = np.float64(cells.fastest[1])
+    else:
+        for d in unroll(range(DIMENSION)):
+            total += np.float64(frame.spread[d])
+    return total
+
+
+def longest(age, spread):
+    """How long a step may be so that it is accurate, `age` after the density was loaded.
+
+    However narrow it was, by now noise has widened it: a step may add a part of that.
+    """
+    return min(LONGEST, max(_AT_FIRST, 0.5 * spread * age)) / (2.0 * spread)
+
+
+def stages_of(length):
+    """Number of stages of a step of 2 S dt = `length`: odd, and one for Euler's."""
+    if length <= _EULER:
+        return 1
+    # Rounding may not make it unstable.
+    least = np.int64(math.ceil(0.5 * (math.sqrt(9.0 + 16.0 * 1.0001 * length) - 1.0)))
+    return max(3, least + 1 - (least & 1))
+
+
+def weight(j):
+    """b of a stage."""
+    return (j * j + j - 2) / (2.0 * j * (j + 1)) if j > 1 else 1.0 / 3.0
+
+
+def share_of_first(stages):
+    """b_1 w: how much of a step the first stage takes."""
+    return 4.0 / (3.0 * (stages * stages + stages - 2)) if stages > 1 else 1.0
+
+
+def coefficients(j, stages):
+    """m_j, v_j, 1 - m_j - v_j, m_j w and m_j w a_j."""
+    w = 4.0 / (stages * stages + stages - 2)
+    m = (2.0 * j - 1.0) / j * weight(j) / weight(j - 1)
+    v = -(j - 1.0) / j * weight(j) / weight(j - 2)
+    return real(m), real(v), real(1.0 - m - v), real(m * w), real(m * w * (1.0 - weight(j - 1)))
+
+
+def change(i, cells, p, frame):
+    """L p of a cell."""
+    total = real(0.0)
+    for d in unroll(range(DIMENSION)):
+        if NOISY[d]:
+            above = cells.above[d, i]
+            below = cells.below[d, i]
+            if LOCAL_NOISE:
+                spread = cells.spread
+                here = spread[d, i] * p[i]
+                total += spread[d, above] * p[above] - here if above != 0 else real(0.0)
+                total += spread[d, below] * p[below] - here if below != 0 else real(0.0)
+            else:
+                here = p[i]
+                over = p[above] if above != 0 else here
+                under = p[below] if below != 0 else here
+                total += frame.spread[d] * ((over - here) + (under - here))
+    return total
+
+
+def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, frame):
+    """A later stage at a cell, from the stages before it."""
+    return (
+        m * latest[i]
+        + v * before[i]
+        + rest * start[i]
+        + step * (by * change(i, cells, latest, frame) - back * first[i])
+    )
+
+
+@outlined
+def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
+    """Let noise act on `p` for a time; the number of cells, and a value of STATE.
+
+    Where the grid had no room, `p` is as it was.
+    """
+    tally = cells.tally
+    half, flux = masses.half, masses.flux[0]
+    first = used  # cells made on the way are forgotten where there is no room for all
+    used, state = expand(rank, size, used, floor, False, t, cells, masses.key, p, q, frame)
+    if state != REACHED:
+        return used, state
+    stages = stages_of(2.0 * duration * spread_most(cells, frame))
+    step = real(duration)
+    part = real(duration * share_of_first(stages))
+    for i in rolled(share(rank, size, 1, used)):
+        flux[i] = change(i, cells, p, frame)
+        half[i] = p[i] + part * flux[i]
+    meet(size, cells.meeting)
+    latest, before = half, p
+    for j in range(2, stages + 1):
+        fresh = used
+        target = q if j & 1 == 0 else half
+        used, state = expand(
+            rank, size, used, floor, False, t, cells, masses.key, latest, target, frame
+        )
+        if state != REACHED:
+            return first, state
+        if used > fresh:
+            for i in rolled(share(rank, size, fresh, used)):
+                p[i] = real(0.0)
+                flux[i] = real(0.0)
+            meet(size, cells.meeting)
+        m, v, rest, by, back = coefficients(j, stages)
+        for i in rolled(share(rank, size, 1, used)):
+            target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
+        meet(size, cells.meeting)
+        before, latest = latest, target
+    clipped = np.int64(0)
+    for i in rolled(share(rank, size, 1, used)):
+        mass = latest[i]
+        if mass < 0.0:
+            clipped -= units(mass)
+            mass = real(0.0)
+        p[i] = mass
+    book(tally, CLIPPED, clipped)
+    meet(size, cells.meeting)
+    return used, state

@@ -1,0 +1,1 @@
+"""What is read off an epidemic: line lists, summaries, final sizes."""

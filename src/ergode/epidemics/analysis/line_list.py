@@ -1,0 +1,350 @@
+"""Who was infected, when, by whom, and what became of them.
+
+A replicate's infection times determine everything else: each case's stages are drawn again from
+its keys, and its infector is the neighbour whose transmission would have arrived first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import kernels
+from ergode.core.compiler.language import fma, real
+from ergode.core.devices import Device
+from ergode.core.errors import ModelError, PlanError
+from ergode.epidemics import seeding
+from ergode.epidemics.first_passage.kernel import arrival, starting_compartment, threshold, time_of
+from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.progression import holding_time, next_compartment
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+    import xarray
+
+    from ergode.epidemics.first_passage.runner import Ensemble
+
+
+def _list_cases(
+    start, stop,
+    offsets, targets, weights, stages, seeds, seed, first_replicate, horizon, words, first_case,
+    case_replicate, case_node, case_infector, case_time, entered,
+):  # fmt: skip
+    """List replicates `start` to `stop`; the cases of a row begin at ``first_case[row]``.
+
+    Out: `case_replicate`, `case_node`, `case_infector`, `case_time` [case] and `entered`
+    [case, compartment], which holds NaN before.
+    """
+    node_count = words.shape[1]
+    soonest = np.empty(node_count, real)
+    infector = np.empty(node_count, np.int64)
+    for row in range(start, stop):
+        replicate = first_replicate + row
+        soonest[:] = _NEVER
+        infector[:] = -1
+        case = first_case[row]
+        for node in range(node_count):
+            since = time_of(words[row, node])
+            if since > horizon:
+                continue
+            case_replicate[case] = replicate
+            case_node[case] = node
+            case_time[case] = since
+            compartment = starting_compartment(seeds, since, node, node_count, seed, replicate)
+            begins_as_case = since > 0.0 or seeds.is_case[compartment] != 0
+            before = real(0.0)
+            while since <= horizon:
+                entered[case, compartment] = since
+                rate = stages.transmission_rate[compartment]
+                duration = holding_time(stages, compartment, seed, replicate, node)
+                if rate > 0.0:
+                    for arc in range(offsets[node], offsets[node + 1]):
+                        target = targets[arc]
+                        x = threshold(seed, replicate, arc, weights)
+                        time = arrival(x, since, before, rate, duration)
+                        if time < soonest[target]:
+                            soonest[target] = time
+                            infector[target] = node
+                if stages.kind[compartment] < 0:
+                    break
+                before = fma(rate, duration, before)
+                since = since + duration
+                compartment = next_compartment(stages, compartment, seed, replicate, node)
+            case_infector[case] = -1 if begins_as_case else _NO_CASE
+            case += 1
+        for case in range(first_case[row], first_case[row + 1]):
+            # A seed has no infector, whoever would have infected it later.
+            node = case_node[case]
+            if case_infector[case] != _NO_CASE and soonest[node] <= case_time[case]:
+                case_infector[case] = infector[node]
+
+
+_NEVER = float("inf")
+_NO_CASE = -2  # in place of an infector: begins where nobody is a case, such as in R
+
+
+def cases_of(ensemble: Ensemble, host: Device, words: np.ndarray, first: int) -> dict[str, Any]:
+    """The line list of some replicates from their words, as flat arrays."""
+    horizon = ensemble.horizon
+    reached = (words >> ensemble.word_type.type(1)).view(ensemble.times.dtype) <= horizon
+    first_case = np.concatenate([[0], np.cumsum(reached.sum(axis=1, dtype=np.int64))])
+    count = int(first_case[-1])
+    cases = {
+        "replicate": np.empty(count, np.int64),
+        "node": np.empty(count, np.int64),
+        "infector": np.empty(count, np.int64),
+        "infected_at": np.empty(count, np.float64),
+        "entered": np.full((count, ensemble.compartment_count), np.nan),
+    }
+    kernel = kernels.cpu_kernel(
+        _list_cases, precision=ensemble.times.dtype.name, bindings=ensemble.bindings
+    )
+    host.run(
+        kernel, len(words),
+        *map(host.put, (ensemble.offsets, ensemble.targets, ensemble.weights)),
+        progression.put(ensemble.stages, host),
+        seeding.put(ensemble.seeds.on_host(first, len(words)), host),
+        ensemble.seed, first, horizon, host.put(words), first_case,
+        *cases.values(),
+    )  # fmt: skip
+    kept = cases["infector"] != _NO_CASE
+    return cases if kept.all() else {name: values[kept] for name, values in cases.items()}
+
+
+def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
+    """The line list as a table of one row a case.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
+        for each compartment [time].
+    """
+    _check_cases(cases)
+    flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
+    for name in cases["compartment"].values:
+        flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
+    return flat
+
+
+def generation_interval(cases: xarray.Dataset) -> xarray.DataArray:
+    """Time between a case's infection and its infector's.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dim `case` [time]; NaN for seeds.
+    """
+    return _interval(cases, cases["infected_at"], "time from the infector's infection")
+
+
+def serial_interval(cases: xarray.Dataset, onset: str = "I") -> xarray.DataArray:
+    """Time between the onset of a case and that of its infector.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    onset : str
+        The compartment whose entry is the onset.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dim `case` [time]; NaN for seeds and for cases without onset by the last time.
+    """
+    if onset not in cases["compartment"].values:
+        raise ModelError(
+            f"unknown compartment '{onset}'; the line list has "
+            + ", ".join(map(str, cases["compartment"].values))
+        )
+    moment = cases["entered"].sel(compartment=onset, drop=True)
+    return _interval(cases, moment, "time from the infector's onset")
+
+
+def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
+    """Case and instantaneous reproduction number on the time grid of the simulation.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``secondary_cases(case)``; ``case_reproduction_number(interval)``, the mean number of
+        secondary cases of those infected in an interval of the grid; and
+        ``instantaneous_reproduction_number(interval)``, infections in an interval over the
+        infections expected in it had every earlier case infected one other, at the observed
+        generation intervals.  Both pool the replicates; NaN where nobody could infect.  Seeds are
+        all infected at once, so that the first generation of the latter is not to be relied on.
+
+    References
+    ----------
+    Cori, Ferguson, Fraser, Cauchemez, Am. J. Epidemiol. 178 (2013), eq. 1; Wallinga, Teunis,
+    Am. J. Epidemiol. 160 (2004).
+    """
+    import xarray
+
+    source = _infector_case(cases)
+    has_source = source >= 0
+    secondary = np.bincount(source[has_source], minlength=source.size)
+    edges = np.asarray(cases.attrs["times"])
+    infected_at = cases["infected_at"].values
+    bins = np.clip(np.searchsorted(edges, infected_at, side="left") - 1, -1, edges.size - 2)
+    inside = bins >= 0
+    width = edges.size - 1
+    cohort = np.bincount(bins[inside], minlength=width)
+    offspring = np.bincount(bins[inside], secondary[inside], minlength=width)
+    pressure = np.zeros(width)
+    interval = infected_at[has_source] - infected_at[source[has_source]]
+    if interval.size:
+        # Each case exerts one unit of pressure, spread as the generation intervals are.
+        start = np.sort(interval)
+        share = np.searchsorted(start, edges[:, None] - infected_at[None, :], side="right")
+        pressure = np.diff(share.sum(axis=1)) / start.size
+    new = np.bincount(bins[inside & has_source], minlength=width)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xarray.Dataset(
+            {
+                "secondary_cases": ("case", secondary),
+                "case_reproduction_number": ("interval", offspring / cohort),
+                "instantaneous_reproduction_number": (
+                    "interval",
+                    np.where(pressure > 0, new / pressure, np.nan),
+                ),
+            },
+            coords={"interval": 0.5 * (edges[1:] + edges[:-1])},
+        )
+
+
+def next_generation(
+    cases: xarray.Dataset, groups: ArrayLike, until: float | None = None
+) -> xarray.Dataset:
+    """Who infects whom, by group: secondary cases of a case.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    groups : array_like, shape [node_count]
+        Group of each node, such as a node attribute of the network.
+    until : float, optional
+        Only cases infected by this time [time] are counted as sources: early, while most are
+        susceptible, the matrix is that of the basic reproduction number.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``matrix(source, target)``: mean number of cases of the target's group that a case of the
+        source's group infects, over all replicates; NaN for a group without cases.
+        ``reproduction_number``: its largest eigenvalue.
+
+    References
+    ----------
+    Diekmann, Heesterbeek, Roberts, J. R. Soc. Interface 7 (2010), section 2.
+    """
+    import xarray
+
+    source = _infector_case(cases)
+    kinds = np.asarray(groups)
+    node = cases["node"].values
+    if kinds.ndim != 1 or (node.size and node.max() >= kinds.size):
+        raise ModelError(f"groups has shape {kinds.shape}; expected one value for each node")
+    names, group = np.unique(kinds, return_inverse=True)
+    counted = np.ones(node.size, bool)
+    if until is not None:
+        counted = cases["infected_at"].values <= until
+    size = np.bincount(group[node[counted]], minlength=names.size)
+    caused = (source >= 0) & counted[source]
+    flat = group[node[source[caused]]] * names.size + group[node[caused]]
+    total = np.bincount(flat, minlength=names.size**2).reshape(names.size, names.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        matrix = total / size[:, None]
+    largest = np.abs(np.linalg.eigvals(np.nan_to_num(matrix))).max()
+    return xarray.Dataset(
+        {"matrix": (("source", "target"), matrix), "reproduction_number": float(largest)},
+        coords={"source": names, "target": names},
+    )
+
+
+def transmission_tree(cases: xarray.Dataset, replicate: int = 0) -> networkx.DiGraph:
+    """Who infected whom in one replicate.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list")``.
+    replicate : int
+        Which replicate.
+
+    Returns
+    -------
+    networkx.DiGraph
+        A tree for each seed and importation. Nodes are cases, numbered as in `cases`, with the
+        attributes ``node``, the id of who was infected, and ``infected_at`` [time]; edges lead from
+        infector to infected. A node that is infected several times is as many cases. Needs
+        networkx, which ``ergode[networks]`` installs.
+    """
+    try:
+        import networkx
+    except ImportError:
+        raise PlanError(
+            "a transmission tree needs networkx (pip install 'ergode[networks]')"
+        ) from None
+    _check_cases(cases)
+    chosen = np.flatnonzero(cases["replicate"].values == replicate)
+    node, time = cases["node"].values, cases["infected_at"].values
+    source = _infector_case(cases)
+    tree = networkx.DiGraph()
+    for case in chosen.tolist():
+        tree.add_node(case, node=int(node[case]), infected_at=float(time[case]))
+    infected = chosen[source[chosen] >= 0]
+    tree.add_edges_from(zip(source[infected].tolist(), infected.tolist(), strict=True))
+    return tree
+
+
+def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> xarray.DataArray:
+    source = _infector_case(cases)
+    values = np.where(source >= 0, moment.values - moment.values[source], np.nan)
+    return moment.copy(data=values).assign_attrs(units="time", long_name=meaning)
+
+
+def _check_cases(cases: xarray.Dataset) -> None:
+    if "infector" not in cases:
+        raise ModelError("expected a Dataset from simulate(..., output='line_list')")
+
+
+def _infector_case(cases: xarray.Dataset) -> np.ndarray:
+    """Position in the line list of each case's infector; -1 for seeds."""
+    _check_cases(cases)
+    replicate, node = cases["replicate"].values, cases["node"].values
+    infector = cases["infector"].values
+    if not node.size:
+        return np.zeros(0, np.int64)
+    # Cases are listed by replicate, node and time: one key orders the first two.
+    span = np.int64(max(node.max(), infector.max()) + 1)
+    found = np.searchsorted(replicate * span + node, replicate * span + infector, side="right") - 1
+    time = cases["infected_at"].values
+    # Of an infector that was infected several times, the last time before.
+    later = (infector >= 0) & (time[found] > time)
+    while later.any():
+        found[later] -= 1
+        later[later] = time[found[later]] > time[later]
+    # Whoever infects without having been a case, by a progression alone, is not listed.
+    listed = (infector >= 0) & (node[found] == infector) & (replicate[found] == replicate)
+    return np.where(listed, found, -1)

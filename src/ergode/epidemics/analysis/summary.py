@@ -1,0 +1,135 @@
+"""What one asks of an epidemic curve first: how many, how high, when."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def summary(counts: xarray.Dataset) -> xarray.Dataset:
+    """Attack rate and peak of every replicate.
+
+    Parameters
+    ----------
+    counts : xarray.Dataset
+        From ``simulate(..., output="counts")``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Per `replicate`: ``attack_rate``, the fraction of nodes that were a case by the last time;
+        ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
+        the first such time; ``final_count(replicate, compartment)``; and ``cases``, the infections
+        up to the last time (of some nodes several, where they can be infected again).  By
+        `stratum`, where the counts are.
+
+        Where a node may be infected several times, counts tell how many nodes were infected only
+        if those who never were can be told by their compartments, as with several strains; where
+        they cannot, as in SIS, ``attack_rate`` is missing (NaN), and ``cases`` over the number of
+        nodes is the infections a node.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel.si(transmission_rate=5.0)
+    >>> contacts = ergode.ContactNetwork.from_edges([0, 1], [1, 2])
+    >>> counts = ergode.epidemics.simulate(
+    ...     model, contacts, initial={"I": 1}, times=[0, 100], device="cpu"
+    ... )
+    >>> float(ergode.epidemics.analysis.summary(counts)["attack_rate"][0])
+    1.0
+    """
+    import xarray
+
+    if "count" not in counts:
+        raise ModelError("summary needs a Dataset from simulate(..., output='counts')")
+    count = counts["count"]
+    infectious = count.sel(compartment=_names(counts, "infectious")).sum("compartment")
+    at = infectious.argmax("time")
+    population = count.isel(time=0, replicate=0, drop=True).sum("compartment")
+    result = xarray.Dataset(
+        {
+            "attack_rate": _ever_infected(counts) / population,
+            "peak_count": infectious.isel(time=at).drop_vars("time"),
+            "peak_time": counts["time"].isel(time=at).drop_vars("time"),
+            "cases": counts["cases"].isel(time=-1, drop=True),
+            "final_count": count.isel(time=-1, drop=True),
+        },
+        attrs=counts.attrs,
+    )
+    result["attack_rate"].attrs = {"units": "1", "long_name": "fraction of nodes that were a case"}
+    result["peak_count"].attrs = {"units": "1", "long_name": "most nodes infectious at once"}
+    result["peak_time"].attrs = {"units": "time", "long_name": "first time of the peak"}
+    return result
+
+
+def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
+    """Nodes that were a case by the last time; NaN where counts do not tell."""
+    import xarray
+
+    model = json.loads(str(counts.attrs["model"]))
+    infections = [(i["susceptible"], i["infected"]) for i in model["infections"]]
+    by_itself = [(p["compartment"], name) for p in model["progressions"] for name in p["to"]]
+    after = _reached({infected for _, infected in infections}, [*by_itself, *infections])
+    if not after & {susceptible for susceptible, _ in infections}:
+        return counts["cases"].isel(time=-1, drop=True)  # nobody is infected twice
+    count = counts["count"]
+    # Who was never infected is where one comes from the start without it; who was, elsewhere.
+    first = count.isel(time=0, drop=True)
+    elsewhere = [name for name in _compartments(counts) if name not in _infected(counts)]
+    started = {infections[0][0]}
+    started |= {n for n in elsewhere if bool((first.sel(compartment=n) > 0).any())}
+    never = _reached(started, by_itself) - set(_infected(counts))
+    left = count.isel(time=-1, drop=True).sel(compartment=sorted(never)).sum("compartment")
+    total = first.sum("compartment")
+    return total - left if not never & after else xarray.full_like(total, np.nan, float)
+
+
+def _reached(start: set[str], moves: list[tuple[str, str]]) -> set[str]:
+    """Compartments that moves lead to from some, and these."""
+    found = set(start)
+    while True:
+        more = {to for begin, to in moves if begin in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def _compartments(counts: xarray.Dataset) -> list[str]:
+    return [str(name) for name in counts["compartment"].values]
+
+
+def _infected(counts: xarray.Dataset) -> list[str]:
+    return _names(counts, "infected")
+
+
+def incidence(counts: xarray.Dataset) -> xarray.DataArray:
+    """New infections in each interval of the time grid, dims (replicate, interval[, stratum]).
+
+    Parameters
+    ----------
+    counts : xarray.Dataset
+        From ``simulate(..., output="counts")``.
+    """
+    cases = counts["cases"]
+    time = counts["time"].values
+    axis = cases.get_axis_num("time")
+    return (
+        cases.isel(time=slice(1, None), drop=True)
+        .copy(data=np.diff(cases.values, axis=axis))
+        .rename(time="interval")
+        .assign_coords(interval=0.5 * (time[1:] + time[:-1]))
+        .rename("incidence")
+        .assign_attrs(long_name="new infections in an interval")
+    )
+
+
+def _names(counts: xarray.Dataset, role: str) -> list[str]:
+    return [name for name in str(counts.attrs[role]).split(",") if name]

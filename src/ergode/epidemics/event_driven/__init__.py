@@ -1,0 +1,1 @@
+"""The exact epidemic of any model, event by event, on the CPU."""

@@ -1,0 +1,553 @@
+"""The exact epidemic of any model, event by event: method ``"sellke"`` on the CPU.
+
+Nodes may become susceptible again, be infected by several strains, be vaccinated, isolated or
+traced, and meet only now and then.  All chance is drawn beforehand, as a function of what it is
+for: how long the n-th stay of a node lasts and where it leads (`progression`), when two nodes are
+in effective contact and what it takes for that contact to transmit (`contact_process`).  What
+remains is to find the one history that these draws imply, and going through it in the order of
+time does.
+
+T. Sellke's construction (J. Appl. Probab. 20, 1983) draws for each susceptible the pressure it
+withstands; here every arc has its own, for as many infections as there may be.
+
+An event is a node that moves on by itself, an effective contact, a detection, a quarantine or an
+importation.  A contact is looked for only from an infectious node, only from the moment on at which
+the other may be at risk; the next one along that arc is looked for when it comes.
+
+At one moment first nodes move on by themselves, then cases come from outside, then contacts
+transmit, of all as they were before any infection of that moment.  So a stay holds from its first
+moment on, and no longer at its last, which is the first of the next; but for who is infected at a
+moment the old stay holds at it, and the new one after it (`Nodes.opened`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import borrowing, real
+from ergode.core.math.random import TRACING, draw_words, uniform
+from ergode.epidemics.event_driven.queue import (
+    clear,
+    has_room,
+    key_of,
+    kind_of,
+    new_queue,
+    node_of,
+    pop,
+    push,
+    stay_of,
+    with_room,
+)
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.contacts import (
+    NO_KEY,
+    contact_entity,
+    contact_mark,
+    exposure,
+    just_before,
+    next_contact,
+)
+from ergode.epidemics.shared.counts import grid_index
+from ergode.epidemics.shared.importation import guest_mark, guest_of, importation_time, imported
+from ergode.epidemics.shared.progression import (
+    holding_time_of_stay,
+    next_compartment_of_stay,
+    remaining_time,
+    stay_index,
+)
+from ergode.epidemics.shared.transmission import TRACING_KIND, guarded, outcome, triggered_start
+
+# Rebound in kernels: what a run has no use for is not in its kernel.
+WEIGHTED = True
+LAYERED = True
+HAS_TRACING = True
+HAS_INTERVENTIONS = True
+HAS_TRIGGERS = True
+HAS_STRATA = True
+THINNED = True  # whether any contact may fail to transmit
+LISTING = False  # whether to note every case
+HAS_AGES = False  # whether seeds are where they start for a while already
+
+# In the order in which those of one moment come.
+_SEED, _FIRST_STAY, _PROGRESS, _DETECTION, _QUARANTINE, _IMPORT, _CONTACT = range(7)
+_ROOM = 64  # events that one event may lead to beside contacts and traces
+
+
+class Scene(NamedTuple):
+    """What does not change during a run."""
+
+    offsets: Any
+    targets: Any
+    weights: Any
+    layer: Any
+    meetings: Any  # see `contact_process`
+    stages: Any  # see `progression`
+    infections: Any  # see `transmission`
+    calendars: Any
+    interventions: Any
+    seeding: Any
+    importations: Any
+    stratum: Any  # of each node, int32 [node_count]
+    stratum_count: int
+    base: int  # compartment of those who are not seeds
+    times: Any
+    per_step: Any  # grid points a unit of time
+    end: Any  # the next number after the last of `times`
+
+
+class Nodes(NamedTuple):
+    """Where the nodes of one replicate are."""
+
+    compartment: Any  # uint8 [node]
+    since: Any  # real [node]
+    opened: Any  # contacts of its stay are later than this, real [node]
+    ended: Any  # the stay that its last infection ended, int32 [node]
+    was: Any  # the compartment of that stay, uint8 [node]
+    was_since: Any  # real [node]
+    until: Any  # when it moves on unless it is infected before, real [node]
+    stay: Any  # compartments it was in before, int32 [node]
+    quarantine: Any  # see `_quarantine`, real [intervention, node, 3]
+    population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
+    starts: Any  # of interventions, real [intervention]
+    moved_at: Any  # last moment of a move, if triggers are still to be looked at: real [1]
+    moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
+    case: Any  # number of the case that each node is, int64 [node]
+    work: Any  # events, infections: int64 [2]
+
+
+class Cases(NamedTuple):
+    """The line list of some replicates: a row of each array a replicate."""
+
+    count: Any  # int64 [row]; may exceed the room there is
+    node: Any  # int64 [row, room]
+    infector: Any
+    time: Any  # float64 [row, room]
+    entered: Any  # float64 [row, room, compartment]; NaN before
+
+
+def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, work, cases):
+    """Run replicates `start` to `stop`, on one thread.
+
+    Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work` [row, 2],
+    `cases`.
+    """
+    node_count, compartment_count, rows, room, announced = _sizes(scene)
+    queue = new_queue(4 * node_count + room + announced, bucket_count)
+    nodes = Nodes(
+        np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
+        np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
+        np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
+        np.empty((rows if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
+        np.empty(compartment_count + 1, np.int64), np.empty(rows, real), np.empty(1, real),
+        np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
+        np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
+    )  # fmt: skip
+    for row in range(start, stop):
+        _begin(queue, scene, nodes, cases, row, seed, first_replicate + row)
+        while not _advance(queue, scene, nodes, cases, row, room, seed, first_replicate + row):
+            queue = with_room(queue, queue.time.size)
+        _finish(nodes, row, counts, work)
+
+
+@borrowing
+def _sizes(scene):
+    """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
+    node_count = scene.offsets.size - 1
+    most = 0
+    for node in range(node_count):
+        most = max(most, scene.offsets[node + 1] - scene.offsets[node])
+    announced = scene.seeding.named_count + scene.seeding.drawn_count + scene.importations.rate.size
+    if scene.stages.kind[scene.base] >= 0:
+        announced += node_count
+    return (
+        node_count, scene.stages.kind.size, scene.interventions.kind.size,
+        np.int64(2 * most + _ROOM), np.int64(announced),
+    )  # fmt: skip
+
+
+@borrowing
+def _finish(nodes, row, counts, work):
+    """Add up the moves of a replicate."""
+    work[row, 0] = nodes.work[0]
+    work[row, 1] = nodes.work[1]
+    for column in range(counts.shape[2]):
+        count = 0
+        for at in range(counts.shape[1]):
+            count += nodes.moves[at, column]
+            counts[row, at, column] = count
+
+
+@borrowing
+def _begin(queue, scene, nodes, cases, row, seed, replicate):
+    """Everybody in the base compartment at time zero; what happens then is queued."""
+    clear(queue)
+    compartment, since, until, stay = nodes.compartment, nodes.since, nodes.until, nodes.stay
+    moves, population, starts, base = nodes.moves, nodes.population, nodes.starts, scene.base
+    for node in range(compartment.size):
+        compartment[node] = base
+        since[node] = -1.0
+        nodes.opened[node] = -1.0
+        nodes.ended[node] = -1
+        until[node] = _NEVER
+        stay[node] = 0
+    for at in range(moves.shape[0]):
+        for column in range(moves.shape[1]):
+            moves[at, column] = 0
+    for c in range(population.size):
+        population[c] = 0
+    population[base] = compartment.size
+    if HAS_STRATA:
+        stratum, stratum_count = scene.stratum, scene.stratum_count
+        for node in range(compartment.size):
+            moves[0, base * stratum_count + stratum[node]] += 1
+    else:
+        moves[0, base] = compartment.size
+    first = scene.interventions.start
+    for k in range(starts.size):
+        starts[k] = first[k]
+        if HAS_TRACING:
+            for node in range(compartment.size):
+                for part in range(3):
+                    nodes.quarantine[k, node, part] = -_NEVER
+    nodes.moved_at[0] = _NEVER
+    nodes.work[0] = 0
+    nodes.work[1] = 0
+    if LISTING:
+        cases.count[row] = 0
+        for node in range(compartment.size):
+            nodes.case[node] = -1
+    _announce(
+        queue, scene.seeding, scene.importations,
+        compartment.size if scene.stages.kind[base] >= 0 else 0, compartment.size, scene.end,
+        _per_time(queue, scene.end), seed, replicate,
+    )  # fmt: skip
+
+
+def _per_time(queue, end):
+    """Buckets a unit of time; the last holds whatever falls on the last moment."""
+    return (queue.bucket.size - 1) / end if end > 0.0 else real(0.0)
+
+
+def _announce(queue, seeding, imports, movers, node_count, end, per_time, seed, replicate):
+    """Queue what happens at time zero, and the first importation of each plan."""
+    seeds = seeding.named_count + seeding.drawn_count
+    for index in range(seeds + movers + imports.rate.size):
+        node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(_FIRST_STAY)
+        if index < seeds:
+            kind = np.int64(_SEED)
+            arc = np.int64(index)
+            node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
+        elif index < seeds + movers:  # those who move on without being infected
+            node = np.int64(index - seeds)
+        else:
+            kind = np.int64(_IMPORT)
+            arc = np.int64(index - seeds - movers)
+            time = real(importation_time(imports, arc, np.int64(0), time, seed, replicate))
+        if time < end:
+            push(queue, per_time, time, kind, node, arc, np.int32(0), np.uint32(0), np.int64(0))
+
+
+_NEVER = float("inf")
+_NOT_YET = float("nan")
+
+
+@borrowing
+def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
+    """Take events in the order of time until there are no more, or the queue has no room left.
+
+    Returns whether there are no more.
+    """
+    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
+    offsets, targets, weights, layers = scene.offsets, scene.targets, scene.weights, scene.layer
+    meetings, stages, calendars = scene.meetings, scene.stages, scene.calendars
+    plan, imports, infections = scene.interventions, scene.importations, scene.infections
+    at_risk, infectious, peak = infections.at_risk, infections.infectious, infections.peak
+    layer_peak, base, end = calendars.peak, scene.base, scene.end
+    times, per_step = scene.times, scene.per_step
+    stratum, stratum_count = scene.stratum, scene.stratum_count
+    compartments, since, until = nodes.compartment, nodes.since, nodes.until
+    opened, ended, was, was_since = nodes.opened, nodes.ended, nodes.was, nodes.was_since
+    stays, moves, population = nodes.stay, nodes.moves, nodes.population
+    moved_at = nodes.moved_at
+    node_count = offsets.size - 1
+    per_time = _per_time(queue, end)
+    while True:
+        if not has_room(queue, room):
+            return False
+        slot = pop(queue)
+        if slot < 0:
+            return True
+        nodes.work[0] += 1
+        time = queue.time[slot]
+        # Once all moves of a moment are done, so that their order does not matter.
+        if HAS_TRIGGERS and moved_at[0] < time:
+            _pull_triggers(plan, nodes.starts, population, moved_at[0])
+            moved_at[0] = _NEVER
+        kind = kind_of(queue, slot)
+        node = node_of(queue, slot)
+        arc = queue.item[slot, 1]
+        stay = stay_of(queue, slot)
+        key = key_of(queue, slot)
+        is_over = False  # the stay of the node, ended by an infection
+        if (kind == _CONTACT or kind == _PROGRESS) and stays[node] != stay:
+            is_over = kind == _CONTACT and opened[node] == time and ended[node] == stay
+            if not is_over:
+                continue  # the node was infected before
+        # An event may move one node (`mover`) into a compartment, as a case or not.  It may lead to
+        # another event of its kind, at `later`, and has contacts looked for along arcs.
+        mover = np.int64(-1)
+        compartment = np.int64(0)
+        infector = np.int64(-1)
+        is_case = False
+        first_arc, arc_count = np.int64(0), np.int64(0)
+        if kind == _CONTACT:
+            first_arc, arc_count = arc, np.int64(1)
+            target = np.int64(targets[arc])
+            kind_of_target = np.int64(compartments[target])
+            if at_risk[kind_of_target] != 0 and opened[target] < time and time < until[target]:
+                layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
+                infected = infections.infected[0]
+                if THINNED:
+                    left = real(1.0)
+                    if HAS_TRACING:
+                        left = _left_by_quarantine(plan, nodes.quarantine, node, target, time)
+                    entity = contact_entity(node, target, layer, node_count, layer_peak.size)
+                    infected = outcome(
+                        infections, calendars, plan, nodes.starts,
+                        contact_mark(entity, key, seed, replicate), layer_peak[layer], left, time,
+                        layer, node, np.int64(was[node] if is_over else compartments[node]),
+                        was_since[node] if is_over else since[node], stay, target, kind_of_target,
+                        seed, replicate,
+                    )  # fmt: skip
+                if infected >= 0:
+                    mover, compartment, infector, is_case = target, np.int64(infected), node, True
+        elif kind == _PROGRESS:
+            mover = node
+            came_from = np.int64(compartments[node])
+            compartment = np.int64(
+                next_compartment_of_stay(
+                    stages, came_from, stay_index(came_from, stay - 1), seed, replicate, node
+                )
+            )
+        elif kind == _SEED:
+            mover = node
+            compartment = np.int64(seed_compartment(scene.seeding, arc))
+            is_case = scene.seeding.is_case[compartment] != 0
+        elif kind == _FIRST_STAY:
+            if stays[node] == 0:
+                mover, compartment = node, np.int64(base)
+        elif kind == _IMPORT:
+            number = np.int64(key)
+            guest = guest_of(arc, number, node_count, seed, replicate)
+            if at_risk[compartments[guest]] != 0 and opened[guest] < time and time < until[guest]:
+                left = real(1.0)
+                if HAS_TRACING:
+                    left = _left_by_quarantine(plan, nodes.quarantine, guest, guest, time)
+                if HAS_INTERVENTIONS:
+                    left *= guarded(plan, nodes.starts, time, guest, seed, replicate)
+                into = imported(
+                    imports, infections, arc, guest_mark(arc, number, seed, replicate), left, guest,
+                    compartments[guest],
+                )  # fmt: skip
+                if into >= 0:
+                    mover, is_case, compartment = guest, True, into
+            later = importation_time(imports, arc, number + 1, time, seed, replicate)
+            if later < end:
+                push(
+                    queue, per_time, later, np.int64(_IMPORT), np.int64(0), arc, np.int32(0),
+                    np.uint32(number + 1), np.int64(0),
+                )  # fmt: skip
+        elif HAS_TRACING:
+            if kind == _DETECTION:
+                _detect(
+                    queue, offsets, targets, layers, meetings, plan, layer_peak.size,
+                    nodes.starts, nodes.quarantine, node, arc, stay, time, end, seed,
+                    replicate, per_time,
+                )  # fmt: skip
+            else:
+                _quarantine(nodes.quarantine, arc, node, time, plan.traced[arc, 2])
+
+        moved_arc, moved_count = np.int64(0), np.int64(0)
+        if mover >= 0:
+            age = real(0.0)  # for how long it has been there already
+            if HAS_AGES and kind == _SEED:
+                age = real(seed_age(scene.seeding, arc))
+            entry = time - age
+            if is_case:
+                nodes.work[1] += 1
+                population[population.size - 1] += 1
+                if LISTING:
+                    _note_case(cases, nodes.case, row, mover, infector, entry)
+            if LISTING:
+                number = nodes.case[mover]
+                if number >= 0 and number < cases.node.shape[1]:
+                    cases.entered[row, number, compartment] = entry
+            old = np.int64(compartments[mover])
+            at = grid_index(times, per_step, time)
+            if is_case:
+                first = (population.size - 1) * stratum_count
+                moves[at, first + stratum[mover] if HAS_STRATA else first] += 1
+            if HAS_STRATA:
+                moves[at, old * stratum_count + stratum[mover]] -= 1
+                moves[at, compartment * stratum_count + stratum[mover]] += 1
+            else:
+                moves[at, old] -= 1
+                moves[at, compartment] += 1
+            population[old] -= 1
+            population[compartment] += 1
+            moved_at[0] = time
+            index = stay_index(compartment, stays[mover])
+            if is_case:
+                ended[mover], was[mover], was_since[mover] = stays[mover], old, since[mover]
+            stays[mover] += np.int32(1)
+            compartments[mover] = compartment
+            since[mover] = entry
+            if is_case and kind != _SEED:
+                opened[mover] = time
+            else:
+                opened[mover] = max(opened[mover], just_before(time))
+            if HAS_AGES:
+                leaves = time + remaining_time(
+                    stages, compartment, index, age, seed, replicate, mover
+                )
+            else:
+                leaves = time + holding_time_of_stay(
+                    stages, compartment, index, seed, replicate, mover
+                )
+            until[mover] = leaves
+            if leaves < end:
+                push(
+                    queue, per_time, leaves, np.int64(_PROGRESS), mover, np.int64(-1), stays[mover],
+                    np.uint32(0), np.int64(0),
+                )  # fmt: skip
+            if infectious[compartment] != 0:
+                moved_arc = np.int64(offsets[mover])
+                moved_count = np.int64(offsets[mover + 1]) - moved_arc
+            if HAS_TRACING:
+                _await_detection(
+                    queue, plan, mover, stays[mover], compartment, entry, end, seed, replicate,
+                    per_time,
+                )  # fmt: skip
+        for k in range(arc_count + moved_count):
+            source = node if k < arc_count else mover
+            along = first_arc + k if k < arc_count else moved_arc + (k - arc_count)
+            target = np.int64(targets[along])
+            # The next after this contact, or all there are in the stay that begins.
+            after, last = (time, key) if k < arc_count else (opened[mover], NO_KEY)
+            # Where the target is not at risk, what comes before it moves on does not matter.
+            if at_risk[compartments[target]] == 0 and until[target] > time:
+                after, last = max(after, just_before(until[target])), NO_KEY
+            before = min(until[source], end)
+            of_stay = stays[source]
+            at_once = is_over and k < arc_count  # what else that stay does at this moment
+            if at_once:
+                before, of_stay = time, stay
+            if after < before or at_once:
+                layer = np.int64(layers[along]) if LAYERED else np.int64(0)
+                rate = peak * layer_peak[layer]
+                if WEIGHTED:
+                    rate *= weights[along]
+                entity = contact_entity(source, target, layer, node_count, layer_peak.size)
+                moment, next_key, rank = next_contact(
+                    entity, along, rate, meetings, after, last, before, seed, replicate
+                )
+                if moment < before or (at_once and moment == before):
+                    push(
+                        queue, per_time, moment, np.int64(_CONTACT), source, along, of_stay,
+                        next_key, rank,
+                    )  # fmt: skip
+
+
+def _note_case(cases, case, row, node, infector, time):
+    """Begin an entry of the line list."""
+    number = cases.count[row]
+    cases.count[row] = number + 1
+    case[node] = number
+    if number < cases.node.shape[1]:
+        cases.node[row, number] = node
+        cases.infector[row, number] = infector
+        cases.time[row, number] = time
+        for k in range(cases.entered.shape[2]):
+            cases.entered[row, number, k] = _NOT_YET
+
+
+def _pull_triggers(plan, starts, population, time):
+    """Let those interventions start whose trigger's count has come to its level."""
+    for k in range(plan.kind.size):
+        trigger = plan.trigger[k]
+        if trigger >= 0 and starts[k] == _NEVER:
+            count = 0
+            for c in range(population.size):
+                if plan.trigger_counts[trigger, c] != 0:
+                    count += population[c]
+            if count >= plan.trigger_level[trigger]:
+                starts[k] = triggered_start(plan, trigger, time)
+
+
+def _quarantine(quarantine, k, node, time, lasts):
+    """Put a node in quarantine: note when, until when, and until when by what was before."""
+    if quarantine[k, node, 0] < time:
+        quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
+        quarantine[k, node, 0] = time
+        quarantine[k, node, 1] = time + lasts
+
+
+def _is_held(quarantine, k, node, time):
+    """Whether a node is in quarantine at a time; not on the very moment that one begins."""
+    return quarantine[k, node, 2] > time or (
+        quarantine[k, node, 0] < time and quarantine[k, node, 1] > time
+    )
+
+
+def _left_by_quarantine(plan, quarantine, source, target, time):
+    """What the quarantine of either node leaves of the rate between them."""
+    left = real(1.0)
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND and (
+            _is_held(quarantine, k, source, time) or _is_held(quarantine, k, target, time)
+        ):
+            left *= 1.0 - plan.reduction[k]
+    return left
+
+
+def _await_detection(queue, plan, node, stay, compartment, time, end, seed, replicate, per_time):
+    """Queue the detection of a node that entered a compartment, if it will be detected."""
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
+            w0, w1, w2, w3 = draw_words(
+                seed, replicate, node, TRACING, np.uint32(k) | np.uint32(np.uint32(stay) << 8)
+            )
+            moment = time + plan.delay[k]
+            if uniform(w0, w1) <= plan.fraction[k] and moment < end:
+                push(
+                    queue, per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay,
+                    np.uint32(0), np.int64(0),
+                )  # fmt: skip
+
+
+def _detect(
+    queue, offsets, targets, layers, meetings, plan, layer_count, starts, quarantine,
+    node, k, stay, time, end, seed, replicate, per_time,
+):  # fmt: skip
+    """A case is found: it is quarantined, and so are those of its contacts that are traced."""
+    age = time - starts[k]
+    if not (age >= 0.0 and age < plan.duration[k]):
+        return
+    tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
+    _quarantine(quarantine, k, node, time, plan.traced[k, 2])
+    for arc in range(offsets[node], offsets[node + 1]):
+        target = np.int64(targets[arc])
+        layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
+        entity = contact_entity(node, target, layer, offsets.size - 1, layer_count)
+        w0, w1, w2, w3 = draw_words(
+            seed, replicate, entity, TRACING,
+            np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
+        )  # fmt: skip
+        met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
+        if met and uniform(w0, w1) <= tracing and time + delay < end:
+            push(
+                queue, per_time, time + delay, np.int64(_QUARANTINE), target, k, np.int32(0),
+                np.uint32(0), np.int64(0),
+            )  # fmt: skip

@@ -1,0 +1,212 @@
+"""What is still to come, in the order of time: a queue of buckets.
+
+Events later than the bucket at hand wait in unsorted lists, one for each span of time; those of
+the bucket at hand are in a heap.  Events are taken in the order of their times; of equal ones in
+the order of their kinds, ranks, nodes and arcs, which does not depend on how wide a bucket is.
+
+A queue belongs to one CPU thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import borrowing, real
+
+_NONE = -1
+_NEXT, _HEAPED = 0, 1  # columns of `Queue.link`
+# Places in `Queue.counter`.
+HEAP, FREE, USED, BUCKET = 0, 1, 2, 3
+
+
+class Queue(NamedTuple):
+    """Events and the order they come in; a slot is where an event is kept."""
+
+    time: Any  # real [slot]
+    item: Any  # kind, rank and node; arc; stay and key: int64 [slot, 3]
+    link: Any  # next slot of a bucket or of the free ones; slot at a place of the heap: int32
+    heap_time: Any  # times of the heap, real [slot]
+    bucket: Any  # first slot of each bucket, int32 [bucket_count]
+    counter: Any  # int64 [4]
+
+
+def new_queue(capacity, bucket_count):
+    """An empty queue with room for `capacity` events."""
+    queue = Queue(
+        np.empty(capacity, real), np.empty((capacity, 3), np.int64),
+        np.empty((capacity, 2), np.int32), np.empty(capacity, real),
+        np.empty(bucket_count, np.int32), np.zeros(4, np.int64),
+    )  # fmt: skip
+    clear(queue)
+    return queue
+
+
+@borrowing
+def clear(queue):
+    """Forget all events."""
+    for at in range(queue.bucket.size):
+        queue.bucket[at] = _NONE
+    queue.counter[HEAP] = 0
+    queue.counter[FREE] = _NONE
+    queue.counter[USED] = 0
+    queue.counter[BUCKET] = 0
+
+
+def with_room(queue, wanted):
+    """The queue itself, or a larger one with the same events, with `wanted` slots to spare."""
+    if has_room(queue, wanted):
+        return queue
+    used = queue.counter[USED]
+    larger = new_queue(2 * queue.time.size + wanted, queue.bucket.size)
+    _copy(queue, larger, used)
+    return larger
+
+
+@borrowing
+def _copy(queue, larger, used):
+    """The same events in a larger queue."""
+    # Loops: a copy of a slice compiles for seconds.
+    for slot in range(used):
+        larger.time[slot] = queue.time[slot]
+        larger.heap_time[slot] = queue.heap_time[slot]
+        for column in range(3):
+            larger.item[slot, column] = queue.item[slot, column]
+        for column in range(2):
+            larger.link[slot, column] = queue.link[slot, column]
+    for at in range(queue.bucket.size):
+        larger.bucket[at] = queue.bucket[at]
+    for at in range(queue.counter.size):
+        larger.counter[at] = queue.counter[at]
+
+
+def has_room(queue, wanted):
+    """Whether `wanted` more events are sure to fit."""
+    return queue.counter[USED] + wanted <= queue.time.size
+
+
+def push(queue, per_time, time, kind, node, arc, stay, key, rank):
+    """Add an event; there must be room.  `per_time` is the number of buckets a unit of time.
+
+    Of events at one moment and of one kind, those of a lower `rank` (below 2^23) come first.
+    """
+    slot = queue.counter[FREE]
+    if slot == _NONE:
+        slot = queue.counter[USED]
+        queue.counter[USED] = slot + 1
+    else:
+        queue.counter[FREE] = queue.link[slot, _NEXT]
+    queue.time[slot] = time
+    queue.item[slot, 0] = np.int64(kind) << 56 | np.int64(rank) << 32 | np.int64(node)
+    queue.item[slot, 1] = arc
+    queue.item[slot, 2] = np.int64(stay) << 32 | np.int64(key)
+    at = min(np.int64(time * per_time), queue.bucket.size - 1)
+    if at <= queue.counter[BUCKET]:
+        _sift_in(queue, time, slot)
+    else:
+        queue.link[slot, _NEXT] = queue.bucket[at]
+        queue.bucket[at] = slot
+
+
+def pop(queue):
+    """Take the earliest event and free its slot, which stays as it is until the next `push`.
+
+    Returns the slot, or -1 if there is no event.
+    """
+    while queue.counter[HEAP] == 0:
+        at = queue.counter[BUCKET] + 1
+        while at < queue.bucket.size and queue.bucket[at] == _NONE:
+            at += 1
+        if at >= queue.bucket.size:
+            return np.int64(_NONE)
+        queue.counter[BUCKET] = at
+        slot = np.int64(queue.bucket[at])
+        queue.bucket[at] = _NONE
+        while slot != _NONE:
+            _sift_in(queue, queue.time[slot], slot)
+            slot = np.int64(queue.link[slot, _NEXT])
+    slot = np.int64(queue.link[0, _HEAPED])
+    _sift_out(queue)
+    queue.link[slot, _NEXT] = queue.counter[FREE]
+    queue.counter[FREE] = slot
+    return slot
+
+
+def node_of(queue, slot):
+    """Node of an event."""
+    return queue.item[slot, 0] & 0xFFFFFFFF
+
+
+def kind_of(queue, slot):
+    """Kind of an event."""
+    return queue.item[slot, 0] >> 56
+
+
+def key_of(queue, slot):
+    """Key of an event."""
+    return np.uint32(queue.item[slot, 2] & 0xFFFFFFFF)
+
+
+def stay_of(queue, slot):
+    """Stay of an event's node."""
+    return np.int32(queue.item[slot, 2] >> 32)
+
+
+def _first_of_equals(queue, one, other):
+    """Whether one of two events at a moment comes before the other."""
+    for column in range(2):
+        if queue.item[one, column] != queue.item[other, column]:
+            return queue.item[one, column] < queue.item[other, column]
+    return one < other
+
+
+def _sift_in(queue, time, slot):
+    """Add to the heap."""
+    at = queue.counter[HEAP]
+    queue.counter[HEAP] = at + 1
+    while at > 0:
+        above = (at - 1) >> 1
+        other = queue.heap_time[above]
+        if other < time or (
+            other == time and _first_of_equals(queue, queue.link[above, _HEAPED], slot)
+        ):
+            break
+        queue.heap_time[at] = other
+        queue.link[at, _HEAPED] = queue.link[above, _HEAPED]
+        at = above
+    queue.heap_time[at] = time
+    queue.link[at, _HEAPED] = slot
+
+
+def _sift_out(queue):
+    """Take the first off the heap."""
+    count = queue.counter[HEAP] - 1
+    queue.counter[HEAP] = count
+    time = queue.heap_time[count]
+    slot = queue.link[count, _HEAPED]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        first = queue.heap_time[below]
+        if below + 1 < count:
+            second = queue.heap_time[below + 1]
+            if second < first or (
+                second == first
+                and _first_of_equals(
+                    queue, queue.link[below + 1, _HEAPED], queue.link[below, _HEAPED]
+                )
+            ):
+                below += 1
+                first = second
+        if time < first or (
+            time == first and _first_of_equals(queue, slot, queue.link[below, _HEAPED])
+        ):
+            break
+        queue.heap_time[at] = first
+        queue.link[at, _HEAPED] = queue.link[below, _HEAPED]
+        at = below
+    queue.heap_time[at] = time
+    queue.link[at, _HEAPED] = slot

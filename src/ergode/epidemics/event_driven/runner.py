@@ -1,0 +1,144 @@
+"""Replicates of one epidemic, event by event, on the CPU: method ``"sellke"``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.compiler.bundle import Precision
+from ergode.core.devices import Device
+from ergode.epidemics.event_driven import kernel as sellke
+from ergode.epidemics.event_driven.kernel import Cases, Scene
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import Initial, Seeder
+from ergode.epidemics.shared import transmission
+from ergode.epidemics.shared.importation import importations_of
+from ergode.epidemics.shared.tables import or_nothing, tables_of
+from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
+from ergode.models.epidemic.compartments import CompartmentModel
+
+_BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
+
+
+class EventEnsemble(CountingEnsemble):
+    """Replicates of a model on a network, static or temporal, under a scenario.
+
+    Parameters
+    ----------
+    model, initial
+        As for `simulate`, already checked.
+    scenario : Scenario
+        Contacts, and what is done about the epidemic.
+    times, seed, device, precision
+        As for `ensemble.Ensemble`; the device is a CPU.
+    listing : bool
+        Whether to keep line lists.
+    bucket_count : int, optional
+        Buckets of the queue; affects speed alone.
+    """
+
+    work_names = ("events", "infections")
+
+    def __init__(
+        self,
+        model: CompartmentModel,
+        scenario: Scenario,
+        initial: Initial,
+        *,
+        times: np.ndarray,
+        seed: int,
+        device: Device,
+        precision: Precision = "float32",
+        listing: bool = False,
+        bucket_count: int | None = None,
+    ) -> None:
+        super().__init__(model, scenario, times, seed, device, precision)
+        real = np.dtype(precision).type
+        begin = float(times[0])
+        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
+        self.bindings = tables.bindings | {"LISTING": listing}
+        self._kernel = kernels.cpu_kernel(
+            sellke.sellke_cpu, precision=precision, bindings=self.bindings
+        )
+        put = device.put
+        imports = importations_of(scenario, model, begin, precision)
+        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
+        self._scene = Scene(
+            put(scenario.contacts.offsets),
+            put(scenario.contacts.targets),
+            put(or_nothing(tables.weights, precision)),
+            put(or_nothing(tables.layer, np.uint8)),
+            *tables.on(device),
+            seeding=self._seeds.of(0, 0),
+            importations=transmission.put(imports, device),
+            stratum=put(or_nothing(tables.stratum, np.int32)),
+            stratum_count=self.stratum_count,
+            base=self.base,
+            times=put(self.times),
+            per_step=self.per_step,
+            end=real(np.nextafter(self.horizon, real(np.inf))),
+        )
+        self._listing = listing
+        self._room = 2 * self.node_count if listing else 1
+        self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)
+
+    @property
+    def bytes_per_replicate(self) -> int:
+        """Memory that a replicate of a chunk needs [bytes]."""
+        listed = (24 + 8 * self.compartment_count) * self._room if self._listing else 0
+        return super().bytes_per_replicate + listed
+
+    def prepare(self) -> None:
+        """Compile the kernel, or load it from the cache, without running anything."""
+        counts, work, cases = self._outputs(0, 1)
+        self._kernel.compiled("cpu")(
+            0, 0, self._scene, self.seed, 0, self.bucket_count, counts, work, cases
+        )
+
+    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+        """Run `count` replicates.
+
+        Returns
+        -------
+        found : tuple of counts [count, time, columns] and line lists
+            See `sellke`.
+        work : ndarray, shape [2]
+            Events and infections, summed over the replicates.
+        """
+        scene = self._scene._replace(seeding=self._seeds.of(first_replicate, count))
+        while True:
+            counts, work, cases = self._outputs(count, self._room)
+            self.device.run(
+                self._kernel, count, scene, self.seed, first_replicate, self.bucket_count,
+                counts, work, cases,
+            )  # fmt: skip
+            most = int(cases.count.max(initial=0)) if self._listing else 0
+            if most <= self._room:
+                return (counts, cases), work.sum(axis=0)
+            self._room = most + most // 4  # the same replicates again, with room for all cases
+
+    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
+        listed: Cases = found[1]
+        kept = np.arange(listed.node.shape[1]) < listed.count[:, None]
+        row = np.nonzero(kept)[0]
+        node, time = listed.node[kept], listed.time[kept]
+        order = np.lexsort((time, node, row))
+        return {
+            "replicate": first_replicate + row[order],
+            "node": node[order],
+            "infector": listed.infector[kept][order],
+            "infected_at": time[order],
+            "entered": listed.entered[kept][order],
+        }
+
+    def _outputs(self, count: int, room: int) -> tuple[np.ndarray, np.ndarray, Cases]:
+        cases = Cases(
+            np.zeros(count, np.int64), np.empty((count, room), np.int64),
+            np.empty((count, room), np.int64), np.empty((count, room), np.float64),
+            np.empty((count, room, self.compartment_count), np.float64),
+        )  # fmt: skip
+        counts = np.empty((count, self.times.size, self.column_count), np.int32)
+        return counts, np.zeros((count, 2), np.int64), cases

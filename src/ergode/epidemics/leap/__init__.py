@@ -1,0 +1,1 @@
+"""Epidemics in time steps: tau-leaping on a network."""

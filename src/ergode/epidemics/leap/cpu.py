@@ -1,0 +1,543 @@
+"""A leap on the CPU: a replicate on each thread, or one large replicate on all of them.
+
+A step has two halves.  In the first every node decides, from what all are when the step begins;
+nodes that may move are collected into lanes, so that each kind of work is a loop that vectorises.
+In the second, those who move do so, and add to the pressure on their neighbours what that changes.
+Where threads share a replicate, each has a segment of the nodes: it decides for those, and takes
+of everybody's changes what falls on those.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, real
+from ergode.epidemics.leap.factors import mean_factor, next_cursor, susceptibility
+from ergode.epidemics.leap.step import (
+    ADAPTIVE,
+    AUTO,
+    CHANGES,
+    COUNTED,
+    GATHER,
+    INFECTIOUS,
+    LAYERS,
+    MODULATED,
+    PULLS,
+    SAMPLED,
+    STEPS,
+    THRESHOLDS,
+    arrival_tick,
+    chosen_part,
+    chosen_share,
+    column,
+    contribution,
+    either,
+    ending_rate,
+    event_uniform,
+    infection_chance,
+    is_infection,
+    layer_of,
+    leaving_chance,
+    next_ticks,
+    seed_tick,
+    threshold,
+)
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.progression import next_compartment_of_stay
+
+# Which branches a kernel has is decided before it is compiled, each by an `if` of its own.
+# ruff: noqa: SIM102
+
+LANES = 256
+
+# Entries of a clock.
+START, TICKS, STEP, GRID, PULLING, PUSHING, CURSOR = range(7)
+CLOCK_SIZE = 7
+
+
+class People(NamedTuple):
+    """One replicate: its nodes in segments, each of which one thread works through."""
+
+    bounds: Any  # of the segments, int64 [segment_count + 1]
+    compartment: Any  # uint8 [node]
+    since: Any  # tick of entry or of leaving, int32 [node]
+    pressure: Any  # int32 [infection x layer, node]
+    factor: Any  # of each layer in this step, real [layer]
+    left: Any  # of a threshold at tick `since`, int32 [node]; [1] where there are none
+    population: Any  # nodes in each compartment, and last all cases: int64 [segment, column]
+    largest: Any  # largest hazard, real [segment]
+    # Moves of this step, those of a segment from its first node on:
+    moved_count: Any  # int64 [segment]
+    moved: Any  # node, int64 [node]
+    moved_from: Any  # uint8
+    moved_to: Any
+    moved_since: Any  # int32
+    moved_left: Any
+
+
+class Lanes(NamedTuple):
+    """Nodes that may move: a structure of arrays [lane]."""
+
+    node: Any
+    place: Any
+    pressure: Any
+    weighed: Any  # the same, by the factors of the step and the node
+    leaving: Any
+    infected: Any
+    draw: Any
+
+
+def new_people(node_count, channel_count, column_count):
+    """A replicate in one segment."""
+    bounds = np.zeros(2, np.int64)
+    bounds[1] = node_count
+    return People(
+        bounds, np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
+        np.empty((channel_count, node_count), np.int32), np.empty(LAYERS, real),
+        np.empty(node_count, np.int32), np.empty((1, column_count), np.int64), np.empty(1, real),
+        np.empty(1, np.int64), np.empty(node_count, np.int64), np.empty(node_count, np.uint8),
+        np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
+        np.empty(node_count, np.int32),
+    )  # fmt: skip
+
+
+def new_lanes():
+    """Lanes for one thread."""
+    return Lanes(
+        np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int32),
+        np.empty(LANES, real), np.empty(LANES, real), np.empty(LANES, real), np.empty(LANES, real),
+    )  # fmt: skip
+
+
+def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate):
+    """Everyone in their first compartment."""
+    node_count = people.compartment.size
+    people.compartment[:] = rules.susceptible[0]
+    people.since[:] = 0
+    people.pressure[:] = 0
+    if THRESHOLDS:
+        for node in range(node_count):
+            people.left[node] = threshold(rules, schedule, seed, replicate, node, 0)
+    people.population[:] = 0
+    for node in range(node_count):
+        people.population[0, column(rules, rules.susceptible[0], node)] += 1
+    people.largest[:] = 0.0
+    clock[:] = 0
+    clock[PULLING] = np.int64(mode == GATHER)
+    work[:] = 0
+    seeds = seeding.named_count + seeding.drawn_count
+    for index in range(seeds):
+        node = seed_node(seeding, index, node_count, seed, replicate)
+        place = seed_compartment(seeding, index)
+        people.compartment[node] = place
+        people.since[node] = seed_tick(
+            stages, schedule, place, seed_age(seeding, index), seed, replicate, node
+        )
+        people.population[0, column(rules, rules.susceptible[0], node)] -= 1
+        people.population[0, column(rules, place, node)] += 1
+        if seeding.is_case[place] != 0:
+            people.population[0, column(rules, rules.compartment_count, node)] += 1
+        if mode != GATHER:
+            _push(
+                node, rules.susceptible[0], np.int64(place), outgoing, rules, people, 0,
+                node_count, np.int64(0),
+            )  # fmt: skip
+
+
+def tick(people, clock, rules, schedule, factors, mode, counts, work):
+    """Note the counts if it is time to; set the length of the step to come, or say it is over.
+
+    `counts` [time, column] and `work` are the replicate's own.
+    """
+    if clock[STEP] > 0:
+        for where in range(counts.shape[1] - rules.stratum_count):
+            place = where // rules.stratum_count
+            for source in range(rules.mask.size):
+                if (rules.mask[source] >> place) & 1:
+                    for segment in range(people.population.shape[0]):
+                        work[INFECTIOUS] += people.population[segment, where]
+    if clock[START] == schedule.grid_tick[clock[GRID]]:
+        for place in range(counts.shape[1]):
+            total = 0
+            for segment in range(people.population.shape[0]):
+                total += people.population[segment, place]
+            counts[clock[GRID], place] = total
+        clock[GRID] += 1
+        if clock[GRID] == schedule.grid_tick.size:
+            return False
+    largest = real(0.0)
+    for segment in range(people.largest.size):
+        largest = max(largest, people.largest[segment])
+    until = schedule.grid_tick[clock[GRID]]
+    clock[TICKS] = next_ticks(schedule, clock[START], until, largest)
+    if ADAPTIVE:
+        if clock[STEP] == 0:
+            clock[TICKS] = 0  # a step of no length, to see the hazards
+    if MODULATED:
+        clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
+        for layer in range(LAYERS):
+            people.factor[layer] = mean_factor(
+                factors, clock[CURSOR], layer, clock[START], clock[TICKS]
+            )
+    work[STEPS] += 1
+    work[PULLS] += clock[PULLING]
+    return True
+
+
+def decide(
+    segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines, seed,
+    replicate,
+):  # fmt: skip
+    """Draw which nodes of a segment move, and where; nothing moves yet."""
+    first, last = people.bounds[segment], people.bounds[segment + 1]
+    start, ticks, step = clock[START], clock[TICKS], clock[STEP]
+    end = start + ticks
+    exposure = rules.unit * (real(ticks) * schedule.tick)
+    middle = fma(real(start) + 0.5 * real(ticks), schedule.tick, real(0.0))
+    largest = real(0.0)
+    moved = first
+    node = first
+    while node < last:
+        if clock[PULLING] != 0:
+            count, node = _collect_gathering(people, lanes, node, last, end, incoming, rules)
+        else:
+            count, node = _collect(people, lanes, node, last, end, rules)
+        for k in range(count):
+            lanes.weighed[k] = real(lanes.pressure[k])
+            if MODULATED:
+                if lanes.pressure[k] > 0:
+                    if LAYERS > 1:
+                        weighed = _weighed(people, rules, lanes.node[k], lanes.place[k])
+                    else:
+                        weighed = people.factor[0] * real(lanes.pressure[k])
+                    lanes.weighed[k] = weighed * susceptibility(
+                        vaccines, lanes.node[k], middle, seed, replicate
+                    )
+        for k in range(count):
+            place = lanes.place[k]
+            leaving = real(0.0)
+            if (rules.leaving_mask >> place) & 1:
+                since = people.since[lanes.node[k]]
+                if SAMPLED:
+                    leaving = real(1.0) if since <= end else real(0.0)
+                else:
+                    leaving = leaving_chance(stages, chances, schedule, place, start - since, ticks)
+                if ADAPTIVE:
+                    largest = max(
+                        largest,
+                        fma(
+                            rules.unit,
+                            lanes.weighed[k],
+                            ending_rate(stages, rules, schedule, place, start - since),
+                        ),
+                    )
+            elif ADAPTIVE:
+                largest = max(largest, rules.unit * lanes.weighed[k])
+            lanes.leaving[k] = leaving
+        if THRESHOLDS:  # only who moves was collected
+            for k in range(count):
+                lanes.infected[k] = 1.0 if lanes.pressure[k] > 0 else 0.0
+                lanes.draw[k] = 0.0
+        else:
+            for k in range(count):
+                if COUNTED:
+                    lanes.infected[k] = infection_chance(lanes.pressure[k], exposure, chances)
+                else:
+                    lanes.infected[k] = infection_chance(lanes.weighed[k], exposure, chances)
+            for k in range(count):
+                lanes.draw[k] = event_uniform(seed, replicate, lanes.node[k], step)
+        hits = 0
+        for k in range(count):
+            lanes.node[hits] = lanes.node[k]
+            lanes.place[hits] = lanes.place[k]
+            lanes.pressure[hits] = lanes.pressure[k]
+            lanes.weighed[hits] = lanes.weighed[k]
+            lanes.leaving[hits] = lanes.leaving[k]
+            hits += np.int64(lanes.draw[k] <= either(lanes.infected[k], lanes.leaving[k]))
+        for k in range(hits):
+            here, place = lanes.node[k], lanes.place[k]
+            if is_infection(
+                lanes.weighed[k], exposure, lanes.leaving[k], seed, replicate, here, step
+            ):
+                if MODULATED:
+                    to = _infected_by_weight(here, place, step, people, rules, seed, replicate)
+                else:
+                    unit = np.int64(0)
+                    if rules.susceptible.size > 1:
+                        unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
+                    to = np.int64(_infected(here, place, unit, people, rules))
+                cases = column(rules, rules.compartment_count, here)
+                people.population[segment, cases] += 1
+            else:
+                to = np.int64(
+                    next_compartment_of_stay(stages, place, step + 1, seed, replicate, here)
+                )
+            people.moved[moved] = here
+            people.moved_from[moved] = place
+            people.moved_to[moved] = to
+            people.moved_since[moved] = arrival_tick(
+                stages, schedule, to, end, seed, replicate, here, step + 1
+            )
+            if THRESHOLDS:
+                if (rules.susceptible_mask >> to) & 1:
+                    people.moved_left[moved] = threshold(
+                        rules, schedule, seed, replicate, here, step + 1
+                    )
+            moved += 1
+    people.moved_count[segment] = moved - first
+    people.largest[segment] = largest
+
+
+def _collect(people, lanes, node, last, end, rules):
+    """Take into lanes the nodes from `node` on that may move."""
+    count = 0
+    stop = min(last, node + LANES)
+    infections = rules.susceptible.size
+    while node < stop:
+        place = np.int64(people.compartment[node])
+        pressure = np.int32(0)
+        if (rules.susceptible_mask >> place) & 1:
+            for infection in range(infections):
+                if rules.susceptible[infection] == place:
+                    for layer in range(LAYERS):
+                        pressure += people.pressure[infection * LAYERS + layer, node]
+            if THRESHOLDS:
+                taken = np.int64(pressure) * (end - np.int64(people.since[node]))
+                pressure = pressure if taken >= np.int64(people.left[node]) else np.int32(0)
+        lanes.node[count] = node
+        lanes.place[count] = place
+        lanes.pressure[count] = pressure
+        count += np.int64((pressure > 0) | _may_leave(people, node, place, end, rules))
+        node += 1
+    return count, node
+
+
+def _collect_gathering(people, lanes, node, last, end, incoming, rules):
+    """The same, with pressures summed anew over the neighbours of each node."""
+    count = 0
+    stop = min(last, node + LANES)
+    while node < stop:
+        place = np.int64(people.compartment[node])
+        pressure = np.int32(0)
+        if (rules.keeping_mask >> place) & 1:
+            for infection in range(rules.susceptible.size):
+                total = _gathered(people.compartment, incoming, rules, infection, node)
+                people.pressure[infection, node] = total
+                if rules.susceptible[infection] == place:
+                    pressure += total
+            if THRESHOLDS:
+                if (rules.susceptible_mask >> place) & 1:
+                    people.left[node] = max(people.left[node] - pressure, 0)
+                    pressure = pressure if people.left[node] == 0 else np.int32(0)
+        lanes.node[count] = node
+        lanes.place[count] = place
+        lanes.pressure[count] = pressure
+        count += np.int64((pressure > 0) | _may_leave(people, node, place, end, rules))
+        node += 1
+    return count, node
+
+
+def _may_leave(people, node, place, end, rules):
+    may = ((rules.leaving_mask >> place) & 1) != 0
+    if SAMPLED:
+        may = may & (people.since[node] <= end)
+    return may
+
+
+def _gathered(compartment, incoming, rules, infection, node):
+    """Pressure on a node by one infection, summed over its neighbours."""
+    total = np.int32(0)
+    for source in range(rules.mask.size):
+        if rules.infection[source] == infection:
+            mask, rate = rules.mask[source], rules.rate[source]
+            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                if (mask >> np.int64(compartment[incoming.ends[arc]])) & 1:
+                    total += contribution(rate, incoming.weights, arc)
+    return total
+
+
+def _weighed(people, rules, node, place):
+    """Pressure on a node in a compartment, each layer's by its factor."""
+    total = real(0.0)
+    for infection in range(rules.susceptible.size):
+        if rules.susceptible[infection] == place:
+            for layer in range(LAYERS):
+                units = people.pressure[infection * LAYERS + layer, node]
+                total = fma(people.factor[layer], real(units), total)
+    return total
+
+
+def _infected_by_weight(node, place, step, people, rules, seed, replicate):
+    """Where an infection leads, in proportion to the pressures as they are weighed."""
+    left = chosen_part(seed, replicate, node, step) * _weighed(people, rules, node, place)
+    found = np.int64(-1)
+    for infection in range(rules.susceptible.size):
+        if rules.susceptible[infection] == place and (found < 0 or left > 0.0):
+            found = np.int64(rules.infected[infection])
+            for layer in range(LAYERS):
+                units = people.pressure[infection * LAYERS + layer, node]
+                left = fma(-people.factor[layer], real(units), left)
+    return found
+
+
+def _infected(node, place, chosen, people, rules):
+    """Where the infection leads that a unit of pressure is of."""
+    found = np.int64(-1)
+    for infection in range(rules.susceptible.size):
+        if rules.susceptible[infection] == place and found < 0:
+            chosen -= np.int64(people.pressure[infection, node])
+            if chosen < 0:
+                found = rules.infected[infection]
+    return found
+
+
+def settle(segment, people, clock, outgoing, rules):
+    """Move the nodes of a segment; add to the pressure on them what all moves change."""
+    first, last = people.bounds[segment], people.bounds[segment + 1]
+    for other in range(people.moved_count.size):
+        begin_at = people.bounds[other]
+        for k in range(begin_at, begin_at + people.moved_count[other]):
+            node = people.moved[k]
+            before, after = np.int64(people.moved_from[k]), np.int64(people.moved_to[k])
+            if other == segment:
+                people.compartment[node] = after
+                people.since[node] = people.moved_since[k]
+                if THRESHOLDS:
+                    people.left[node] = people.moved_left[k]
+                people.population[segment, column(rules, before, node)] -= 1
+                people.population[segment, column(rules, after, node)] += 1
+            if clock[PUSHING] != 0:
+                _push(node, before, after, outgoing, rules, people, first, last, clock[START])
+
+
+def _push(node, before, after, outgoing, rules, people, first, last, now):
+    """Add what a node's move changes in the pressure on its neighbours from `first` to `last`."""
+    for source in range(rules.mask.size):
+        mask = rules.mask[source]
+        change = np.int32(((mask >> after) & 1) - ((mask >> before) & 1))
+        if change != 0:
+            infection, rate = rules.infection[source], rules.rate[source]
+            end = np.int64(outgoing.offsets[node + 1])
+            arc = _first_at(outgoing.ends, np.int64(outgoing.offsets[node]), end, first)
+            while arc < end and outgoing.ends[arc] < last:
+                other = outgoing.ends[arc]
+                if THRESHOLDS:
+                    if (rules.susceptible_mask >> np.int64(people.compartment[other])) & 1:
+                        # What it has taken until now was at the old pressure.
+                        since = np.int64(people.since[other])
+                        people.left[other] -= people.pressure[0, other] * (now - since)
+                        people.since[other] = now
+                channel = infection * LAYERS + layer_of(outgoing, arc)
+                people.pressure[channel, other] += change * contribution(
+                    rate, outgoing.weights, arc
+                )
+                arc += 1
+
+
+def _first_at(ends, low, high, first):
+    """First arc of a row, whose ends ascend, that leads to `first` or beyond."""
+    if first == 0:
+        return low
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] < first:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def advance(people, clock, rules, mode, work):
+    """After all have decided, before they move: choose how pressures follow; let time pass."""
+    moves = np.int64(0)
+    changes = np.int64(0)
+    for segment in range(people.moved_count.size):
+        begin_at = people.bounds[segment]
+        moves += people.moved_count[segment]
+        for k in range(begin_at, begin_at + people.moved_count[segment]):
+            for source in range(rules.mask.size):
+                changes += (
+                    (rules.mask[source] >> np.int64(people.moved_from[k]))
+                    ^ (rules.mask[source] >> np.int64(people.moved_to[k]))
+                ) & 1
+    work[CHANGES] += changes
+    # To push adds to scattered places, which costs about twice what it does to look at them.
+    gather = mode == GATHER or (mode == AUTO and 2 * changes > people.compartment.size)
+    clock[PULLING] = np.int64(gather)
+    clock[PUSHING] = np.int64(not gather)
+    clock[START] += clock[TICKS]
+    clock[STEP] += 1
+
+
+def leap_cpu(
+    start, stop,
+    incoming, outgoing, rules, stages, chances, schedule, factors, seeding, seed, first_replicate,
+    mode, counts, work,
+):  # fmt: skip
+    """Run replicates `start` to `stop`, on one thread.
+
+    Model: `incoming` to `seeding`. Out: `counts` [replicate, time, column],
+    `work` [replicate, WORK_SIZE].
+    """
+    people = new_people(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
+    clock = np.empty(CLOCK_SIZE, np.int64)
+    lanes = new_lanes()
+    for row in range(start, stop):
+        replicate = first_replicate + row
+        begin(
+            people, clock, work[row], outgoing, rules, stages, schedule, seeding, mode, seed,
+            replicate,
+        )  # fmt: skip
+        while tick(people, clock, rules, schedule, factors, mode, counts[row], work[row]):
+            decide(
+                0, people, clock, lanes, incoming, rules, stages, chances, schedule,
+                factors.vaccines, seed, replicate,
+            )  # fmt: skip
+            advance(people, clock, rules, mode, work[row])
+            settle(0, people, clock, outgoing, rules)
+
+
+# The same for a single large replicate, step by step: segments are shared among threads.
+
+
+def begin_cpu(
+    start, stop, people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed,
+    replicate,
+):  # fmt: skip
+    """Begin a replicate; all of it is the work of index 0."""
+    for _ in range(start, stop):
+        begin(
+            people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate
+        )
+
+
+def decide_cpu(
+    start, stop, people, clock, incoming, rules, stages, chances, schedule, vaccines, seed,
+    replicate,
+):  # fmt: skip
+    """`decide` for segments `start` to `stop`."""
+    lanes = new_lanes()
+    for segment in range(start, stop):
+        decide(
+            segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines,
+            seed, replicate,
+        )  # fmt: skip
+
+
+def settle_cpu(start, stop, people, clock, outgoing, rules):
+    """`settle` for segments `start` to `stop`."""
+    for segment in range(start, stop):
+        settle(segment, people, clock, outgoing, rules)
+
+
+def between_cpu(
+    start, stop, people, clock, rules, schedule, factors, mode, counts, work, before, going
+):
+    """What one thread does between the others' parts: `tick` before a step, `advance` within."""
+    for _ in range(start, stop):
+        if before != 0:
+            going[0] = np.int64(tick(people, clock, rules, schedule, factors, mode, counts, work))
+        else:
+            advance(people, clock, rules, mode, work)

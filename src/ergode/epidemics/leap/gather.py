@@ -1,0 +1,170 @@
+"""How nodes learn of their neighbours on a CUDA device: rows read by lanes, hubs by warps.
+
+A lane reads the row of each of its nodes that ask, four arcs at a time, and looks up one bit for
+each: whether its source is infectious.  The bits are in shared memory where they fit (on an H200
+up to 1.6 million nodes), which is worth a factor of two.  Rows of hubs are cut into segments, which
+the warps share beforehand, lane by lane.  (Measured against it, on random networks and on
+scale-free ones: a warp that reads the rows of 32 nodes together and counts ballots.  It was never
+faster, so there is no choice by the spread of degrees.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda, unroll
+from ergode.epidemics.leap.step import WEIGHTED, contribution
+
+# What a kernel is for, and the model's structure; rebound together with those of `leap_cuda`.
+PUSHES = True
+LOCAL_BITS = False  # who is infectious fits in shared memory
+CUTS_HUBS = False  # there are rows to cut into segments
+SOURCE_MASK: tuple[int, ...] = (2,)
+SOURCE_INFECTION: tuple[int, ...] = (0,)
+SUSCEPTIBLE: tuple[int, ...] = (0,)
+SUSCEPTIBLE_MASK = 1
+KEEPING_MASK = 3
+
+HUB = 64  # arcs into a hub are more than this
+SEGMENT = 512  # arcs
+EVERY_LANE = np.uint32(0xFFFFFFFF)
+
+
+class Hubs(NamedTuple):
+    """Rows that are cut into segments."""
+
+    node: Any  # ascending, int32 [hub_count]
+    segment_hub: Any  # int32 [segment_count]
+    segment_begin: Any  # first arc, int64 [segment_count]
+    segment_end: Any
+    pressure: Any  # int32 [row x hub_count]
+
+
+def is_in(mask, place):
+    """Whether a compartment is one of a set."""
+    return (np.uint32(np.uint32(mask) >> np.uint32(place)) & np.uint32(1)) != np.uint32(0)
+
+
+def _bit(bits_here, at, node, planes, local_bits):
+    """Whether a node is in the source whose bits begin at `at`."""
+    k = np.uint32(np.uint32(at) + np.uint32(np.uint32(node) >> np.uint32(5)))
+    word = local_bits[k] if LOCAL_BITS else planes[np.uint32(bits_here + k)]
+    return np.uint32(word >> np.uint32(np.uint32(node) & np.uint32(31))) & np.uint32(1)
+
+
+def copy_bits(me, stride, bits_here, size, planes, local_bits):
+    """Bring the bits into shared memory, eight words a thread at a time."""
+    last = np.int32(size - 1)
+    for k in range(me, size, 8 * stride):
+        read = tuple(
+            planes[np.uint32(bits_here + np.uint32(min(np.int32(k + j * stride), last)))]
+            for j in range(8)
+        )
+        for j in unroll(range(8)):
+            local_bits[np.uint32(min(np.int32(k + j * stride), last))] = read[j]
+
+
+def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
+    """Pressure on a node by one infection, summed by one thread."""
+    total = np.int32(0)
+    for source in unroll(range(len(SOURCE_MASK))):
+        if SOURCE_INFECTION[source] == infection:
+            for arc in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                other = np.uint32(incoming.ends[arc])
+                k = np.uint32(bits_here + source * plane + np.uint32(other >> np.uint32(5)))
+                if np.uint32(planes[k] >> np.uint32(other & np.uint32(31))) & np.uint32(1):
+                    total += contribution(rules.rate[source], incoming.weights, arc)
+    return total
+
+
+def _asks(source, place):
+    """Whether a node in a compartment asks for the pressure from a source."""
+    if len(SUSCEPTIBLE) == 1:
+        return is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, place)
+    return place == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
+
+
+def gather_tile(
+    row, bits_here, plane, first_node, mine, word, node_count, incoming, hubs, rules, planes,
+    local_bits, gathered,
+):  # fmt: skip
+    """Pressures on a lane's nodes, into `gathered`; zero on those that do not ask."""
+    for j in range(4):
+        node = np.int32(first_node + 32 * j)
+        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+        begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
+        end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
+        total = np.int32(0)
+        is_hub = False
+        if CUTS_HUBS:
+            is_hub = end - begin > HUB
+            if is_hub:
+                at = np.uint64(row * hubs.node.size + _hub_of(hubs.node, node))
+                total = hubs.pressure[at]
+                hubs.pressure[at] = np.int32(0)
+        for source in unroll(range(len(SOURCE_MASK))):
+            if _asks(source, place) and not is_hub:
+                total = np.int32(
+                    total
+                    + _gather_row(
+                        bits_here, np.uint32(source * plane), begin, end, rules.rate[source],
+                        incoming, planes, local_bits,
+                    )
+                )  # fmt: skip
+        gathered[np.uint32(mine + np.uint32(32 * j))] = total
+
+
+def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
+    """Pressure along one row, read by one thread, four arcs at a time so that reads overlap."""
+    total = np.int32(0)
+    count = np.int32(end - begin)
+    ends = incoming.ends[begin:]
+    weights = incoming.weights[begin:] if WEIGHTED else incoming.weights
+    for k in range(0, count, 4):
+        others = tuple(ends[np.uint32(min(np.int32(k + j), count - 1))] for j in range(4))
+        hit = tuple(_bit(bits_here, at, others[j], planes, local_bits) for j in range(4))
+        for j in unroll(range(4)):
+            if WEIGHTED:
+                if hit[j] != np.uint32(0) and k + j < count:
+                    total = np.int32(total + contribution(rate, weights, np.uint32(k + j)))
+            else:
+                total = np.int32(total + (np.int32(hit[j]) if k + j < count else 0))
+    return total if WEIGHTED else np.int32(total * contribution(rate, weights, 0))
+
+
+def _hub_of(nodes, node):
+    """Position of a hub in the ascending list of hubs."""
+    low, high = np.int64(0), np.int64(nodes.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def gather_hubs(
+    row, bits_here, plane, first, step, lane, incoming, hubs, rules, state, planes, local_bits
+):
+    """Pressures on hubs: every warp of a team sums segments of their rows."""
+    for segment in range(first, hubs.segment_hub.size, step):
+        hub = np.int64(hubs.segment_hub[segment])
+        node = np.int64(hubs.node[hub])
+        word = state[np.uint32((node >> 7) * 32 + (node & 31))]
+        place = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
+        total = np.int32(0)
+        for source in unroll(range(len(SOURCE_MASK))):
+            if _asks(source, place):
+                at = np.uint32(source * plane)
+                for arc in range(hubs.segment_begin[segment] + lane, hubs.segment_end[segment], 32):
+                    e = np.uint64(arc)
+                    if _bit(bits_here, at, incoming.ends[e], planes, local_bits):
+                        total += contribution(rules.rate[source], incoming.weights, e)
+        total = np.int32(total)
+        for shift in (16, 8, 4, 2, 1):
+            total += cuda.shfl_xor_sync(EVERY_LANE, total, shift)
+        if lane == 0 and total != 0:
+            cuda.atomic.add(hubs.pressure, row * hubs.node.size + hub, np.int32(total))

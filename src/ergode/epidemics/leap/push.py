@@ -1,0 +1,69 @@
+"""How nodes learn of their neighbours on a CUDA device: from those who changed.
+
+The lanes of a warp share the arcs out of each node whose infectivity changed, and add to the
+pressure on who is at their ends.  What is pushed in one step is read in the next, from the other of
+two arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda, unroll
+from ergode.epidemics.leap.gather import EVERY_LANE, is_in
+from ergode.epidemics.leap.step import contribution, layer_of
+
+# What a kernel is for, and the model's structure; rebound together with those of `leap_cuda`.
+SKIPS = False
+LAYERS = 1
+SOURCE_MASK: tuple[int, ...] = (2,)
+SOURCE_INFECTION: tuple[int, ...] = (0,)
+
+
+def push_seed(node, place, outgoing, rules, places, deltas):
+    """Add a seed to the pressure on its neighbours."""
+    for source in unroll(range(len(SOURCE_MASK))):
+        if is_in(SOURCE_MASK[source], place):
+            for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
+                channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, arc)
+                cuda.atomic.add(
+                    deltas,
+                    channel * places + np.int64(outgoing.ends[arc]),
+                    contribution(rules.rate[source], outgoing.weights, arc),
+                )
+
+
+def push_all(
+    lane, first_node, turned, word, new_word, outgoing, rules, places, delta_there, deltas, touched,
+    flags,
+):  # fmt: skip
+    """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
+    left = np.uint32(cuda.ballot_sync(EVERY_LANE, turned != np.uint32(0)))
+    while left != np.uint32(0):
+        owner = np.int32(cuda.ffs(left) - 1)
+        left = np.uint32(left & np.uint32(left - np.uint32(1)))
+        nodes = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(turned), owner))
+        old = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(word), owner))
+        new = np.uint32(cuda.shfl_sync(EVERY_LANE, np.int32(new_word), owner))
+        while nodes != np.uint32(0):
+            j = np.int32(cuda.ffs(nodes) - 1)
+            nodes = np.uint32(nodes & np.uint32(nodes - np.uint32(1)))
+            node = np.uint32(first_node + owner - lane + 32 * j)
+            before = np.uint32(np.uint32(old >> np.uint32(8 * j)) & np.uint32(31))
+            after = np.uint32(np.uint32(new >> np.uint32(8 * j)) & np.uint32(31))
+            begin = np.int64(outgoing.offsets[node]) + lane
+            end = np.int64(outgoing.offsets[np.uint32(node + np.uint32(1))])
+            for source in unroll(range(len(SOURCE_MASK))):
+                sign = np.int32(is_in(SOURCE_MASK[source], after)) - np.int32(
+                    is_in(SOURCE_MASK[source], before)
+                )
+                if sign != 0:
+                    for arc in range(begin, end, 32):
+                        e = np.uint64(arc)
+                        channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, e)
+                        into = np.int64(delta_there) + channel * np.int64(places)
+                        amount = contribution(rules.rate[source], outgoing.weights, e)
+                        other = np.int64(outgoing.ends[e])
+                        cuda.atomic.add(deltas, into + other, np.int32(sign * amount))
+                        if SKIPS:
+                            touched[np.uint32(flags + np.uint32(other >> 7))] = np.int32(1)

@@ -1,0 +1,306 @@
+"""An epidemic in time steps: what a step is, for ``"renewal-leap"`` and ``"markov-leap"``.
+
+A leap holds still, for one step from t to t + dt, what changes all the time: who presses on whom.
+A node under the pressure P (the sum of rates along arcs from its infectious neighbours) that would
+leave its compartment by itself within the step with probability g moves with probability
+
+    1 - exp(-P dt) (1 - g),
+
+by infection with the share P dt / (P dt - log(1 - g)) of the cases.  All nodes move at once.  Three
+ways to come by g, for a node that entered its compartment at age a before t, with the hazard h and
+the survival S of the holding time:
+
+``"left-end"``     1 - exp(-h(a) dt): the hazard, too, is held still.
+``"conditional"``  1 - S(a + dt) / S(a): exact, whatever dt.
+``"sampled"``      the holding time is drawn as the node enters, and ends in the step it falls into:
+                   the same law as ``"conditional"``, with nothing to draw in between.  Where
+                   pressures are counts of neighbours, what a susceptible node can take is drawn
+                   likewise, an exponential threshold for the sum of P dt over its steps.
+
+What is left is the error of a step that neither sees the infections within it nor the moment of a
+move: first order in dt, and nothing else (cf. Gillespie 2001, J. Chem. Phys. 115, 1716, for leaps
+of reactions; Boguna, Lafuerza, Toral, Serrano 2014, Phys. Rev. E 90, 042108, for renewal clocks).
+
+Pressures are integers, counts of a unit (`Rules.unit`), so they can be summed in any order: by
+each node over its neighbours ("gather"), or by adding to the neighbours of the few nodes whose
+infectivity changed ("push").  Both give the same number, and every draw is keyed by (seed,
+replicate, node, step): a result depends on neither schedule nor device.
+
+Time is counted in ticks.  Where all steps are equal a tick is a step, an age is a number of steps,
+and g comes from a table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import ByPrecision, fma, real
+from ergode.core.math.elementary import expm1, log1p
+from ergode.core.math.random import LEAP_CAUSE, LEAP_EVENT, draw_words, exponential, uniform
+from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time
+from ergode.models.holding_times import kernels as holding_times
+
+# What a kernel is for; rebound, and the code for the rest is gone.  Each is tested by itself, in an
+# `if` of its own, so that such a branch is dropped before what is in it is compiled.
+# ruff: noqa: SIM102
+WEIGHTED = True  # arcs have weights
+TABULATED = True  # equal steps: chances of leaving come from a table
+COUNTED = False  # pressures are counts of neighbours: chances of infection, too
+SAMPLED = False  # holding times are drawn at entry
+THRESHOLDS = False  # so is what pressure a node can take: pressures are counts, for one infection
+LEFT_END = False  # the hazard is held still
+ADAPTIVE = False  # steps follow the largest hazard
+MODULATED = False  # pressures are weighed, by what changes in time (see `leap_factors`)
+LAYERS = 1  # of contacts, whose pressures are kept apart
+HAS_STRATA = False  # nodes are counted by stratum
+AGED = True  # ages matter: not all holding times are memoryless
+HAS_AGES = False  # of some seeds, and times are drawn that they have left
+
+NOBODY = 31  # compartment of the places beyond the last node
+COMPARTMENTS_MOST = NOBODY
+TICKS_MOST = 2**30
+_SOON = -1e-3  # of a tick, so that rounding does not make a step of it
+
+# Entries of the work of a replicate.
+STEPS, PULLS, CHANGES, INFECTIOUS = range(4)
+WORK_SIZE = 4
+# How the pressure is kept up to date.
+GATHER, PUSH, AUTO = range(3)
+
+
+class Arcs(NamedTuple):
+    """Rows of arcs into, or out of, every node."""
+
+    offsets: Any
+    ends: Any  # the node at the other end
+    weights: Any  # real [arc], or [1] if there are none
+    layer: Any  # uint8 [arc], or [1] if layers are alike
+
+
+class Rules(NamedTuple):
+    """Who infects whom, in integers."""
+
+    # A source: the compartments that press at one rate for one infection [source_count].
+    mask: Any  # bit c: compartment c is one of them, int64
+    infection: Any  # int64
+    rate: Any  # units of pressure along an arc of weight one, real
+    susceptible: Any  # compartments before and after each infection, int64 [infection_count]
+    infected: Any
+    ending_rate: Any  # one over the mean holding time, real [compartment_count]
+    unit: Any  # rate that one unit of pressure stands for [1 / time], real
+    stratum: Any  # of each node, int32 [node_count], or [1]
+    stratum_count: int
+    compartment_count: int
+    # Bit c says of compartment c, as int64:
+    susceptible_mask: int  # that an infection leads out of it
+    leaving_mask: int  # that a node leaves it by itself
+    keeping_mask: int  # that a node in it may yet be susceptible
+
+
+class Chances(NamedTuple):
+    """What equal steps allow to know beforehand."""
+
+    leaving: Any  # real [compartment x age]
+    infected: Any  # real [pressure]
+
+
+class Schedule(NamedTuple):
+    """How long steps are."""
+
+    tick: Any  # [time], real
+    per_tick: Any  # one over it
+    grid_tick: Any  # of each time of the grid, int64 [time_count]
+    step_ticks: int  # of the longest step
+    tolerance: Any  # largest hazard times step, if steps are adaptive; real
+    last_age: int  # last column of the table of chances
+
+
+# ---- what every target shares
+
+
+def contribution(rate, weights, arc):
+    """Units of pressure along an arc."""
+    if WEIGHTED:
+        return np.int32(fma(rate, weights[arc], real(0.5)))
+    return np.int32(rate)
+
+
+def layer_of(arcs, arc):
+    """Which of the pressures that are kept apart an arc adds to."""
+    if LAYERS > 1:
+        return np.int64(arcs.layer[arc])
+    return np.int64(0)
+
+
+def column(rules, compartment, node):
+    """Where a node in a compartment is counted."""
+    if HAS_STRATA:
+        return np.int64(compartment) * rules.stratum_count + np.int64(rules.stratum[node])
+    return np.int64(compartment)
+
+
+def leaving_chance(stages, chances, schedule, place, age, ticks):
+    """Chance g to leave a compartment within a step, at an age in ticks."""
+    if TABULATED:
+        row = np.int64(place) * np.int64(schedule.last_age + 1)
+        column = min(np.int64(age), np.int64(schedule.last_age)) if AGED else 0
+        return chances.leaving[np.uint64(row + column)]
+    if ticks == 0:
+        return real(0.0)
+    # Not plain products, which a compiler might fuse with a sum they go into.
+    at = fma(real(age), schedule.tick, real(0.0))
+    length = fma(real(ticks), schedule.tick, real(0.0))
+    if LEFT_END:
+        return -expm1(-(hazard(stages, place, at) * length))
+    return ending_probability(stages, place, at, length)
+
+
+def leaving_row(age, stages, place, tick, table):
+    """One entry of the table of chances to leave [compartment, age in ticks]."""
+    at = real(age) * tick
+    if LEFT_END:
+        table[place, age] = -expm1(-(hazard(stages, place, at) * tick))
+    else:
+        # A little longer, so that a certain end on the last moment of a step is within it.
+        table[place, age] = ending_probability(stages, place, at, tick * 1.000000001)
+
+
+def hazard(stages, place, age):
+    """Rate of leaving a compartment by itself at an age [1 / time]."""
+    return holding_times.hazard(
+        stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
+        stages.table_start[place], stages.table_start[place + 1], age,
+    )  # fmt: skip
+
+
+def ending_probability(stages, place, age, length):
+    """Probability to leave a compartment within `length`, given its age."""
+    return holding_times.ending_probability(
+        stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
+        stages.table_start[place], stages.table_start[place + 1], age, length,
+    )  # fmt: skip
+
+
+def ending_rate(stages, rules, schedule, place, age):
+    """What a compartment adds to the hazards that choose the next step."""
+    if SAMPLED:
+        return rules.ending_rate[place]
+    rate = hazard(stages, place, fma(real(age), schedule.tick, real(0.0)))
+    # An end that is certain is no reason for steps of no length.
+    return rate if rate < real(math.inf) else rules.ending_rate[place]
+
+
+def infection_chance(pressure, exposure, chances):
+    """Chance to be infected within a step; `exposure` is unit x length of the step."""
+    if COUNTED:
+        return chances.infected[np.uint32(pressure)]
+    return -expm1(-(real(pressure) * exposure))
+
+
+def either(infected, leaving):
+    """Chance of at least one of two independent things."""
+    return fma(-infected, leaving, infected + leaving)
+
+
+def block_32(node):
+    """Block of random numbers that a node shares with those 32, 64 and 96 places from it."""
+    return ((node >> 7) << 5) | (node & 31)
+
+
+def block_64(node):
+    """The same for float64: two nodes share a block."""
+    return ((node >> 6) << 5) | (node & 31)
+
+
+def from_block_32(w0, w1, w2, w3, which):
+    """Uniform draw of a node from the words of its block; `which` is the node over 32."""
+    low = w1 if which & 1 else w0
+    high = w3 if which & 1 else w2
+    word = high if which & 2 else low
+    return uniform(word, word)
+
+
+def from_block_64(w0, w1, w2, w3, which):
+    """The same for float64."""
+    return uniform(w2 if which & 1 else w0, w3 if which & 1 else w1)
+
+
+# Nodes share blocks as the lanes of a warp, which has 128 of them, want it.
+block_of = ByPrecision(float32=block_32, float64=block_64)
+from_block = ByPrecision(float32=from_block_32, float64=from_block_64)
+
+
+def event_uniform(seed, replicate, node, step):
+    """Draw that says whether a node moves in a step."""
+    w0, w1, w2, w3 = draw_words(seed, replicate, block_of(node), LEAP_EVENT, step)
+    return from_block(w0, w1, w2, w3, node >> 5)
+
+
+def is_infection(pressure, exposure, leaving, seed, replicate, node, step):
+    """Whether a node that moves does so because it was infected."""
+    if pressure == 0 or leaving >= 1.0:
+        return False
+    if leaving == 0.0:
+        return True
+    w0, w1, _, _ = draw_words(seed, replicate, node, LEAP_CAUSE, step)
+    by_itself = -log1p(-leaving)
+    share = real(pressure) * exposure / fma(real(pressure), exposure, by_itself)
+    return uniform(w0, w1) <= share
+
+
+def chosen_share(pressure, seed, replicate, node, step):
+    """A unit of the pressure on a node that is infected, each as likely."""
+    _, _, _, word = draw_words(seed, replicate, node, LEAP_CAUSE, step)
+    return np.int64((np.uint64(word) * np.uint64(pressure)) >> np.uint64(32))
+
+
+def chosen_part(seed, replicate, node, step):
+    """The same as a part of all pressure on it, uniform on (0, 1]."""
+    _, _, word, other = draw_words(seed, replicate, node, LEAP_CAUSE, step)
+    return uniform(word, other)
+
+
+def arrival_tick(stages, schedule, place, now, seed, replicate, node, index):
+    """What is kept of a node that enters a compartment: when it did, or when it will leave."""
+    if SAMPLED:
+        if stages.kind[place] >= 0:
+            duration = holding_time_of_stay(stages, place, index, seed, replicate, node)
+            ticks = real(math.ceil(fma(duration, schedule.per_tick, real(_SOON))))
+            ticks = min(max(ticks, real(1.0)), real(TICKS_MOST))
+            return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
+    return np.int32(now)
+
+
+def seed_tick(stages, schedule, place, age, seed, replicate, node):
+    """What is kept of a seed that has been where it starts for `age`."""
+    if SAMPLED:
+        if HAS_AGES:
+            if stages.kind[place] < 0:
+                return np.int32(0)
+            left = remaining_time(stages, place, 0, age, seed, replicate, node)
+            ticks = real(math.ceil(fma(left, schedule.per_tick, real(_SOON))))
+            return np.int32(min(max(ticks, real(1.0)), real(TICKS_MOST)))
+        return arrival_tick(stages, schedule, place, np.int64(0), seed, replicate, node, 0)
+    return np.int32(-np.int64(fma(age, schedule.per_tick, real(0.5))))
+
+
+def threshold(rules, schedule, seed, replicate, node, index):
+    """Sum of pressures over the steps to come, at which a node is infected."""
+    w0, w1, _, _ = draw_words(seed, replicate, node, LEAP_EVENT, index)
+    units = real(math.ceil(exponential(w0, w1) / (rules.unit * schedule.tick)))
+    return np.int32(min(max(units, real(1.0)), real(TICKS_MOST)))
+
+
+def next_ticks(schedule, start, until, largest):
+    """Length of the step from `start`, no further than `until`."""
+    if TABULATED:
+        return np.int64(1)
+    ticks = np.int64(schedule.step_ticks)
+    if ADAPTIVE:
+        if largest > 0.0:
+            allowed = schedule.tolerance / (largest * schedule.tick)
+            ticks = min(ticks, np.int64(max(min(allowed, real(TICKS_MOST)), real(1.0))))
+    return min(ticks, until - start)

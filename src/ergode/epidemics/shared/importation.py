@@ -1,0 +1,232 @@
+"""Infections from outside: when they come, and upon whom.
+
+The n-th importation of a plan is a function of (seed, replicate, plan, n): its guest, a node of the
+network at random, its moment, which follows on that of the one before, and a mark.  It is a contact
+of the guest with an outside case, and infects as such a contact would: where the model has an
+infection from the guest's compartment, with the rate of that one relative to the largest there is,
+times the guest's own susceptibility - if the mark is below this product.  Methods that go through
+time ask for one after the other; those that go through it in windows are given all of them, listed
+by node.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.language import fma, real
+from ergode.core.devices import Device
+from ergode.core.errors import ModelError
+from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.transmission import compartment_index
+from ergode.models.epidemic.compartments import CompartmentModel
+
+_NEVER = float("inf")
+
+
+class Importations(NamedTuple):
+    """Plans; one row each."""
+
+    rate: Any  # real [plan_count]; zero where times are given
+    start: Any
+    stop: Any
+    first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
+    time: Any  # real
+    chance: Any  # that a contact makes an infection happen, real [plan_count, infection_count]
+    into: Any  # where the guest then begins, int32 [plan_count, infection_count]
+    susceptibility: Any  # of each node, one at most, real [node_count], or [1] for all
+
+
+class Guests(NamedTuple):
+    """All importations into some replicates, ordered by row, node and time."""
+
+    first: Any  # of a row: first[row] : first[row + 1], int64 [row_count + 1]
+    node: Any  # int32 [importation_count] (one unused entry where there are none)
+    time: Any  # real
+    plan: Any  # int32
+    mark: Any  # real
+
+
+def importations_of(
+    scenario: Scenario, model: CompartmentModel, begin: float, precision: Precision
+) -> Importations:
+    """The plans of a scenario, on a clock that is zero at `begin`.
+
+    Raises
+    ------
+    ModelError
+        An importation is into an unknown compartment, or one that no infection leads to.
+    """
+    plans = scenario.importations
+    chance = np.zeros((max(1, len(plans)), len(model.infections)))
+    into = np.zeros(chance.shape, np.int32)
+    for row, plan in enumerate(plans):
+        chance[row], into[row] = _outcomes(model, plan.compartment)
+    first, moments = [0], [0.0]
+    for plan in plans:
+        times = [t - begin for t in plan.moments if t >= begin]
+        moments += times
+        first.append(first[-1] + len(times))
+    return Importations(
+        np.array([p.rate or 0.0 for p in plans], precision),
+        np.array([p.start - begin for p in plans], precision),
+        np.array([p.stop - begin for p in plans], precision),
+        np.array(first, np.int32),
+        np.array(moments[1:] or [0.0], precision),
+        chance.astype(precision),
+        into,
+        _susceptibility(scenario, model).astype(precision),
+    )  # fmt: skip
+
+
+def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each infection: the chance that a contact with an outside case makes it happen.
+
+    The outside case is in the compartment `name`, or about to come there.  Whom an infection turns
+    into such a case begins as one; others who can be infected by it begin where that leads.
+    """
+    index = compartment_index(model, name, "an importation")
+    direct = set(model.leads_to(name))
+    if name in model.infectious:
+        sources = [name]
+    else:
+        sources = [other for other in model.infectious if name in model.leads_to(other)]
+    rates = np.array(
+        [max([i.transmission_rate.get(s, 0.0) for s in sources] or [0.0]) for i in model.infections]
+    )
+    leads = np.array([i.infected in direct for i in model.infections])
+    if name not in model.infected or not (rates[leads | (name in model.infectious)] > 0).any():
+        raise ModelError(
+            f"an importation is into '{name}', but by no infection of the model does a contact "
+            f"with such a case infect anybody; infected compartments are "
+            + ", ".join(model.infected)
+        )
+    begins_as_such = {i.susceptible for i, r, d in zip(model.infections, rates, leads, strict=True)
+                      if d and r > 0}  # fmt: skip
+    into = np.empty(rates.size, np.int32)
+    total: dict[str, float] = {}
+    for k, infection in enumerate(model.infections):
+        into[k] = index if leads[k] else model.index[infection.infected]
+        own = infection.susceptible in begins_as_such
+        if not leads[k] and (own or name not in model.infectious):
+            rates[k] = 0.0
+        total[infection.susceptible] = total.get(infection.susceptible, 0.0) + rates[k]
+    return rates / max(total.values()), into
+
+
+def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
+    """Susceptibility of each node, relative to the largest where that is above one."""
+    if model.susceptibility is None or not scenario.importations:
+        return np.ones(1)
+    values = np.asarray(scenario.contacts.attributes[model.susceptibility], float)
+    return values / max(1.0, float(values.max(initial=0.0)))
+
+
+def guests_of(
+    imports: Importations,
+    node_count: int,
+    end: Any,
+    seed: np.uint64,
+    first_replicate: int,
+    count: int,
+    host: Device,
+    precision: Precision,
+) -> Guests:
+    """All importations before `end` into `count` replicates, on the host."""
+    kernel = kernels.cpu_kernel(list_guests, precision=precision)
+    sizes = np.zeros(count + 1, np.int64)
+    nothing = (
+        np.zeros(1, np.int32), np.zeros(1, precision), np.zeros(1, np.int32),
+        np.zeros(1, precision),
+    )  # fmt: skip
+    arguments = (imports, node_count, end, seed, first_replicate)
+    host.run(kernel, count, *arguments, sizes[1:], sizes, *nothing, False)
+    first = np.cumsum(sizes)
+    if not first[-1]:
+        return Guests(first, *nothing)
+    total = int(first[-1])
+    node, time = np.empty(total, np.int32), np.empty(total, precision)
+    plan, mark = np.empty(total, np.int32), np.empty(total, precision)
+    host.run(kernel, count, *arguments, sizes[1:], first, node, time, plan, mark, True)
+    order = np.lexsort((plan, time, node, np.repeat(np.arange(count), sizes[1:])))
+    return Guests(first, node[order], time[order], plan[order], mark[order])
+
+
+# ---- what kernels ask
+
+
+def importation_time(imports, plan, number, after, seed, replicate):
+    """When the `number`-th importation of a plan is, the one before being at `after`."""
+    if imports.rate[plan] > 0.0:
+        w0, w1, w2, w3 = draw_words(seed, replicate, 2 * plan, IMPORTATION, np.uint32(number))
+        time = max(after, imports.start[plan]) + exponential(w0, w1) / imports.rate[plan]
+        return time if time < imports.stop[plan] else real(_NEVER)
+    if imports.first[plan] + number < imports.first[plan + 1]:
+        return imports.time[imports.first[plan] + number]
+    return real(_NEVER)
+
+
+def guest_of(plan, number, node_count, seed, replicate):
+    """The node that the `number`-th importation of a plan falls on."""
+    return integer_below(node_count, seed, replicate, 2 * plan + 1, IMPORTATION, number & 0xFFFFFF)
+
+
+def guest_mark(plan, number, seed, replicate):
+    """The mark of the `number`-th importation of a plan, uniform on (0, 1]."""
+    w0, w1, w2, w3 = draw_words(seed, replicate, 2 * plan, IMPORTATION, np.uint32(number))
+    return uniform(w2, w3)
+
+
+def imported(imports, infections, plan, mark, left, node, compartment):
+    """Compartment in which a guest begins as a case, or -1 if the contact does not infect it.
+
+    `left` is what measures leave of its susceptibility.
+    """
+    left *= imports.susceptibility[node if imports.susceptibility.size > 1 else 0]
+    reached = real(0.0)
+    for k in range(infections.susceptible.size):
+        if infections.susceptible[k] == compartment:
+            reached = fma(imports.chance[plan, k], left, reached)
+            if mark <= reached:
+                return np.int64(imports.into[plan, k])
+    return np.int64(-1)
+
+
+def list_guests(
+    start, stop, imports, node_count, end, seed, first_replicate, size, first, node, time, plans,
+    mark, fill,
+):  # fmt: skip
+    """Count the importations of rows `start` to `stop` into `size`, or write them down."""
+    for row in range(start, stop):
+        replicate = first_replicate + row
+        at = first[row]
+        found = 0
+        for plan in range(imports.rate.size):
+            number = np.int64(0)
+            moment = real(importation_time(imports, plan, number, real(0.0), seed, replicate))
+            while moment < end:
+                if fill:
+                    node[at + found] = guest_of(plan, number, node_count, seed, replicate)
+                    time[at + found] = moment
+                    plans[at + found] = plan
+                    mark[at + found] = guest_mark(plan, number, seed, replicate)
+                found += 1
+                number += 1
+                moment = real(importation_time(imports, plan, number, moment, seed, replicate))
+        size[row] = found
+
+
+def first_guest(guests, row, node):
+    """Position of the first importation into a node, or of what would follow it."""
+    low, high = np.int64(guests.first[row]), np.int64(guests.first[row + 1])
+    while low < high:
+        middle = (low + high) >> 1
+        if guests.node[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low

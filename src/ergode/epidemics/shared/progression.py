@@ -1,0 +1,235 @@
+"""What happens to a node after it is infected: the stages it passes through, and how long.
+
+Shared by every method: the tables a model becomes, and the two questions device functions ask of
+them - how long does this node stay in this compartment, and where does it go next.  Both answers
+are pure functions of (seed, replicate, node, compartment).
+"""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.language import real
+from ergode.core.devices import Device
+from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.holding_times import kernels as holding_times
+
+_FOR_EVER = float("inf")
+
+
+class Stages(NamedTuple):
+    """A model as flat arrays, one row a compartment."""
+
+    kind: Any  # kind of holding time, int32 [compartment_count]; -1 where a node stays for ever
+    a: Any  # its parameters, real [compartment_count]
+    b: Any
+    table_start: Any  # its rows of the two tables, int32 [compartment_count + 1]
+    table_time: Any  # real [table_length]
+    table_cdf: Any
+    transmission_rate: Any  # out of a node in it, real [compartment_count]
+    branch_start: Any  # its rows of the branches, int32 [compartment_count + 1]
+    branch_to: Any  # int32 [branch_count]
+    branch_cdf: Any  # real [branch_count]
+    order: Any  # compartments, each before those it leads to, int32 [compartment_count]
+
+
+def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
+    """The tables of a model on the host."""
+    count = len(model.compartments)
+    kind = np.full(count, -1, np.int32)
+    parameters = np.zeros((2, count), precision)
+    rate = np.zeros(count, precision)
+    progressions = {model.index[p.compartment]: p for p in model.progressions}
+    table_start, branch_start = [0], [0]
+    tables: list[tuple[np.ndarray, np.ndarray]] = []
+    branch_to: list[int] = []
+    branch_cdf: list[float] = []
+    for compartment in range(count):
+        progression = progressions.get(compartment)
+        length = 0
+        if progression is not None:
+            code = progression.holding_time.code()
+            kind[compartment] = code.kind
+            parameters[:, compartment] = code.a, code.b
+            if code.times is not None and code.cdf is not None:
+                tables.append((code.times, code.cdf))
+                length = len(code.times)
+            # In the order of compartments: equal models make equal draws.
+            branches = sorted((model.index[name], p) for name, p in progression.branches.items())
+            branch_to += [target for target, _ in branches]
+            branch_cdf += list(np.cumsum([p for _, p in branches]))
+        table_start.append(table_start[-1] + length)
+        branch_start.append(len(branch_to))
+    for infection in model.infections:
+        for name, value in infection.transmission_rate.items():
+            rate[model.index[name]] = value
+    empty = [(np.zeros(1), np.ones(1))]
+    times, cdf = (np.concatenate(columns) for columns in zip(*(tables or empty), strict=True))
+    return Stages(
+        kind,
+        parameters[0],
+        parameters[1],
+        np.array(table_start, np.int32),
+        times.astype(precision),
+        cdf.astype(precision),
+        rate,
+        np.array(branch_start, np.int32),
+        np.array(branch_to or [0], np.int32),
+        np.array(branch_cdf or [1.0], precision),
+        _order(model),
+    )
+
+
+def _order(model: CompartmentModel) -> np.ndarray:
+    """Compartments in the order a node meets them; as listed where it may meet one twice."""
+    before: dict[str, set[str]] = {name: set() for name in model.compartments}
+    for progression in model.progressions:
+        for name in progression.branches:
+            before[name].add(progression.compartment)
+    try:
+        order = list(TopologicalSorter(before).static_order())
+    except CycleError:
+        order = list(model.compartments)
+    return np.array([model.index[name] for name in order], np.int32)
+
+
+def put(stages: Stages, device: Device) -> Stages:
+    """The same tables on a device."""
+    return Stages(*(device.put(array) for array in stages))
+
+
+def bindings_of(model: CompartmentModel) -> dict[str, bool]:
+    """Which kinds of holding time a kernel for this model must contain."""
+    return holding_times.flags({p.holding_time.code().kind for p in model.progressions})
+
+
+def stay_index(compartment, stay):
+    """Index of the draws of a node's stay: those of a node's first stay are of its compartment.
+
+    `stay` counts the compartments that the node was in before; the 65,536th begins anew.
+    """
+    return np.int32(compartment) | np.int32(np.int32(stay & 0xFFFF) << np.int32(8))
+
+
+def holding_time(stages, compartment, seed, replicate, node):
+    """How long a node stays in a compartment; infinite where nothing leads out."""
+    return holding_time_of_stay(stages, compartment, compartment, seed, replicate, node)
+
+
+def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
+    """The same for the stay of an index (see `stay_index`)."""
+    kind = stages.kind[compartment]
+    if kind < 0:
+        return _FOR_EVER
+    return holding_times.draw(
+        kind,
+        stages.a[compartment],
+        stages.b[compartment],
+        stages.table_time,
+        stages.table_cdf,
+        stages.table_start[compartment],
+        stages.table_start[compartment + 1],
+        seed,
+        replicate,
+        node,
+        HOLDING_TIME,
+        index,
+    )
+
+
+def remaining_time(stages, compartment, index, age, seed, replicate, node):
+    """How much longer a node stays that has been in a compartment for `age`."""
+    if not age > 0.0:
+        return holding_time_of_stay(stages, compartment, index, seed, replicate, node)
+    kind = stages.kind[compartment]
+    if kind < 0:
+        return _FOR_EVER
+    a, b = stages.a[compartment], stages.b[compartment]
+    first, last = stages.table_start[compartment], stages.table_start[compartment + 1]
+    w0, w1, w2, w3 = draw_words(seed, replicate, node, HOLDING_TIME, index)
+    left = uniform(w0, w1) * holding_times.survival(
+        kind, a, b, stages.table_time, stages.table_cdf, first, last, age
+    )
+    total = holding_times.survival_quantile(
+        kind, a, b, stages.table_time, stages.table_cdf, first, last, left
+    )
+    return max(total - age, real(0.0))
+
+
+def next_compartment(stages, compartment, seed, replicate, node):
+    """Where a node goes from a compartment that has a way out."""
+    return next_compartment_of_stay(stages, compartment, compartment, seed, replicate, node)
+
+
+def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
+    """The same for the stay of an index (see `stay_index`)."""
+    branch = stages.branch_start[compartment]
+    last = stages.branch_start[compartment + 1] - 1
+    if branch < last:
+        w0, w1, w2, w3 = draw_words(seed, replicate, node, BRANCHING, index)
+        u = uniform(w0, w1)
+        while branch < last and u > stages.branch_cdf[branch]:
+            branch += 1
+    return stages.branch_to[branch]
+
+
+# ---- CPU: many nodes of one replicate at once, in lanes that fill vector registers
+
+# Enough lanes to fill the registers many times, few enough to stay in the first-level cache.
+LANES = 256
+
+
+class Lanes(NamedTuple):
+    """Nodes on their way through the compartments: a structure of arrays [lane]."""
+
+    node: Any
+    compartment: Any
+    since: Any  # when the node entered its compartment
+    group: Any  # lanes whose node is in one compartment, their nodes and holding times
+    group_node: Any
+    group_duration: Any
+
+
+def new_lanes():
+    """Lanes for one thread."""
+    return Lanes(
+        np.empty(LANES, np.uint32),
+        np.empty(LANES, np.int32),
+        np.empty(LANES, real),
+        np.empty(LANES, np.int32),
+        np.empty(LANES, np.uint32),
+        np.empty(LANES, real),
+    )
+
+
+def hold(lanes, count, stages, compartment, horizon, seed, replicate):
+    """Group the lanes whose node is in a compartment by `horizon`; draw how long each stays.
+
+    Taking compartments in the order of `stages.order`, one sweep sees every stage of every node,
+    and all draws of a loop are from one distribution.  Returns the size of the group.
+    """
+    size = 0
+    for lane in range(count):
+        lanes.group[size] = lane
+        lanes.group_node[size] = lanes.node[lane]
+        size += np.int64(lanes.compartment[lane] == compartment and lanes.since[lane] <= horizon)
+    for k in range(size):
+        lanes.group_duration[k] = holding_time(
+            stages, compartment, seed, replicate, lanes.group_node[k]
+        )
+    return size
+
+
+def advance(lanes, size, stages, compartment, seed, replicate):
+    """Move the group on from a compartment that has a way out."""
+    for k in range(size):
+        lane = lanes.group[k]
+        lanes.since[lane] += lanes.group_duration[k]
+        lanes.compartment[lane] = next_compartment(
+            stages, compartment, seed, replicate, lanes.group_node[k]
+        )

@@ -1,0 +1,76 @@
+"""Whether times in a working precision are fine enough for a model.
+
+Methods that go from event to event keep the time since the beginning, so that late in a run two
+moments are told apart only if they differ by the spacing of numbers there.  Of the transmissions
+within a stay a share is lost that is a quarter of the spacing over the length of the stay.  (Rates
+do not matter: who transmits sooner than can be told transmits at the next moment there is.)
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ergode.core.compiler.bundle import Precision
+from ergode.core.errors import PlanError
+from ergode.epidemics.methods import LEAPS
+from ergode.models.epidemic.compartments import CompartmentModel
+
+# Numbers below one are at most this far apart.
+_SPACING: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
+_SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmissions are lost
+
+
+def precision_of(
+    precision: Precision | Literal["auto"], method: str, model: CompartmentModel, grid: np.ndarray
+) -> Precision:
+    """The precision to work in: what was asked for, or the first that is fine enough.
+
+    Raises
+    ------
+    PlanError
+        It is unknown.
+    """
+    if precision not in ("auto", "float32", "float64"):
+        raise PlanError(
+            f"precision {precision!r} is unknown; expected 'auto', 'float32' or 'float64'"
+        )
+    if precision != "auto":
+        return precision
+    fine = _spacing("float64", model, grid) <= _SPACING_MOST < _spacing("float32", model, grid)
+    return "float64" if fine and method not in LEAPS else "float32"
+
+
+def check_resolution(
+    precision: Precision, method: str, model: CompartmentModel, grid: np.ndarray
+) -> None:
+    """Refuse a precision that is too coarse for the shortest stay in so long a run.
+
+    Methods that leap count steps, and keep no times.
+
+    Raises
+    ------
+    PlanError
+        It is too coarse.
+    """
+    spacing = _spacing(precision, model, grid)
+    if spacing > _SPACING_MOST and method not in LEAPS:
+        finer = precision == "float32" and _spacing("float64", model, grid) <= _SPACING_MOST
+        instead = "precision='float64' or a shorter run" if finer else "a shorter run"
+        raise PlanError(
+            f"the run lasts {grid[-1] - grid[0]:g} and the shortest mean holding time of the model "
+            f"is {_shortest_stay(model):.3g}: times in {precision} are {spacing:.2g} of that "
+            f"apart, and transmissions are lost; use {instead}"
+        )
+
+
+def _shortest_stay(model: CompartmentModel) -> float:
+    """The shortest mean holding time that is not zero [time]."""
+    stays = [p.holding_time.mean for p in model.progressions]
+    return min((stay for stay in stays if stay > 0), default=np.inf)
+
+
+def _spacing(precision: Precision, model: CompartmentModel, grid: np.ndarray) -> float:
+    """How far apart times are at the end of a run, in shortest stays."""
+    return float(grid[-1] - grid[0]) * _SPACING[precision] / _shortest_stay(model)

@@ -1,0 +1,120 @@
+"""A model and a scenario as the flat tables that the exact methods for any model read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.bundle import Precision
+from ergode.core.devices import Device
+from ergode.core.errors import ModelError, PlanError
+from ergode.epidemics import seeding
+from ergode.epidemics.first_passage.runner import arc_weights, check_stages
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import Initial
+from ergode.epidemics.shared import contacts as contact_process
+from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.transmission import put
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import ContactTracing, Trigger
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Host arrays; see the modules named `transmission`, `progression`, `contact_process`."""
+
+    stages: Any
+    infections: Any
+    calendars: Any
+    interventions: Any
+    meetings: Any
+    weights: np.ndarray | None  # of outgoing arcs, in the working precision
+    layer: np.ndarray | None
+    stratum: np.ndarray | None
+    bindings: dict[str, Any]
+
+    def on(self, device: Device) -> tuple[Any, Any, Any, Any, Any]:
+        """Meetings, stages, infections, calendars, interventions on a device."""
+        return (
+            put(self.meetings, device),
+            put(self.stages, device),
+            put(self.infections, device),
+            put(self.calendars, device),
+            put(self.interventions, device),
+        )
+
+
+def tables_of(
+    model: CompartmentModel,
+    scenario: Scenario,
+    initial: Initial,
+    begin: float,
+    horizon: float,
+    precision: Precision,
+) -> Tables:
+    """The tables of a model under a scenario, on a clock that is zero at `begin`.
+
+    Raises
+    ------
+    ModelError, PlanError
+        Something is named that is not there, or is beyond what the methods can tell apart.
+    """
+    contacts = scenario.contacts
+    stages = progression.stages_of(model, precision)
+    check_stages(model, stages, precision)
+    weights = arc_weights(model, contacts)
+    infections = transmission.infections_of(model, precision)
+    calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
+    plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
+    heaviest = 1.0 if weights is None or not weights.size else float(weights.max())
+    fastest = float(infections.peak) * float(calendars.peak.max()) * heaviest
+    span = scenario.longest_exposure if scenario.meetings is not None else horizon
+    if not fastest * span < contact_process.CELLS_MOST:
+        raise ModelError(
+            f"the fastest contact would transmit {fastest * span:.3g} times from the first of "
+            f"times to the last; expected fewer than {contact_process.CELLS_MOST:,}"
+        )
+    if contacts.node_count**2 * len(calendars.peak) >= contact_process.ENTITIES_MOST:
+        raise PlanError(
+            f"{contacts.node_count:,} nodes in {len(calendars.peak)} layers exceed the 2^56 pairs "
+            "that the method 'sellke' can tell apart"
+        )
+    rates = infections.rate[infections.rate > 0]
+    changing = bool(model.profiles or scenario.layer_factors)
+    bindings = {
+        **progression.bindings_of(model),
+        "WEIGHTED": weights is not None,
+        "LAYERED": contacts.layer is not None,
+        "TEMPORAL": scenario.meetings is not None,
+        "HAS_CALENDARS": changing,
+        "HAS_INTERVENTIONS": bool(scenario.interventions),
+        "HAS_TRACING": any(isinstance(i, ContactTracing) for i in scenario.interventions),
+        "HAS_TRIGGERS": any(isinstance(i.start, Trigger) for i in scenario.interventions),
+        "HAS_IMPORTATIONS": bool(scenario.importations),
+        "HAS_STRATA": scenario.stratum is not None,
+        "HAS_AGES": seeding.has_ages(initial),
+        "THINNED": bool(
+            len(model.infections) > 1
+            or (rates != infections.peak).any()
+            or changing
+            or scenario.interventions
+        ),
+    }
+    return Tables(
+        stages,
+        infections,
+        calendars,
+        plan,
+        scenario.meetings_table(begin, precision),
+        None if weights is None else weights.astype(precision, copy=False),
+        contacts.layer,
+        scenario.stratum,
+        bindings,
+    )
+
+
+def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:
+    """An array, or one unused element where there is none."""
+    return np.zeros(1, dtype) if array is None else array

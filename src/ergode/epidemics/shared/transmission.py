@@ -1,0 +1,404 @@
+"""Whether an effective contact transmits.
+
+Here are the tables that a model, its calendars and its interventions become, and what device
+functions ask of them.  Everything here is a ratio of rates: what a contact's mark is held against
+(`contact_process`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.language import fma, real
+from ergode.core.devices import Device
+from ergode.core.errors import ModelError
+from ergode.core.math.elementary import next_up
+from ergode.core.math.random import INTERVENTION, draw_words, uniform
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.interventions import (
+    ALL_CONTACTS,
+    CASES,
+    Calendar,
+    ContactTracing,
+    Intervention,
+    Isolation,
+    LayerClosure,
+    Trigger,
+    Vaccination,
+)
+from ergode.models.networks.contact_network import ContactNetwork
+
+# Rebound to False in kernels that have no use for them, and the code is gone.
+HAS_CALENDARS = True
+HAS_INTERVENTIONS = True
+HAS_TRACING = True
+
+CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(5)
+
+
+class Infections(NamedTuple):
+    """Who infects whom into what: one row an infection."""
+
+    susceptible: Any  # int32 [infection_count]
+    infected: Any  # int32 [infection_count]
+    rate: Any  # by the source's compartment, real [infection_count, compartment_count]
+    at_risk: Any  # whether an infection leads out of a compartment, uint8 [compartment_count]
+    infectious: Any  # whether a node in it infects anybody, uint8 [compartment_count]
+    peak: Any  # the largest rate from one compartment into another, a real number
+    profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
+
+
+class Calendars(NamedTuple):
+    """Factors that are constant from one change to the next."""
+
+    first: Any  # a calendar's changes are first[i] : first[i + 1], int32 [calendar_count + 1]
+    change: Any  # real [change_count]
+    factor: Any
+    period: Any  # real [calendar_count]; 0 where it does not repeat
+    phase: Any  # where in the period the simulation begins
+    layer: Any  # calendar of each layer, or -1: int32 [layer_count]
+    peak: Any  # the largest factor of each layer, real [layer_count]
+
+
+class Interventions(NamedTuple):
+    """One row an intervention."""
+
+    kind: Any  # int32 [intervention_count]
+    start: Any  # real; infinite where a trigger decides
+    duration: Any
+    fraction: Any
+    reduction: Any
+    source_reduction: Any
+    delay: Any
+    rollout: Any
+    layer: Any  # int32; -1 for all
+    compartment: Any  # int32; -1 for none
+    group: Any  # row of `members`, int32; -1 for everybody
+    members: Any  # uint8 [group_count, node_count]
+    traced: Any  # probabilities and times of tracing, real [intervention_count, 4]
+    trigger: Any  # row of the next three, int32; -1 for none
+    trigger_counts: Any  # compartments, and at the end cases, uint8 [trigger_count, compartments+1]
+    trigger_level: Any  # int64 [trigger_count]
+    trigger_delay: Any  # real [trigger_count]
+
+
+def infections_of(model: CompartmentModel, precision: Precision) -> Infections:
+    """The infections of a model; their profiles are the first calendars."""
+    count = len(model.compartments)
+    rate = np.zeros((len(model.infections), count), precision)
+    profile = np.full(count, -1, np.int32)
+    for k, infection in enumerate(model.infections):
+        for name, value in infection.transmission_rate.items():
+            rate[k, model.index[name]] = value
+    for number, name in enumerate(model.profiles):
+        profile[model.index[name]] = number
+    susceptible = np.array([model.index[i.susceptible] for i in model.infections], np.int32)
+    into: dict[int, np.ndarray] = {}
+    for k, compartment in enumerate(susceptible.tolist()):
+        into[compartment] = into.get(compartment, 0) + rate[k].astype(float)
+    highest = [max(calendar.factors) for calendar in model.profiles.values()]
+    return Infections(
+        susceptible,
+        np.array([model.index[i.infected] for i in model.infections], np.int32),
+        rate,
+        np.isin(np.arange(count), susceptible).astype(np.uint8),
+        (rate > 0).any(axis=0).astype(np.uint8),
+        np.dtype(precision).type(
+            max(total.max() for total in into.values()) * max([1.0, *highest])
+        ),
+        profile,
+    )
+
+
+def calendars_of(
+    model: CompartmentModel,
+    contacts: ContactNetwork,
+    layer_factors: Mapping[str, Calendar],
+    begin: float,
+    precision: Precision,
+) -> Calendars:
+    """Calendars of profiles and layers, on a clock that is zero at `begin`.
+
+    Raises
+    ------
+    ModelError
+        A factor is not a `Calendar`, or its layer is not in the network.
+    """
+    layer_count = max(1, len(contacts.layers))
+    layer = np.full(layer_count, -1, np.int32)
+    peak = np.ones(layer_count)
+    calendars = [(calendar, 0.0) for calendar in model.profiles.values()]
+    for name, calendar in layer_factors.items():
+        if not isinstance(calendar, Calendar):
+            raise ModelError(f"the factor of layer '{name}' is {calendar!r}; expected a Calendar")
+        index = layer_index(contacts, name, "layer_factors")
+        layer[index] = len(calendars)
+        peak[index] = max(calendar.factors)
+        calendars.append((calendar, begin))
+    first, change, factor, period, phase = [0], [0.0], [1.0], [0.0], [0.0]
+    if calendars:
+        change, factor, period, phase = [], [], [], []
+    for calendar, origin in calendars:
+        repeats = calendar.period is not None
+        change += [c - (0.0 if repeats else origin) for c in calendar.changes]
+        factor += calendar.factors
+        period.append(calendar.period or 0.0)
+        phase.append(origin % calendar.period if calendar.period else 0.0)
+        first.append(len(change))
+    return Calendars(
+        np.array(first, np.int32), np.array(change, precision), np.array(factor, precision),
+        np.array(period, precision), np.array(phase, precision), layer, peak.astype(precision),
+    )  # fmt: skip
+
+
+def layer_index(contacts: ContactNetwork, name: str, where: str) -> int:
+    """Position of a layer by name."""
+    if name == ALL_CONTACTS and not contacts.layers:
+        return 0
+    if name not in contacts.layers:
+        known = ", ".join(contacts.layers) or "none"
+        raise ModelError(f"{where} names the layer '{name}', but the network has {known}")
+    return contacts.layers.index(name)
+
+
+def interventions_of(
+    interventions: Sequence[Intervention],
+    model: CompartmentModel,
+    contacts: ContactNetwork,
+    begin: float,
+    precision: Precision,
+) -> Interventions:
+    """The table of a plan, on a clock that is zero at `begin`.
+
+    Raises
+    ------
+    ModelError
+        Something is not an intervention, or names what the model or the network has not.
+    """
+    count = max(1, len(interventions))
+    columns: dict[str, np.ndarray] = {
+        name: np.zeros(count, precision)
+        for name in ("start", "duration", "fraction", "reduction", "source_reduction", "delay",
+                     "rollout")
+    }  # fmt: skip
+    columns["start"][:] = np.inf
+    kind, trigger = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+    layer, compartment, group = (np.full(count, -1, np.int32) for _ in range(3))
+    traced = np.zeros((count, 4), precision)
+    members: list[np.ndarray] = []
+    triggers: list[Trigger] = []
+    for row, one in enumerate(interventions):
+        where = f"interventions[{row}]"
+        if isinstance(one.start, Trigger):
+            trigger[row] = len(triggers)
+            triggers.append(one.start)
+        else:
+            columns["start"][row] = 0.0 if one.start is None else one.start - begin
+        for name in ("duration", "fraction", "reduction", "delay", "rollout"):
+            columns[name][row] = getattr(one, name, 0.0)
+        among = getattr(one, "among", None)
+        if among is not None:
+            group[row] = len(members)
+            members.append((attribute(contacts, among, where) != 0).astype(np.uint8))
+        if isinstance(one, LayerClosure):
+            kind[row] = CLOSURE_KIND
+            if one.layer is not None:
+                layer[row] = layer_index(contacts, one.layer, where)
+        elif isinstance(one, Vaccination):
+            kind[row] = LEAKY_KIND if one.leaky else ALL_OR_NOTHING_KIND
+            columns["reduction"][row] = one.efficacy
+            columns["source_reduction"][row] = one.infectivity_reduction
+        elif isinstance(one, Isolation | ContactTracing):
+            compartment[row] = compartment_index(model, one.compartment, where)
+            kind[row] = _ISOLATION
+            if isinstance(one, Isolation) and one.compartment not in model.infectious:
+                raise ModelError(
+                    f"{where} isolates those in '{one.compartment}', who infect nobody; those who "
+                    "infect are in " + (", ".join(model.infectious) or "no compartment")
+                )
+        if isinstance(one, ContactTracing):
+            kind[row] = TRACING_KIND
+            columns["fraction"][row] = one.detection
+            columns["delay"][row] = one.detection_delay
+            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback
+    counts = np.zeros((max(1, len(triggers)), len(model.compartments) + 1), np.uint8)
+    for row, one_trigger in enumerate(triggers):
+        for name in one_trigger.counted:
+            last = len(model.compartments)
+            counts[row, last if name == CASES else compartment_index(model, name, "a trigger")] = 1
+    return Interventions(
+        kind, **columns, layer=layer, compartment=compartment, group=group,
+        members=np.array(members or [np.zeros(1)], np.uint8), traced=traced, trigger=trigger,
+        trigger_counts=counts,
+        trigger_level=np.array([t.level for t in triggers] or [2**62], np.int64),
+        trigger_delay=np.array([t.delay for t in triggers] or [0.0], precision),
+    )  # fmt: skip
+
+
+def compartment_index(model: CompartmentModel, name: str, where: str) -> int:
+    """Position of a compartment by name."""
+    if name not in model.index:
+        raise ModelError(
+            f"{where} names the unknown compartment '{name}'; the model has "
+            + ", ".join(model.compartments)
+        )
+    return model.index[name]
+
+
+def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
+    """A node attribute by name."""
+    if name not in contacts.attributes:
+        known = ", ".join(contacts.attributes) or "none"
+        raise ModelError(f"{where} needs the node attribute '{name}'; the network has {known}")
+    return np.asarray(contacts.attributes[name])
+
+
+def put(table: Any, device: Device) -> Any:
+    """A table of this module on a device."""
+    return type(table)(*(device.put(x) if isinstance(x, np.ndarray) else x for x in table))
+
+
+# ---- what kernels ask
+
+
+def calendar_factor(calendars, calendar, time):
+    """Value of a calendar at a time since the beginning."""
+    period = calendars.period[calendar]
+    if period > 0.0:
+        time = time + calendars.phase[calendar]
+        time = fma(-real(np.int64(time / period)), period, time)
+    low = calendars.first[calendar] + 1
+    high = calendars.first[calendar + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if calendars.change[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return calendars.factor[low - 1]
+
+
+def triggered_start(interventions, trigger, time):
+    """When an intervention begins whose trigger's count was at its level after `time`.
+
+    What happened at that moment is beyond its reach.
+    """
+    return max(time + interventions.trigger_delay[trigger], next_up(time))
+
+
+def _coins(row, node, stay, seed, replicate):
+    return draw_words(
+        seed, replicate, node, INTERVENTION, np.uint32(row) | np.uint32(np.uint32(stay) << 8)
+    )
+
+
+def protected_since(interventions, row, start, node, seed, replicate):
+    """From when on a vaccination protects a node; infinite if it does not."""
+    group = interventions.group[row]
+    if group >= 0 and interventions.members[group, node] == 0:
+        return real(_NEVER)
+    w0, w1, w2, w3 = _coins(row, node, 0, seed, replicate)
+    chosen = uniform(w0, w1) <= interventions.fraction[row]
+    if interventions.kind[row] == ALL_OR_NOTHING_KIND:
+        v0, v1, v2, v3 = _coins(row, node, 1, seed, replicate)
+        chosen = chosen and uniform(v0, v1) <= interventions.reduction[row]
+    if not chosen:
+        return real(_NEVER)
+    return fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
+
+
+def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
+    """What a vaccination leaves of the rate at which a node is infected."""
+    since = protected_since(interventions, row, start, node, seed, replicate)
+    if since <= time and time < since + interventions.duration[row]:
+        if interventions.kind[row] == LEAKY_KIND:
+            return 1.0 - interventions.reduction[row]
+        return real(0.0)
+    return real(1.0)
+
+
+def guarded(interventions, starts, time, node, seed, replicate):
+    """What vaccinations leave of the rate at which a node is infected from outside."""
+    left = real(1.0)
+    for row in range(interventions.kind.size):
+        kind = interventions.kind[row]
+        if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
+            left *= _left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
+    return left
+
+
+def remaining(
+    interventions, starts, time, layer, source, source_compartment, source_since, source_stay,
+    target, seed, replicate,
+):  # fmt: skip
+    """What the interventions in force leave of the rate along an arc; quarantine apart.
+
+    `starts` [intervention_count] is when each begins, by now.
+    """
+    left = real(1.0)
+    for row in range(interventions.kind.size):
+        age = time - starts[row]
+        if not age >= 0.0:
+            continue
+        kind = interventions.kind[row]
+        duration = interventions.duration[row]
+        if kind == CLOSURE_KIND:
+            if age < duration and (
+                interventions.layer[row] < 0 or interventions.layer[row] == layer
+            ):
+                left *= 1.0 - interventions.reduction[row]
+        elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
+            left *= _left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
+            if interventions.source_reduction[row] > 0.0:
+                since = protected_since(interventions, row, starts[row], source, seed, replicate)
+                if since <= time and time < since + duration:
+                    left *= 1.0 - interventions.source_reduction[row]
+        elif kind == _ISOLATION:
+            group = interventions.group[row]
+            if (
+                age < duration
+                and source_compartment == interventions.compartment[row]
+                and time >= source_since + interventions.delay[row]
+                and (group < 0 or interventions.members[group, source] != 0)
+            ):
+                w0, w1, w2, w3 = _coins(row, source, source_stay, seed, replicate)
+                if uniform(w0, w1) <= interventions.fraction[row]:
+                    left *= 1.0 - interventions.reduction[row]
+    return left
+
+
+_NEVER = float("inf")
+
+
+def outcome(
+    infections, calendars, interventions, starts, mark, layer_peak, left, time, layer,
+    source, source_compartment, source_since, source_stay, target, target_compartment,
+    seed, replicate,
+):  # fmt: skip
+    """Compartment that a contact of this mark moves the target to, or -1 if it does not.
+
+    `left` is the ratio that other measures leave.
+    """
+    if HAS_CALENDARS:
+        calendar = calendars.layer[layer]
+        if calendar >= 0:
+            left *= calendar_factor(calendars, calendar, time) / layer_peak
+        profile = infections.profile[source_compartment]
+        if profile >= 0:
+            left *= calendar_factor(calendars, profile, time - source_since)
+    if HAS_INTERVENTIONS:
+        left *= remaining(
+            interventions, starts, time, layer, source, source_compartment, source_since,
+            source_stay, target, seed, replicate,
+        )  # fmt: skip
+    reached = real(0.0)
+    for k in range(infections.susceptible.size):
+        if infections.susceptible[k] == target_compartment:
+            reached = fma(infections.rate[k, source_compartment], left, reached)
+            if mark * infections.peak <= reached:
+                return infections.infected[k]
+    return np.int32(-1)

@@ -1,0 +1,95 @@
+"""What the methods that go through time have in common: they count as they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.bundle import Precision
+from ergode.core.devices import Device
+from ergode.epidemics.first_passage.runner import check_range, replicates_that_fit
+from ergode.epidemics.scenario import Scenario
+from ergode.models.epidemic.compartments import CompartmentModel
+
+_CHUNK_BYTES = 2**23
+
+
+class CountingEnsemble:
+    """Replicates that yield counts: the face of `ensemble.Ensemble` for the other methods.
+
+    Counts are int32 [replicate, time, column]; columns are compartments, and last those who ever
+    became a case, each of them by stratum.
+
+    Attributes
+    ----------
+    work_names : tuple of str
+        What `spread` counts of its work.
+    """
+
+    work_names: tuple[str, ...]
+
+    def __init__(
+        self,
+        model: CompartmentModel,
+        scenario: Scenario,
+        times: np.ndarray,
+        seed: int,
+        device: Device,
+        precision: Precision,
+    ) -> None:
+        real = np.dtype(precision).type
+        self.device = device
+        self.node_count = scenario.contacts.node_count
+        self.compartment_count = len(model.compartments)
+        self.stratum_count = len(scenario.strata)
+        self.times = np.asarray(times - times[0]).astype(precision)
+        self.horizon = self.times[-1]
+        check_range("the time from the first of times to the last", self.horizon, precision)
+        self.per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
+        self.seed = np.uint64(seed)
+        self.base = model.index[model.infections[0].susceptible]
+
+    @property
+    def column_count(self) -> int:
+        """Columns of counts."""
+        return (self.compartment_count + 1) * self.stratum_count
+
+    @property
+    def bytes_per_replicate(self) -> int:
+        """Memory that a replicate of a chunk needs [bytes]."""
+        return 4 * self.times.size * self.column_count
+
+    def chunk_size(self, replicates: int) -> int:
+        """Replicates to run together: enough to share out, few enough for a Ctrl-C."""
+        replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
+        work = self.bytes_per_replicate + 16 * self.node_count
+        return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
+
+    def prepare(self) -> None:
+        """Compile the kernels, or load them from the cache, without running anything."""
+        raise NotImplementedError
+
+    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
+        raise NotImplementedError
+
+    def count(self, found: Any, first_replicate: int) -> np.ndarray:
+        """Nodes in each compartment (and stratum) at each time."""
+        counts = found[0]
+        shape = (*counts.shape[:2], self.compartment_count + 1, self.stratum_count)
+        each = counts.reshape(shape)[:, :, :-1]
+        return each if self.stratum_count > 1 else each[..., 0]
+
+    def counters(self, work: np.ndarray) -> dict[str, Any]:
+        """What the attributes of a result say of the work done."""
+        return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
+
+    def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
+        """Cases up to each time (by stratum), seeds among them."""
+        each = found[0][:, :, self.compartment_count * self.stratum_count :]
+        return each if self.stratum_count > 1 else each[..., 0]
+
+    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
+        raise NotImplementedError

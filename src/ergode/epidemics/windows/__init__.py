@@ -1,0 +1,1 @@
+"""The exact epidemic of any model, a window of time at once."""

@@ -1,0 +1,164 @@
+"""Nodes in a window of time: where they are at its beginning, and what they do in it.
+
+A node of a replicate has a place in each array; the replicates of a chunk lie one after another,
+a row each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import bits, from_bits, real, to_bits
+from ergode.epidemics.shared.contacts import just_before
+from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
+
+# Whether seeds are where they start for a while already; rebound.
+HAS_AGES = False
+
+# In a state, beside the compartment: the node was infected at the first moment of its stay.
+_OPEN = 128
+# Moves that a path has room for within a window.
+ROOM = 4
+# In a path, beside the compartment that a move leads to: it was an infection.
+INFECTED = 128
+COMPARTMENTS_MOST = INFECTED
+_NEVER = float("inf")
+
+
+class Arcs(NamedTuple):
+    """Who may infect a node, and whom it may infect."""
+
+    first: Any  # a node's incoming arcs are first[i] : first[i + 1]
+    source: Any
+    weight: Any
+    layer: Any
+    number: Any  # of the arc among outgoing ones, for its meetings
+    offsets: Any  # a node's outgoing arcs
+    targets: Any
+    layer_out: Any
+
+
+class Rules(NamedTuple):
+    """The tables of a run; see `sellke.Scene`."""
+
+    meetings: Any
+    stages: Any
+    infections: Any
+    calendars: Any
+    interventions: Any
+    seeding: Any
+    importations: Any
+    stratum: Any
+    stratum_count: int
+    base: int
+    times: Any
+    per_step: Any
+    end: Any  # the next number after the last of `times`
+
+
+class Paths(NamedTuple):
+    """Where nodes are at the beginning of a window, and what they do in it."""
+
+    # What a neighbour asks for lies side by side: when the stay began and when it would end, as
+    # bits; compartment and number of moves in the window; compartments the node was in before.
+    state: Any  # bits [place, 4]
+    time: Any  # of moves, real [ROOM, place]
+    to: Any  # and whether they are infections, uint8 [ROOM, place]
+    infector: Any  # int32 [ROOM, place], or [1, 1] where nobody asks
+    queued: Any  # int32 [place]
+
+
+def since_of(paths, place):
+    """When a node's stay began."""
+    return from_bits(bits(paths.state[place, 0]))
+
+
+def until_of(paths, place):
+    """When it would end."""
+    return from_bits(bits(paths.state[place, 1]))
+
+
+def compartment_of(paths, place):
+    """Where a node is at the beginning of a window."""
+    return np.int64(paths.state[place, 2] & bits(_OPEN - 1))
+
+
+def is_open_at_first(paths, place):
+    """Whether contacts at the first moment of a node's stay do not count: it was infected then."""
+    return (paths.state[place, 2] & bits(_OPEN)) != bits(0)
+
+
+def opened_at(paths, place):
+    """A time that contacts of a node's stay are later than."""
+    since = since_of(paths, place)
+    return since if is_open_at_first(paths, place) else just_before(since)
+
+
+def moves_of(paths, place):
+    """How many moves its path has."""
+    return np.int64(paths.state[place, 2] >> bits(8))
+
+
+def stay_of(paths, place):
+    """Number of its stay, the first being one."""
+    return np.int32(paths.state[place, 3])
+
+
+def set_moves(paths, place, count):
+    """Note how many moves a path has."""
+    first = bits(paths.state[place, 2] & bits(0xFF))
+    paths.state[place, 2] = first | bits(bits(count) << bits(8))
+
+
+def set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, seed, replicate):
+    """A node's stay at the beginning of a window, `stay` of them having gone before.
+
+    At `time` the node has been in the compartment for `age`; contacts at its first moment do not
+    count if it `is_open`.
+    """
+    index = stay_index(compartment, stay)
+    if HAS_AGES:
+        until = time + remaining_time(rules.stages, compartment, index, age, seed, replicate, node)
+    else:
+        until = time + holding_time_of_stay(rules.stages, compartment, index, seed, replicate, node)
+    paths.state[place, 0] = to_bits(real(time - age))
+    paths.state[place, 1] = to_bits(real(until))
+    paths.state[place, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
+    paths.state[place, 3] = bits(stay + np.int32(1))
+
+
+def begin_at_base(rules, paths, place, node, seed, replicate):
+    """A node that is not a seed, at time zero."""
+    base = np.int64(rules.base)
+    paths.queued[place] = 0
+    for k in range(ROOM):
+        paths.time[k, place] = 0.0
+        paths.to[k, place] = 0
+    if rules.stages.kind[base] >= 0:
+        set_stay(
+            rules, paths, place, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
+            replicate,
+        )  # fmt: skip
+    else:
+        paths.state[place, 0] = to_bits(real(-1.0))
+        paths.state[place, 1] = to_bits(real(_NEVER))
+        paths.state[place, 2] = bits(base)
+        paths.state[place, 3] = bits(0)
+
+
+def idle(rules, paths, place, stop):
+    """Whether nothing can happen to a node before `stop`."""
+    at_risk = rules.infections.at_risk[compartment_of(paths, place)] != 0
+    return until_of(paths, place) >= stop and not at_risk
+
+
+def destination(paths, k, place):
+    """Where the k-th move of a path leads."""
+    return np.int64(paths.to[k, place] & np.uint8(INFECTED - 1))
+
+
+def is_infection(paths, k, place):
+    """Whether it is because the node was infected, by another or from outside."""
+    return paths.to[k, place] >= INFECTED

@@ -1,0 +1,250 @@
+"""Contact tracing by windows of time: who is in quarantine, and when.
+
+A node that enters a compartment is detected some time after, and with it its contacts are put in
+quarantine some time after that (`sellke`).  All of this follows from when nodes entered that
+compartment, so that whether a node is in quarantine can be asked for at any moment of a window:
+of what was settled before, `Watch.until` says until when; detections whose consequences were still
+to come then are kept with the node detected; and the moves within the window are in the paths.
+
+A quarantine holds from after the moment at which it begins: what happens at that moment is not
+affected, in whatever order it is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
+from ergode.core.math.random import TRACING, draw_words, uniform
+from ergode.epidemics.shared.contacts import contact_entity, exposure
+from ergode.epidemics.shared.transmission import TRACING_KIND
+from ergode.epidemics.windows.state import destination, moves_of, stay_of
+
+# Rebound in kernels.
+# ruff: noqa: SIM102
+LAYERED = True
+TEMPORAL = True
+ON_CUDA = False
+
+_CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
+
+
+class Watch(NamedTuple):
+    """What contact tracing knows at the beginning of a window."""
+
+    until: Any  # end of the quarantine of each node, bits [intervention, place]
+    # Detections that have consequences still to come [room, place]:
+    moment: Any  # real
+    mark: Any  # intervention, and above it the stay for which the node was detected; int32
+    count: Any  # int32 [place]
+    room: Any  # how many there would have to be room for, int32 [1]
+
+
+def is_detected(plan, k, node, stay, seed, replicate):
+    """Whether a case that entered its compartment with a stay is detected."""
+    w0, w1, w2, w3 = draw_words(
+        seed, replicate, node, TRACING, np.uint32(k) | np.uint32(np.uint32(stay) << 8)
+    )
+    return uniform(w0, w1) <= plan.fraction[k]
+
+
+def is_traced(
+    plan, meetings, k, arc, source, target, layer, node_count, layer_count, stay, moment, seed,
+    replicate,
+):  # fmt: skip
+    """Whether a contact of a case that was detected at a moment is found."""
+    entity = contact_entity(source, target, layer, node_count, layer_count)
+    w0, w1, w2, w3 = draw_words(
+        seed, replicate, entity, TRACING,
+        np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
+    )  # fmt: skip
+    met = exposure(meetings, arc, moment) > exposure(meetings, arc, moment - plan.traced[k, 3])
+    return met and uniform(w0, w1) <= plan.traced[k, 0]
+
+
+def in_force(plan, starts, k, moment):
+    """Whether cases are detected by a measure at a moment."""
+    age = moment - starts[k]
+    return age >= 0.0 and age < plan.duration[k]
+
+
+def may_trace_before(rules, compartment, entered, stop):
+    """Whether contacts of a node may be in quarantine before `stop` for a move of it."""
+    plan = rules.interventions
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
+            if entered + plan.delay[k] + plan.traced[k, 1] < stop:
+                return True
+    return False
+
+
+def _holds(
+    arcs, rules, paths, watch, starts, k, delay, e, place, node, moves, target, time, seed,
+    replicate,
+):  # fmt: skip
+    """Whether one of a node's detections has somebody in quarantine at a time.
+
+    Itself, if `e` is below zero; else the target of that arc into it.  `moves` of the node's path
+    count.
+    """
+    plan = rules.interventions
+    waiting = np.int64(watch.count[place])
+    for d in range(waiting + moves):
+        stay = np.int32(0)
+        moment = real(0.0)
+        found = False
+        if d < waiting:
+            mark = watch.mark[d, place]
+            found = (mark & 0xFF) == k
+            stay = np.int32(mark >> 8)
+            moment = watch.moment[d, place]
+        else:
+            j = d - waiting
+            if destination(paths, j, place) == plan.compartment[k]:
+                stay = np.int32(stay_of(paths, place) + np.int32(j) + np.int32(1))
+                moment = paths.time[j, place] + plan.delay[k]
+                found = is_detected(plan, k, node, stay, seed, replicate)
+        begin = moment + delay
+        if found and begin < time and begin + plan.traced[k, 2] > time:
+            if in_force(plan, starts, k, moment):
+                if e < 0:
+                    return True
+                layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
+                number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
+                if is_traced(
+                    plan, rules.meetings, k, number, node, target, layer,
+                    np.int64(arcs.first.size - 1), rules.calendars.peak.size, stay, moment, seed,
+                    replicate,
+                ):  # fmt: skip
+                    return True
+    return False
+
+
+def _is_held(
+    arcs, rules, paths, watch, starts, k, shift, node, moves, time, seed, replicate
+):  # fmt: skip
+    """Whether a node, `moves` of whose path count, is in quarantine at a time."""
+    plan = rules.interventions
+    place = shift + node
+    if from_bits(bits(watch.until[k, place])) > time:
+        return True
+    if _holds(
+        arcs, rules, paths, watch, starts, k, real(0.0), np.int64(-1), place, node, moves, node,
+        time, seed, replicate,
+    ):  # fmt: skip
+        return True
+    delay = plan.traced[k, 1]
+    for e in range(arcs.first[node], arcs.first[node + 1]):
+        source = np.int64(arcs.source[e])
+        other = shift + source
+        count = moves_of(paths, other)
+        if watch.count[other] > 0 or count > 0:
+            if _holds(
+                arcs, rules, paths, watch, starts, k, delay, np.int64(e), other, source, count,
+                node, time, seed, replicate,
+            ):  # fmt: skip
+                return True
+    return False
+
+
+def left_by_quarantine(
+    arcs, rules, paths, watch, starts, shift, source, source_moves, target, target_moves, time,
+    seed, replicate,
+):  # fmt: skip
+    """What the quarantine of either of two nodes leaves of the rate between them.
+
+    `shift` is from a node to its place; of their paths only some moves count.
+    """
+    plan = rules.interventions
+    left = real(1.0)
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND:
+            held = _is_held(
+                arcs, rules, paths, watch, starts, k, shift, target, target_moves, time, seed,
+                replicate,
+            ) or _is_held(
+                arcs, rules, paths, watch, starts, k, shift, source, source_moves, time, seed,
+                replicate,
+            )  # fmt: skip
+            if held:
+                left *= 1.0 - plan.reduction[k]
+    return left
+
+
+def left_by_own_quarantine(
+    arcs, rules, paths, watch, starts, shift, node, moves, time, seed, replicate
+):  # fmt: skip
+    """What its own quarantine leaves of the rate at which a node is infected from outside."""
+    plan = rules.interventions
+    left = real(1.0)
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND:
+            if _is_held(
+                arcs, rules, paths, watch, starts, k, shift, node, moves, time, seed, replicate
+            ):
+                left *= 1.0 - plan.reduction[k]
+    return left
+
+
+# ---- between windows
+
+
+def await_detection(rules, watch, place, node, compartment, entered, stay, seed, replicate):
+    """Keep the detection of a node that entered a compartment, if it will be detected."""
+    plan = rules.interventions
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
+            moment = entered + plan.delay[k]
+            if moment < rules.end and is_detected(plan, k, node, stay, seed, replicate):
+                at = np.int64(watch.count[place])
+                if at < watch.moment.shape[0]:
+                    watch.moment[at, place] = moment
+                    watch.mark[at, place] = np.int32(k) | np.int32(np.int32(stay) << 8)
+                    watch.count[place] = np.int32(at + 1)
+                elif ON_CUDA:
+                    cuda.atomic.max(watch.room, 0, np.int32(at + 1))
+                else:
+                    watch.room[0] = max(watch.room[0], np.int32(at + 1))
+
+
+def _hold(watch, k, place, until):
+    """Put a node in quarantine, at least until some time."""
+    word = to_bits(real(max(until, real(0.0))))
+    if ON_CUDA:
+        cuda.atomic.max(watch.until, (np.int64(k), np.int64(place)), word)
+    else:
+        watch.until[k, place] = max(watch.until[k, place], word)
+
+
+def carry_out(arcs, rules, watch, starts, place, node, end, seed, replicate):
+    """Put in quarantine whom a node's detections have put there before `end`.
+
+    Detections without consequences to come are dropped.
+    """
+    plan = rules.interventions
+    count = np.int64(watch.count[place])
+    kept = np.int64(0)
+    for d in range(count):
+        moment, mark = watch.moment[d, place], watch.mark[d, place]
+        k = np.int64(mark & 0xFF)
+        forced = in_force(plan, starts, k, moment)
+        begin = moment + plan.traced[k, 1]
+        if moment < end and forced:
+            _hold(watch, k, place, moment + plan.traced[k, 2])
+        if begin < end and forced:
+            for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
+                target = np.int64(arcs.targets[arc])
+                layer = np.int64(arcs.layer_out[arc]) if LAYERED else np.int64(0)
+                if is_traced(
+                    plan, rules.meetings, k, np.int64(arc), node, target, layer,
+                    np.int64(arcs.first.size - 1), rules.calendars.peak.size, mark >> 8, moment,
+                    seed, replicate,
+                ):  # fmt: skip
+                    _hold(watch, k, place - node + target, begin + plan.traced[k, 2])
+        if begin >= end:
+            watch.moment[kept, place] = moment
+            watch.mark[kept, place] = mark
+            kept += 1
+    watch.count[place] = np.int32(kept)

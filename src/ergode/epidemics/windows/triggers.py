@@ -1,0 +1,173 @@
+"""Triggers by windows of time: which window a count comes to its level in, and when.
+
+A trigger is pulled at the first moment after whose moves its count is at a level.  A window that
+began with a count d short of it cannot see that before the d-th arrival at what is counted,
+whatever leaves.  So the window is cut short just after that arrival - exactly, by a search over
+the bit patterns of times - and what it leaves out is worked out again.  Then either the count is
+at the level, and the measure begins with what follows, or it is d' short, and the next window
+looks for its d'-th arrival.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
+from ergode.core.math.elementary import next_down, next_up
+from ergode.epidemics.shared.transmission import triggered_start
+from ergode.epidemics.windows.state import destination, is_infection, moves_of
+
+# Rebound in kernels.
+# ruff: noqa: SIM102
+ON_CUDA = False
+HAS_TRIGGERS = True
+
+BIN_BITS = 6
+BINS = 1 << BIN_BITS
+_NEVER = float("inf")
+
+
+class Clocks(NamedTuple):
+    """How far each replicate is, by row."""
+
+    begin: Any  # of the window, real [2, row]: of even ones and of odd ones
+    cut: Any  # where it is cut short, bits [2, row]
+    starts: Any  # of interventions, real [row, intervention]
+    population: Any  # nodes in each compartment and, last, cases: int32 [row, compartments + 1]
+    # The search for an arrival, by intervention:
+    low: Any  # it is no earlier, bits [row, intervention]
+    shift: Any  # a bin is this many bits wide, int32
+    rank: Any  # which arrival of those not earlier; zero where none is searched for, int32
+    arrivals: Any  # int32 [row, intervention, BINS]
+
+
+def add(array, at, value):
+    """Add to an element; returns what it was."""
+    if ON_CUDA:
+        return cuda.atomic.add(array, at, value)
+    before = array[at]
+    array[at] = before + value
+    return before
+
+
+def cut_window(clocks, odd, row, time):
+    """End a window before `time`, if not earlier."""
+    word = bits(to_bits(real(time)))
+    if ON_CUDA:
+        cuda.atomic.min(clocks.cut, (np.int64(odd), np.int64(row)), word)
+    else:
+        clocks.cut[odd, row] = min(clocks.cut[odd, row], word)
+
+
+def window_stop(begin, width, end):
+    """Where a window ends, unless it is cut short; `end` is that of the simulation.
+
+    The first holds but the moment at which all begins, if a measure may begin just after that.
+    """
+    if HAS_TRIGGERS:
+        if begin <= 0.0:
+            return min(next_up(begin), end)
+    return min(max(begin + width, next_up(begin)), end)
+
+
+def window_end(clocks, odd, row, width, end):
+    """Where a window ends whose paths are settled."""
+    begin = clocks.begin[odd, row]
+    cut = from_bits(bits(clocks.cut[odd, row]))
+    return max(min(window_stop(begin, width, end), cut), next_up(begin))
+
+
+def pull_triggers(plan, clocks, row, begin):
+    """Let those interventions start whose count was at its level when a window began."""
+    for k in range(plan.kind.size):
+        trigger = plan.trigger[k]
+        if trigger >= 0 and clocks.starts[row, k] == _NEVER:
+            if _short_of_level(plan, clocks, row, trigger) <= 0:
+                clocks.starts[row, k] = triggered_start(plan, trigger, next_down(begin))
+
+
+def _short_of_level(plan, clocks, row, trigger):
+    count = np.int64(0)
+    for c in range(clocks.population.shape[1]):
+        if plan.trigger_counts[trigger, c] != 0:
+            count += clocks.population[row, c]
+    return np.int64(plan.trigger_level[trigger]) - count
+
+
+def begin_search(plan, clocks, row, k, begin, stop):
+    """Look for the arrival that may pull an intervention's trigger; whether there is a trigger."""
+    trigger = plan.trigger[k]
+    clocks.rank[row, k] = np.int32(0)
+    if trigger < 0 or clocks.starts[row, k] != _NEVER:
+        return False
+    rank = _short_of_level(plan, clocks, row, trigger)
+    low = bits(to_bits(real(begin)))
+    span = bits(bits(to_bits(real(stop))) - low)
+    shift = np.int32(0)
+    while (span >> bits(shift)) >= bits(BINS):
+        shift += np.int32(1)
+    # Where it is at its level already, at the first moment there is.
+    clocks.rank[row, k] = np.int32(min(max(rank, np.int64(1)), np.int64(0x7FFFFFFF)))
+    clocks.low[row, k] = low
+    clocks.shift[row, k] = shift
+    return True
+
+
+def count_arrivals(plan, clocks, paths, row, place, compartment, stop):
+    """Add the arrivals in a path to those of the bins that are searched."""
+    moves = moves_of(paths, place)
+    for k in range(plan.kind.size):
+        if clocks.rank[row, k] > 0:
+            trigger = plan.trigger[k]
+            cases = plan.trigger_counts[trigger, clocks.population.shape[1] - 1]
+            low = clocks.low[row, k]
+            shift = bits(clocks.shift[row, k])
+            here = compartment
+            for j in range(moves):
+                to = destination(paths, j, place)
+                gain = np.int32(plan.trigger_counts[trigger, to]) - np.int32(
+                    plan.trigger_counts[trigger, here]
+                )
+                if is_infection(paths, j, place):
+                    gain += np.int32(cases)
+                here = to
+                time = paths.time[j, place]
+                word = bits(to_bits(real(time)))
+                if gain > 0 and time < stop and word >= low:
+                    at = bits(word - low) >> shift
+                    if at < bits(BINS):
+                        add(clocks.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
+
+
+def narrow_search(clocks, odd, row, k):
+    """Look closer, where the arrival is; whether there is need to.
+
+    Where it is found, its window is cut short just after it.
+    """
+    rank = np.int64(clocks.rank[row, k])
+    if rank == 0:
+        return False
+    found = np.int64(-1)
+    for at in range(BINS):
+        count = np.int64(clocks.arrivals[row, k, at])
+        clocks.arrivals[row, k, at] = np.int32(0)
+        if found < 0:
+            if count >= rank:
+                found = np.int64(at)
+            else:
+                rank -= count
+    if found < 0:  # not in this window
+        clocks.rank[row, k] = np.int32(0)
+        return False
+    shift = clocks.shift[row, k]
+    low = bits(clocks.low[row, k] + bits(bits(found) << bits(shift)))
+    if shift == 0:
+        clocks.rank[row, k] = np.int32(0)
+        cut_window(clocks, odd, row, next_up(from_bits(low)))
+        return False
+    clocks.low[row, k] = low
+    clocks.rank[row, k] = np.int32(rank)
+    clocks.shift[row, k] = np.int32(max(shift - BIN_BITS, 0))
+    return True

@@ -1,0 +1,1 @@
+"""A zone on a block of CUDA threads."""

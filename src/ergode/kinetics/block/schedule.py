@@ -1,0 +1,597 @@
+"""Tables for a block of threads that share one zone: who does what, and when all must wait.
+
+What bounds a step is latency: how often threads wait for memory or for one another, one after
+another. So every table is laid out for its reader - neighbouring threads read neighbouring items,
+an item holds all the indices that a multiplication needs, and none has to be looked up to find the
+next, so that items are read ahead.
+
+Sums over rows are cut into segments of a few terms, one for a thread; what is missing to a full
+segment is a term that is zero. The segments of a row are neighbours in one warp, which adds them up
+without waiting for others. Which term of its segment a thread reads first is free: it is chosen so
+that neighbours read different banks of shared memory, where else they would wait for one another.
+
+The last variables to be eliminated, the *tail*, wait for one another one by one: what is left of
+the matrix there is dense, and is inverted in registers. The elimination of the others, and
+substitution, are programs of *rounds*, in which every thread does one multiply-subtract. In the
+elimination a thread keeps what it adds to, and threads wait for one another between levels; in
+substitution, which one warp does, a round begins when the one before has ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ergode.kinetics.implicit.elimination import Elimination, eliminate
+from ergode.kinetics.network.mechanism import SLOTS, Complexes, Flows, pattern_of
+
+if TYPE_CHECKING:
+    from ergode.kinetics.implicit.system import System
+    from ergode.kinetics.physics.rates import Rates, Thermodynamics
+
+FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
+"""Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
+between the tail and the others."""
+AHEAD = 4
+"""Rounds that are read before they are needed."""
+WARP = 32
+_BANKS = 16
+"""Numbers of eight bytes that half a warp reads from shared memory at once."""
+SMALL, _LARGE = 16, 48
+_DEPTH_WEIGHT = 0.5
+"""As for `eliminate`."""
+_FIELD = 16
+INDEXABLE = 1 << _FIELD
+"""Indices of items are smaller than this."""
+
+
+def tail_of(species_count: int) -> int:
+    """Most variables that are eliminated last, as a dense matrix."""
+    return SMALL if species_count <= SMALL else _LARGE
+
+
+class Segments(NamedTuple):
+    """Sums over rows for many threads.
+
+    Attributes
+    ----------
+    item : ndarray of int64, shape [width, segment_count]
+        The k-th term of every segment: indices of 16 bits each, the first in the lowest. There are
+        as many segments as make whole warps.
+    target : ndarray of int32, shape [segment_count]
+        Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
+        is too long for one warp, summed up there.
+    rest : ndarray of int32, shape [segment_count]
+        How many of the segments that follow belong to the same row.
+    joined : int
+        Where segments begin that are a row each.
+    row : ndarray of int32, shape [long_row_count]
+        Rows in several parts, the longest first.
+    start, stop : ndarray of int32, shape [long_row_count]
+        Where the places of each begin and end.
+    """
+
+    item: np.ndarray
+    target: np.ndarray
+    rest: np.ndarray
+    joined: int
+    row: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def place_count(self) -> int:
+        """Parts of rows that have several."""
+        return int(self.stop.max(initial=0))
+
+
+class Program(NamedTuple):
+    """Rounds of items.
+
+    Attributes
+    ----------
+    item : ndarray of int64, shape [round_count + AHEAD, thread_count]
+        Four indices each, the first in the lowest bits; the last rounds do nothing.
+    level : ndarray of int32, shape [level_count + 2]
+        Where the rounds of each level begin; the last twice.
+    """
+
+    item: np.ndarray
+    level: np.ndarray
+
+
+class BlockFlows(NamedTuple):
+    """Sums over the flows of a network: net changes, or gains and then losses.
+
+    Attributes
+    ----------
+    triple : ndarray of int64, shape [complex_count]
+        The amounts that make a complex.
+    sums : Segments
+        Value and complex of each term.
+    source_start, source, weight : ndarray
+        As in `Flows`, in the order of the values.
+    value_count : int
+        The last value is zero.
+    """
+
+    triple: np.ndarray
+    sums: Segments
+    source_start: np.ndarray
+    source: np.ndarray
+    weight: np.ndarray
+    value_count: int
+
+
+class BlockSystem(NamedTuple):
+    """A network for implicit methods on blocks.
+
+    Attributes
+    ----------
+    flows : BlockFlows
+    rates, thermo, invariants, absolute, place
+        As in `System`.
+    slopes : Segments
+        Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
+    pivots : Program
+        Pivots by level: variable, and place of its entry; -1 where a thread has none.
+    pivot : ndarray of int32, shape [variable_count]
+        Where the pivot of each variable is.
+    tail : ndarray of int32, shape [tail_of(variable_count)]
+        Variables of the tail; the number of variables where there are fewer.
+    tail_count : int
+        Their matrix is the last `tail_count` squared entries, by rows.
+    gather, spread : Segments
+        What the variables of the tail take from the others on the way forward, and the others from
+        those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
+    factorization : Program
+        Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
+    forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
+        Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
+    entry_count : int
+        Entries of the factors, the first of which is zero.
+    """
+
+    flows: BlockFlows
+    rates: Rates
+    thermo: Thermodynamics
+    invariants: np.ndarray
+    absolute: np.ndarray
+    place: np.ndarray
+    slopes: Segments
+    pivots: Program
+    pivot: np.ndarray
+    tail: np.ndarray
+    tail_count: int
+    gather: Segments
+    spread: Segments
+    factorization: Program
+    forward: np.ndarray
+    backward: np.ndarray
+    entry_count: int
+
+
+def segments_of(
+    rows: Sequence[int], wanted: Iterable[int], width: int, banks: Sequence[int] | None = None
+) -> tuple[Segments, np.ndarray]:
+    """Segments of rows that terms belong to, and the order in which the terms are laid out.
+
+    Parameters
+    ----------
+    rows : sequence of int, shape [term_count]
+        Row of each term.
+    wanted : iterable of int
+        Rows to sum; those without terms get an empty segment.
+    width : int
+        Terms of a segment at most.
+    banks : sequence of int, shape [term_count], optional
+        What each term reads from shared memory.
+
+    Returns
+    -------
+    Segments
+        Its items are the numbers of terms in the new order; the number of terms stands for none.
+    ndarray
+        Old number of each.
+    """
+    terms: dict[int, list[int]] = {row: [] for row in wanted}
+    for term, row in enumerate(rows):
+        terms[row].append(term)
+    parts: list[tuple[int, list[list[int]]]] = []
+    long_rows: list[tuple[int, int, int]] = []
+    places = 0
+    for row, members in terms.items():
+        cut = [members[k : k + width] for k in range(0, len(members), width)] or [[]]
+        if len(cut) <= WARP:
+            parts.append((row, cut))
+        else:
+            pieces = [cut[k : k + WARP] for k in range(0, len(cut), WARP)]
+            parts += [(-2 - places - k, piece) for k, piece in enumerate(pieces)]
+            long_rows.append((row, places, places + len(pieces)))
+            places += len(pieces)
+    long_rows.sort(key=lambda one: one[1] - one[2])
+    warps = _in_warps(parts)
+    target, rest = list[int](), list[int]()
+    slots: list[list[int | None]] = []
+    for warp in warps:
+        segments = [segment for _, cut in warp for segment in cut]
+        segments += [[] for _ in range(WARP - len(segments))]
+        slots += _apart(segments, width, banks or [0] * len(rows))
+        for row, cut in warp:
+            target += [row] + [-1] * (len(cut) - 1)
+            rest += range(len(cut) - 1, -1, -1)
+        missing = len(slots) - len(target)
+        target += [-1] * missing
+        rest += [0] * missing
+    joined = max((WARP * (k // WARP + 1) for k, more in enumerate(rest) if more), default=0)
+    item = np.full((width, len(slots)), len(rows), np.int64)
+    order: list[int] = []
+    for k in range(width):
+        for s, segment in enumerate(slots):
+            read = segment[k]
+            if read is not None:
+                item[k, s] = len(order)
+                order.append(read)
+    long = np.array(long_rows, np.int32).reshape(-1, 3)
+    return (
+        Segments(
+            item,
+            np.array(target, np.int32),
+            np.array(rest, np.int32),
+            joined,
+            *(long[:, column].copy() for column in range(3)),
+        ),
+        np.array(order, np.int64),
+    )
+
+
+Part = tuple[int, list[list[int]]]
+
+
+def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
+    """Rows together, none of which a warp has to share with another; those of several first."""
+    warps: list[list[Part]] = []
+    free: list[list[int]] = [[] for _ in range(WARP + 1)]
+    for part in sorted(parts, key=lambda part: -len(part[1])):
+        size = len(part[1])
+        room = next((room for room in range(size, WARP + 1) if free[room]), None)
+        if room is None:
+            room = WARP
+            free[room].append(len(warps))
+            warps.append([])
+        warp = free[room].pop()
+        warps[warp].append(part)
+        free[room - size].append(warp)
+    return warps
+
+
+def _apart(
+    segments: Sequence[Sequence[int]], width: int, banks: Sequence[int]
+) -> list[list[int | None]]:
+    """Terms of a warp's segments, or none, in an order in which neighbours read different banks."""
+    done: list[list[int | None]] = []
+    for half in (segments[: WARP // 2], segments[WARP // 2 :]):
+        left = [list(segment) for segment in half]
+        laid: list[list[int | None]] = [[] for _ in half]
+        for turn in range(width):
+            taken: dict[int, int] = {}  # who reads what from a bank
+            often = Counter(banks[term] % _BANKS for terms in left for term in terms)
+            for lane in sorted(range(len(half)), key=lambda lane: -len(left[lane])):
+                terms = left[lane]
+                fits = [
+                    term
+                    for term in terms
+                    if taken.get(banks[term] % _BANKS, banks[term]) == banks[term]
+                ]
+                must = len(terms) == width - turn
+                if not fits and not must:
+                    laid[lane].append(None)
+                    continue
+                term = max(fits or terms, key=lambda term: often[banks[term] % _BANKS])
+                terms.remove(term)
+                taken.setdefault(banks[term] % _BANKS, banks[term])
+                laid[lane].append(term)
+        done += laid
+    return done
+
+
+def packed(*fields: Any) -> np.ndarray:
+    """Items of 16-bit indices, the first in the lowest bits."""
+    total = np.zeros(np.shape(fields[0]), np.int64)
+    for k, field in enumerate(fields):
+        total |= np.asarray(field, np.int64) << (_FIELD * k)
+    return total
+
+
+Item = tuple[int, int, int, int]
+
+
+def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) -> Program:
+    """Spread the items of each level over threads; those with one target stay together."""
+    rounds: list[list[Item]] = []
+    begin = [0]
+    for level in levels:
+        groups: dict[int, list[Item]] = {}
+        for item in level:
+            groups.setdefault(item[0], []).append(item)
+        lanes: list[list[Item]] = [[] for _ in range(threads)]
+        loads = [(0, lane) for lane in range(threads)]
+        heapify(loads)
+        for group in sorted(groups.values(), key=lambda group: -len(group)):
+            load, lane = heappop(loads)
+            lanes[lane] += group
+            heappush(loads, (load + len(group), lane))
+        rounds += _turns(lanes, nothing)
+        begin.append(len(rounds))
+    return Program(_laid_out(rounds, nothing, threads), np.array([*begin, begin[-1]], np.int32))
+
+
+def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
+    """What every lane does in each round, so that neighbours seldom meet in a bank."""
+    count = max(map(len, lanes))
+    turns = [[nothing] * len(lanes) for _ in range(count)]
+    for start in range(0, len(lanes), WARP // 2):
+        half = range(start, min(start + WARP // 2, len(lanes)))
+        left = {lane: list(lanes[lane]) for lane in half}
+        for turn in range(count):
+            taken: tuple[dict[int, int], ...] = ({}, {}, {}, {})
+            for lane in sorted(half, key=lambda lane: -len(left[lane])):
+                if not left[lane]:
+                    continue
+                meetings = [_meetings(item, taken) for item in left[lane]]
+                fewest = min(meetings)
+                if fewest > 2 and len(left[lane]) < count - turn:
+                    continue
+                item = left[lane].pop(meetings.index(fewest))
+                turns[turn][lane] = item
+                for seen, place in zip(taken, item, strict=True):
+                    seen.setdefault(place % _BANKS, place)
+    return turns
+
+
+def _meetings(item: Item, taken: Sequence[Mapping[int, int]]) -> int:
+    """How often an item wants another number of a bank that is taken."""
+    met = [
+        seen.get(place % _BANKS, place) != place for seen, place in zip(taken, item, strict=True)
+    ]
+    return 2 * met[0] + sum(met[1:])  # what is added to is read and written
+
+
+def _laid_out(rounds: list[list[Item]], nothing: Item, threads: int) -> np.ndarray:
+    rounds = [*rounds, *([[nothing] * threads] * AHEAD)]
+    fields = np.array(rounds, np.int64).reshape(len(rounds), threads, 4)
+    return packed(*np.moveaxis(fields, 2, 0))
+
+
+def rounds_of(items: Sequence[Item], nothing: Item, lanes: int) -> np.ndarray:
+    """Rounds of x_i -= a_ik x_k, each of which waits for the one before.
+
+    An item (i, entry, k, 0) may come when all that change k have come, and one at a time for each
+    i; of those that may, the ones that most others wait for come first.
+    """
+    waiting: dict[int, list[Item]] = {}
+    users: dict[int, list[Item]] = {}
+    for item in items:
+        waiting.setdefault(item[0], []).append(item)
+        users.setdefault(item[2], []).append(item)
+    height: dict[int, int] = {}
+
+    def height_of(i: int) -> int:
+        if i not in height:
+            height[i] = 1 + max((height_of(item[0]) for item in users.get(i, ())), default=0)
+        return height[i]
+
+    targets = sorted(waiting, key=height_of, reverse=True)
+    rounds: list[list[Item]] = []
+    while waiting:
+        chosen: list[Item] = []
+        for i in targets:
+            ready = [item for item in waiting.get(i, ()) if item[2] not in waiting]
+            if ready and len(chosen) < lanes:
+                chosen.append(ready[0])
+        for item in chosen:
+            waiting[item[0]].remove(item)
+            if not waiting[item[0]]:
+                del waiting[item[0]]
+        rounds.append(chosen + [nothing] * (lanes - len(chosen)))
+    return _laid_out(rounds, nothing, lanes)
+
+
+def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockSystem:
+    """Tables for implicit methods.
+
+    Parameters
+    ----------
+    system : System
+        The same for one thread.
+    pattern : ndarray of bool, shape [variable_count, variable_count]
+        Where the Jacobian may not be zero.
+    threads : int
+        Of a block.
+    """
+    count = len(pattern)
+    plan = eliminate(pattern, _DEPTH_WEIGHT)
+    blocked = _Blocked(plan)
+    places = blocked.places
+    flows, value_place = _sums_of(
+        system.complexes, system.flows, system.flows.start.size - 1, SUM_WIDTH
+    )
+    complexes = np.array(system.complexes)
+    _, terms = pattern_of(system.complexes, system.flows, count)
+    slope_rows, slope_items = [], []
+    for pair, items in terms.items():
+        for entry, number in items:
+            s, slot = divmod(number, SLOTS)
+            others = [int(complexes[other][s]) for other in range(SLOTS) if other != slot]
+            slope_rows.append(places[pair])
+            slope_items.append((int(value_place[entry]), *others))
+    reads = [y for _, _, y in slope_items]
+    slopes, order = segments_of(slope_rows, dict.fromkeys(slope_rows), SLOPE_WIDTH, reads)
+    slope = np.array([*(slope_items[k] for k in order), (value_place.size, 0, 0)])
+    forward, backward = blocked.substitution()
+    tail = np.full(tail_of(count), count)
+    tail[: blocked.tail_count] = plan.order[blocked.first_of_tail :]
+    place = system.place
+    if place.size > 1:
+        place = np.zeros_like(place)
+        for (i, j), index in places.items():
+            place[i, j] = index
+    return BlockSystem(
+        flows,
+        system.rates,
+        system.thermo,
+        system.invariants,
+        system.absolute,
+        place,
+        slopes._replace(item=packed(*slope.T)[slopes.item]),
+        blocked.pivots(threads),
+        np.array([places[i, i] for i in range(count)], np.int32),
+        tail.astype(np.int32),
+        blocked.tail_count,
+        blocked.between(tail_is_target=True),
+        blocked.between(tail_is_target=False),
+        program_of(blocked.factorization(), (0, 0, 0, 0), threads),
+        rounds_of(forward, (count, 0, 0, 0), WARP),
+        rounds_of(backward, (count, 0, 0, 0), WARP),
+        blocked.entry_count,
+    )
+
+
+def block_flows_of(complexes: Complexes, flows: Flows) -> BlockFlows:
+    """Tables for explicit methods, from flows whose rows are gains, then losses."""
+    return _sums_of(complexes, flows, flows.start.size - 1, FLOW_WIDTH)[0]
+
+
+def _sums_of(
+    complexes: Complexes, flows: Flows, count: int, width: int
+) -> tuple[BlockFlows, np.ndarray]:
+    """Sums of flows, and where the value of each entry is."""
+    start = flows.start.tolist()
+    rows = [row for row in range(count) for _ in range(start[row], start[row + 1])]
+    sums, order = segments_of(rows, range(count), width, flows.complex.tolist())
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    complex_of = np.append(flows.complex[order], 0)
+    item = packed(np.arange(order.size + 1), complex_of)[sums.item]
+    begin = flows.source_start.astype(np.int64)
+    lengths = np.append(np.diff(begin)[order], 0)
+    which = [np.arange(begin[e], begin[e + 1]) for e in order]
+    flat = np.concatenate([np.empty(0, np.int64), *which])
+    found = BlockFlows(
+        packed(*np.array(complexes)),
+        sums._replace(item=item),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
+        flows.source[flat],
+        flows.weight[flat],
+        place.size + 1,
+    )
+    return found, place
+
+
+def _levels(count: int, waits: Callable[[int], Sequence[int]], order: Sequence[int]) -> list[int]:
+    level = [0] * count
+    for k in order:
+        level[k] = 1 + max((level[j] for j in waits(k)), default=-1)
+    return level
+
+
+class _Blocked:
+    """An elimination in two parts: sparse pivots by levels, and a dense tail."""
+
+    def __init__(self, plan: Elimination) -> None:
+        size = plan.size
+        self.order = plan.order.astype(int)
+        rows = [plan.column[plan.start[k] : plan.start[k + 1]].astype(int) for k in range(size)]
+        self.left = [row[row < k].tolist() for k, row in enumerate(rows)]
+        self.right = [row[row > k].tolist() for k, row in enumerate(rows)]
+        above: list[list[int]] = [[] for _ in range(size)]
+        for k in range(size):
+            for j in self.right[k]:
+                above[j].append(k)
+        self.level = _levels(size, lambda k: [*self.left[k], *above[k]], range(size))
+        self.tail_count = min(size, tail_of(size))
+        self.first_of_tail = first = size - self.tail_count
+        # The first entry is no variable's, and zero.
+        self.places: dict[tuple[int, int], int] = {}
+        for k, row in enumerate(rows):
+            for j in row.tolist():
+                if k < first or j < first:
+                    self.places[self.order[k], self.order[j]] = len(self.places) + 1
+        for i in range(first, size):
+            for j in range(first, size):
+                self.places[self.order[i], self.order[j]] = len(self.places) + 1
+        self.entry_count = len(self.places) + 1
+
+    def pivots(self, threads: int) -> Program:
+        """Pivots by level, each with its place."""
+        first, order, places = self.first_of_tail, self.order, self.places
+        levels: list[list[int]] = [[] for _ in range(max(self.level[:first], default=-1) + 1)]
+        for k in range(first):
+            i = int(order[k])
+            levels[self.level[k]].append(i | places[i, i] << _FIELD)
+        begin, rounds = [0], []
+        for level in levels:
+            for at in range(0, len(level), threads):
+                part = level[at : at + threads]
+                rounds.append(part + [-1] * (threads - len(part)))
+            begin.append(len(rounds))
+        rounds += [[-1] * threads] * AHEAD
+        return Program(
+            np.array(rounds, np.int64).reshape(-1, threads),
+            np.array([*begin, begin[-1]], np.int32),
+        )
+
+    def factorization(self) -> list[list[Item]]:
+        """a_ij -= a_ik a_kj / a_kk by level of k."""
+        first, order, places = self.first_of_tail, self.order, self.places
+        depth = max(self.level[:first], default=-1) + 1
+        items: list[list[Item]] = [[] for _ in range(depth)]
+        below: list[list[int]] = [[] for _ in range(len(order))]
+        for i, members in enumerate(self.left):
+            for k in members:
+                below[k].append(i)
+        for k in range(first):
+            for i in below[k]:
+                for j in self.right[k]:
+                    items[self.level[k]].append(
+                        (
+                            places[order[i], order[j]],
+                            places[order[i], order[k]],
+                            places[order[k], order[j]],
+                            int(order[k]),
+                        )
+                    )
+        return items
+
+    def between(self, *, tail_is_target: bool) -> Segments:
+        """Sums that lead from the others to the tail, or from the tail to the others."""
+        size, first, order = len(self.order), self.first_of_tail, self.order
+        rows, terms = [], []
+        for i in range(first, size) if tail_is_target else range(first):
+            for k in self.left[i] if tail_is_target else self.right[i]:
+                if (k < first) == tail_is_target:
+                    rows.append(int(order[i]))
+                    terms.append((self.places[order[i], order[k]], int(order[k])))
+        reads = [place for place, _ in terms]
+        sums, laid = segments_of(rows, dict.fromkeys(rows), BETWEEN_WIDTH, reads)
+        fields = np.array([*(terms[k] for k in laid), (0, 0)])
+        return sums._replace(item=packed(*fields.T)[sums.item])
+
+    def substitution(self) -> tuple[list[Item], list[Item]]:
+        """x_i -= a_ik x_k / a_kk forward to the tail, and back from it."""
+        first, order = self.first_of_tail, self.order
+        found = []
+        for side in (self.left, self.right):
+            found.append(
+                [
+                    (int(order[i]), self.places[order[i], order[k]], int(order[k]), 0)
+                    for i in range(first)
+                    for k in side[i]
+                    if k < first
+                ]
+            )
+        return found[0], found[1]

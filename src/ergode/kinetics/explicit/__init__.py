@@ -1,0 +1,1 @@
+"""Explicit methods, made stable by algebra where a species is stiff."""

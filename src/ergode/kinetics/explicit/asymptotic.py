@@ -1,0 +1,112 @@
+"""The explicit asymptotic method: Euler's, made stable by algebra where a species is stiff.
+
+Of dY/dt = F - k Y a species whose losses within a step exceed what there is (k dt > 1) takes
+
+    Y' = (Y + F dt) / (1 + k dt),
+
+the others Y' = Y + (F - k Y) dt. The step is bounded by the fastest net change, by a tenth of the
+time gone by and by the step before; then it is tried, and made shorter or longer, once, by how much
+the sum of mass fractions has moved, for the asymptotic formula does not conserve it.
+
+M. Guidry, R. Budiardja, E. Feger, J. Billings, W. Hix, O. Messer, K. Roche, E. McMahon, M. He,
+Comput. Sci. Disc. 6, 015001 (2013), eqs. (12)-(14) and section 8; A. Haidar, B. Brock, S. Tomov,
+M. Guidry, J. Billings, D. Shyles, J. Dongarra, "Performance analysis and acceleration of explicit
+integration for large kinetic networks using batched GPU computations" (2016).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ergode.core.compiler.language import rolled, unroll
+from ergode.kinetics.block.team import largest_of, rank, size, total_of
+
+FLUX_FRACTION = 0.01
+MASS_TOLERANCE = 1e-7
+
+
+class Control(NamedTuple):
+    """How steps are chosen.
+
+    Attributes
+    ----------
+    flux_fraction : float
+        How much the amount of a species may change in a step.
+    mass_tolerance : float
+        How much the sum of mass fractions may move in a step.
+    rtol : float
+        Relative error that a quasi-steady-state step may have.
+    reference : bool
+        Whether, when a step is tried again, a species is asymptotic by the amount that the first
+        trial gave it, as in the reference code, and not by that of the step's start.
+    fractions : bool
+        Whether amounts are mass fractions as they are; others are taken relative to their sum.
+    """
+
+    flux_fraction: float
+    mass_tolerance: float
+    rtol: float
+    reference: bool
+    fractions: bool
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def updated(amount, judged, gain, loss, dt):
+    """A species after a step; `judged` is the amount by which it is stiff or not."""
+    if judged > 0.0 and loss * dt > judged:
+        # k is loss / amount; one division instead of two.
+        return amount * ((amount + gain * dt) / (amount + loss * dt))
+    return amount + (gain - loss) * dt
+
+
+def adjusted(dt, total, before, tolerance):
+    """The step after a trial that took the sum of mass fractions from `before` to `total`."""
+    moved = abs(total - before)
+    if abs(total - 1.0) > abs(before - 1.0) and moved > tolerance:
+        return dt * max(tolerance / moved, 0.1)
+    if moved < 0.25 * tolerance:
+        return dt * tolerance / max(moved, 0.9 * tolerance)
+    return dt
+
+
+def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
+    """One step from time t, of `ahead` at most, that follows a step of dt.
+
+    Returns the step, what it would have been without that bound, and the sum of mass fractions.
+    """
+    first, stride = rank(), size()
+    y, start, flow, weight = room.y, room.start, room.flow, system.weight
+    count = weight.size
+    fastest = 0.0
+    for i in rolled(range(first, count, stride)):
+        fastest = max(fastest, abs(flow[i] - flow[count + i]))
+        start[i] = y[i]
+    fastest = largest_of(fastest, room.reduced, 0)
+    slowest = control.flux_fraction / (fastest * scale)
+    if not control.fractions:
+        # Of what reacts; of sources into nothing, of the time gone by.
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
+            if flow[i] + flow[count + i] > 0.0:
+                part += y[i]
+        amount = total_of(part, room.reduced, 1)
+        slowest = control.flux_fraction * (amount / fastest if amount > 0.0 else t)
+    dt = min(min(slowest, 0.1 * t), dt)
+    # One trial, and one repetition with the step that it suggests.
+    whole, total = dt, before
+    for trial in unroll(range(2)):
+        if trial == 1:
+            whole = adjusted(dt, total, before, control.mass_tolerance)
+            dt = min(whole, ahead)
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
+            judged = y[i] if control.reference else start[i]
+            amount = updated(start[i], judged, flow[i], flow[count + i], dt)
+            y[i] = amount
+            part += weight[i] * amount
+        # Slots take turns: the fastest change had 0, the amount 1 if it was asked for.
+        slot = 1 - trial if control.fractions else trial
+        total = total_of(part, room.reduced, slot) * scale
+    return dt, whole, total

@@ -1,0 +1,240 @@
+"""What the explicit methods share: gains and losses of every species, and the room for a zone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import ByTarget, cuda, real, rolled, unroll
+from ergode.kinetics.block.group import block_products, block_rows, put_segment
+from ergode.kinetics.block.schedule import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.block.team import rank, size, wait
+from ergode.kinetics.condition_history import course_at
+from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
+from ergode.kinetics.implicit.system import coefficients
+from ergode.kinetics.network.mechanism import (
+    NATURAL,
+    Complexes,
+    Flows,
+    entry_values,
+    products,
+    row_sums,
+)
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.rates import Rates, Thermodynamics
+
+HELD_ROUNDS = 2
+"""Segments of sums that a CUDA thread keeps in registers."""
+
+
+class ExplicitSystem(NamedTuple):
+    """Everything about the network that an explicit method needs.
+
+    Attributes
+    ----------
+    flows : Flows or BlockFlows
+        Rows are the gains of all species, then their losses.
+    groups : Groups
+        Reactions and their reverses.
+    weight : ndarray of float64, shape [species_count]
+        Of a sum that no reaction changes, which watches over the step: mass numbers of nuclei.
+    absolute : ndarray of float64, shape [species_count]
+        Absolute tolerances of amounts.
+    """
+
+    complexes: Complexes
+    flows: Any
+    rates: Rates
+    thermo: Thermodynamics
+    groups: Groups
+    weight: np.ndarray
+    absolute: np.ndarray
+
+
+class ExplicitRoom(NamedTuple):
+    """Where a zone is worked out.
+
+    Attributes
+    ----------
+    y : ndarray, shape [species_count + 1]
+        Amounts [mol/g], and one.
+    start, predicted : ndarray, shape [species_count]
+        Amounts at the start of the step, and what a predictor made of them.
+    flow, early : ndarray, shape [2 * species_count]
+        Gains, then losses, now and at the start of the step.
+    found : ndarray
+        Products of complexes.
+    partial, reduced : ndarray
+        What threads add up together.
+    slots, slopes, partners, volumes, values : ndarray
+        Coefficients and what goes into them, and what the entries of the flows make of them.
+    held_value, held_complex : ndarray
+        Entries that a CUDA thread keeps in registers.
+    forward, backward, active, extent, ahead, back : ndarray, shape [group_count]
+        Coefficients of groups; 1 where a group is balanced, else 0; how far it is from its balance,
+        and its flows.
+    """
+
+    y: np.ndarray
+    start: np.ndarray
+    predicted: np.ndarray
+    flow: np.ndarray
+    early: np.ndarray
+    found: np.ndarray
+    partial: np.ndarray
+    reduced: np.ndarray
+    slots: np.ndarray
+    slopes: np.ndarray
+    partners: np.ndarray
+    volumes: np.ndarray
+    values: np.ndarray
+    held_value: np.ndarray
+    held_complex: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+    active: np.ndarray
+    extent: np.ndarray
+    ahead: np.ndarray
+    back: np.ndarray
+
+
+def conserved_weight(mechanism: Mechanism) -> np.ndarray:
+    """Weights of a sum that no reaction changes; zero where there is none."""
+    if mechanism.nuclear:
+        return mechanism.mass
+    rows = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
+    weight = rows.sum(axis=0) if len(rows) else np.zeros(mechanism.structure.species_count)
+    # A bath that nothing changes would hide the errors of what does.
+    return np.asarray(weight * (np.diff(mechanism.structure.net_flows.start) > 0))
+
+
+def conserves(mechanism: Mechanism) -> bool:
+    """Whether there is a sum that explicit steps can be controlled by."""
+    return bool(conserved_weight(mechanism).any())
+
+
+def explicit_system_of(
+    mechanism: Mechanism, absolute: np.ndarray, *, partial: bool = False, blocks: bool = False
+) -> ExplicitSystem:
+    """Tables for an explicit method; for CUDA with `blocks`."""
+    structure = mechanism.structure
+    weight = conserved_weight(mechanism)
+    gains, losses = structure.gain_flows, structure.loss_flows
+    flows: Any = Flows(
+        np.concatenate([gains.start, gains.start[-1] + losses.start[1:]]),
+        np.concatenate([gains.complex, losses.complex]),
+        np.concatenate([gains.source_start, gains.source_start[-1] + losses.source_start[1:]]),
+        np.concatenate([gains.source, losses.source]),
+        np.concatenate([gains.weight, losses.weight]),
+    )
+    if blocks:
+        flows = block_flows_of(structure.complexes, flows)
+    return ExplicitSystem(
+        structure.complexes,
+        flows,
+        *mechanism.used(False),
+        groups_of(structure, partial),
+        weight,
+        absolute,
+    )
+
+
+def room_of(system):
+    """An `ExplicitRoom` on the CPU."""
+    count, groups = system.weight.size, system.groups.left.shape[1]
+    return ExplicitRoom(
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(count),
+        np.empty(2 * count),
+        np.empty(2 * count),
+        np.empty(system.complexes.first.size),
+        np.empty(1),
+        np.empty(1),
+        np.empty(system.rates.slot_start.size - 1),
+        np.zeros(system.rates.order.size),
+        np.empty(system.rates.efficiency.shape[0] if BODIES else 0),
+        np.empty(count),
+        np.empty(system.flows.complex.size),
+        np.empty(1),
+        np.empty(1, np.int32),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(groups),
+    )
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+BODIES = False
+PARTIAL = False
+
+
+def set_explicit_conditions(system, room, times, temperatures, densities, below, since, y):
+    """Coefficients of gains and losses some time after a knot; begins and ends in a wait."""
+    first, stride = rank(), size()
+    temperature = course_at(times, temperatures, below, below, since)
+    density = course_at(times, densities, below, below, since)
+    wait()
+    coefficients(system.rates, system.thermo, room, temperature, density, y, 1.0, 1.0)
+    entry_values(system.flows, room.slots, room.values, first, stride)
+    if PARTIAL:
+        group_rates(system.groups, room, first, stride)
+    wait()
+    hold(system, room)
+
+
+def _row_by_row(system, room, y, flow):
+    products(system.complexes, y, room.found)
+    row_sums(system.flows, room.values, room.found, flow)
+
+
+def _nothing_to_hold(system, room):
+    pass
+
+
+def _hold(system, room):
+    """Take entries into registers, which later sums read them from."""
+    sums = system.flows.sums
+    last = sums.target.size - 1
+    for r in unroll(range(HELD_ROUNDS)):
+        segment = min(r * size() + rank(), last) & NATURAL
+        for k in unroll(range(FLOW_WIDTH)):
+            item = sums.item[k, segment]
+            room.held_value[r * FLOW_WIDTH + k] = room.values[item & 0xFFFF]
+            room.held_complex[r * FLOW_WIDTH + k] = (item >> 16) & 0xFFFF
+
+
+def _segment_by_segment(system, room, y, flow):
+    """As `_row_by_row`, by all threads of a block; begins and ends in a barrier."""
+    thread, threads = rank(), size()
+    sums, found = system.flows.sums, room.found
+    cuda.syncthreads()
+    block_products(system.flows.triple, y, found)
+    totals = cuda.local.array(HELD_ROUNDS, real)
+    for r in unroll(range(HELD_ROUNDS)):
+        total = 0.0
+        for k in unroll(range(FLOW_WIDTH)):
+            index = r * FLOW_WIDTH + k
+            total += room.held_value[index] * found[room.held_complex[index] & NATURAL]
+        totals[r] = total
+    for r in unroll(range(HELD_ROUNDS)):
+        segment = r * threads + thread
+        if segment < sums.target.size:  # of whole warps
+            put_segment(sums, segment, totals[r], room.partial, flow, 0)
+    for base in rolled(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
+        segment = base & NATURAL
+        total = 0.0
+        for k in range(FLOW_WIDTH):
+            item = sums.item[k, segment]
+            total += room.values[item & 0xFFFF] * found[(item >> 16) & 0xFFFF]
+        put_segment(sums, segment, total, room.partial, flow, 0)
+    block_rows(sums, room.partial, flow, 0)
+
+
+hold = ByTarget(cpu=_nothing_to_hold, cuda=_hold)
+flows_at = ByTarget(cpu=_row_by_row, cuda=_segment_by_segment)

@@ -1,0 +1,234 @@
+"""The frame of all explicit methods: the loop over steps of a zone, and its kernels.
+
+A species' rate of change is apart in gain - loss, and loss = k Y, with k what the species is
+stiff by. What a method makes of them in one step is its own file: `asymptotic`,
+`quasi_steady_state`; `partial_equilibrium` takes out the flows of reactions that are balanced
+before the step and puts amounts back into balance after it, whichever the method.
+
+The frame is written once for a thread alone and for a block of threads (see `team`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import borrowing, cuda, real, rolled
+from ergode.core.status import Status
+from ergode.kinetics.block.group import next_zone
+from ergode.kinetics.block.schedule import FLOW_WIDTH
+from ergode.kinetics.block.team import rank, size, total_of
+from ergode.kinetics.condition_history import horizon, settled
+from ergode.kinetics.explicit.asymptotic import asymptotic_step
+from ergode.kinetics.explicit.flows import (
+    HELD_ROUNDS,
+    ExplicitRoom,
+    ExplicitSystem,
+    flows_at,
+    room_of,
+    set_explicit_conditions,
+)
+from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
+from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
+
+# Of the time that is integrated, where the method begins and its first step: a code that starts at
+# 1e-20 s and ends at 1e-9 s has these.
+BEGIN, FIRST = 1e-11, 1.23456789e-13
+# By this part of its range may a temperature or density that is given change in a step.
+CHANGE = 0.01
+# Steps shorter than this of the time gone by are lost in rounding.
+SHORTEST = 1e-16
+
+# --- device functions -----------------------------------------------------------------------------
+
+DYNAMIC = False
+TIMED = False
+BODIES = False
+PARTIAL = False
+QUASI_STEADY = False
+INFINITY = float("inf")
+DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
+    int(Status.STEP_TOO_SMALL),
+)  # fmt: skip
+
+
+@borrowing
+def explicit_zone(system, control, room, times, temperatures, densities, grid, most_steps, out):
+    """Integrate one zone; `out` [time, species] is filled, its first row being the start.
+
+    Returns status, steps taken, steps repeated and how far the conserved sum is off at the end.
+    """
+    first, stride = rank(), size()
+    y, weight = room.y, system.weight
+    count = weight.size
+    part = 0.0
+    for i in rolled(range(first, count, stride)):
+        y[i] = out[0, i]
+        part += weight[i] * y[i]
+    if first == 0:
+        # The variable that empty slots of complexes refer to.
+        y[count] = 1.0
+    total = total_of(part, room.reduced, 0)
+    scale = 1.0 if control.fractions or total == 0.0 else 1.0 / total
+    before = total * scale
+    at_first = before
+    begin = grid[0]
+    span = grid[grid.size - 1] - begin
+    t, dt = BEGIN * span, FIRST * span
+    # The same time as that of the knot `below` and so much since.
+    below, since = 0, t
+    if TIMED:
+        below, since = settled(times, below, since)
+    set_explicit_conditions(system, room, times, temperatures, densities, below, since, y)
+    if PARTIAL:
+        for g in rolled(range(first, room.active.size, stride)):
+            room.active[g] = 0.0
+    steps, repeated, place = 0, 0, 1
+    while place < grid.size:
+        if steps + repeated >= most_steps:
+            return TOO_MANY_STEPS, steps, repeated, abs(before - at_first)
+        if not dt > SHORTEST * t:
+            return STEP_TOO_SMALL, steps, repeated, abs(before - at_first)
+        target = grid[place] - begin
+        ahead, ends, pace = target - t, False, dt
+        if TIMED:
+            # Every knot ends a step: the next one begins with the step that was aimed at.
+            allowed, last, ends = horizon(
+                times, temperatures, densities, below, since, max(ahead, dt), CHANGE, -1.0
+            )
+            pace = min(dt, allowed)
+            if ends and last + 2 == times.size:
+                ends = False  # the last of the grid decides
+            else:
+                ends = ends and allowed <= ahead
+                ahead = min(ahead, allowed)
+        if DYNAMIC:
+            at = since
+            if TIMED and not QUASI_STEADY:
+                at += 0.5 * min(dt, ahead)
+            set_explicit_conditions(system, room, times, temperatures, densities, below, at, y)
+        flows_at(system, room, y, room.flow)
+        if PARTIAL:
+            # A balance freezes out where it relaxes more slowly than conditions allow steps.
+            judge(system.groups, room, y, pace)
+            withdraw(system.groups, room, room.flow)
+        if QUASI_STEADY:
+            taken, dt, total = quasi_steady_state_step(
+                system,
+                control,
+                room,
+                times,
+                temperatures,
+                densities,
+                below,
+                since,
+                ahead,
+                dt,
+                scale,
+            )
+        else:
+            taken, dt, total = asymptotic_step(system, control, room, t, ahead, dt, before, scale)
+        if not total < INFINITY:
+            return NOT_FINITE, steps, repeated, abs(before - at_first)
+        if taken == 0.0:
+            repeated += 1
+            continue
+        if PARTIAL:
+            restore(system.groups, room, y, weight, total / scale)
+        before = total
+        steps += 1
+        since += taken
+        if TIMED:
+            if ends and taken == ahead:
+                below, since = below + 1, 0.0
+            below, since = settled(times, below, since)
+        if taken == target - t or t + taken >= target:
+            t = target
+            while place < grid.size and grid[place] - begin <= t:
+                for i in rolled(range(first, count, stride)):
+                    out[place, i] = y[i]
+                place += 1
+        else:
+            t += taken
+    return DONE, steps, repeated, abs(before - at_first)
+
+
+# --- CPU ------------------------------------------------------------------------------------------
+
+
+def explicit_cpu(
+    start, stop, system, control, course, grid, most_steps, out, status, taken, repeated, defect
+):
+    """Zones `start` to `stop`, one after another."""
+    room = room_of(system)
+    for zone in range(start, stop):
+        outcome, steps, again, off = explicit_zone(
+            system, control, room, course.times, course.temperature[zone], course.density[zone],
+            grid, most_steps, out[zone],
+        )  # fmt: skip
+        status[zone] = outcome
+        taken[zone] = steps
+        repeated[zone] = again
+        defect[zone] = off
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+HELD = HELD_ROUNDS * FLOW_WIDTH
+
+
+def shared_count(system: ExplicitSystem) -> int:
+    """Numbers that a zone keeps in shared memory."""
+    species, groups = system.weight.size, system.groups.left.shape[1]
+    partial = system.flows.sums.place_count
+    return 37 + 7 * species + system.complexes.first.size + partial + 6 * groups
+
+
+def scratch_count(system: ExplicitSystem) -> int:
+    """Numbers that a block keeps in device memory."""
+    rates = system.rates
+    numbers = rates.slot_count + rates.order.size + len(rates.efficiency)
+    return numbers + system.weight.size + system.flows.value_count
+
+
+def explicit_block(
+    system, several, control, times, temperature, density, grid, most_steps, scratch, counter, out,
+    status, taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, each by one block."""
+    species, groups = system.weight.size, system.groups.left.shape[1]
+    shared = cuda.shared.array(0, real)
+    # y, start, predicted; gains and losses now and at the start of the step.
+    a = 36 + species + 1
+    b = a + species
+    c = b + species
+    d = c + 2 * species
+    e = d + 2 * species
+    f = e + system.complexes.first.size
+    g = f + several
+    mine = scratch[cuda.blockIdx.x]
+    slot_count = system.rates.slot_start.size - 1
+    h = slot_count + system.rates.order.size
+    k = h + (system.rates.efficiency.shape[0] if BODIES else 0)
+    i = k + species
+    room = ExplicitRoom(
+        shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
+        shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
+        mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
+        cuda.local.array(HELD, np.int32),
+        shared[g : g + groups], shared[g + groups : g + 2 * groups],
+        shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
+        shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
+    )  # fmt: skip
+    zone = next_zone(counter, room.reduced)
+    while zone < out.shape[0]:
+        outcome, steps, again, off = explicit_zone(
+            system, control, room, times, temperature[zone], density[zone], grid, most_steps,
+            out[zone],
+        )  # fmt: skip
+        if cuda.threadIdx.x == 0:
+            status[zone] = outcome
+            taken[zone] = steps
+            repeated[zone] = again
+            defect[zone] = off
+        zone = next_zone(counter, room.reduced)

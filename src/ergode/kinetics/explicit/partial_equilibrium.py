@@ -1,0 +1,239 @@
+"""Partial equilibrium: reactions that are balanced by their reverse are taken out of the flows.
+
+A reaction and its reverse are a *group*. Along its extent xi, by which it has gone forward from
+amounts Y, every member is Y_i + nu_i xi and the net rate is
+
+    d xi / dt = k_f prod (Y_i + nu_i xi) - k_r prod (Y_j + nu_j xi) = A xi^2 + B xi + C,
+
+exactly where two meet on either side, and to third order in xi where three do. Its root and time
+scale, with D = B^2 - 4 A C,
+
+    xi* = 2 C / (-B + sqrt(D)),    tau = 1 / sqrt(D),
+
+say where the balance is and how fast it is reached. A group joins the balanced ones when all its
+members are within a hundredth of their balance and tau is shorter than the step, and leaves when
+one of them is off by a fifth. Flows of balanced groups are withdrawn from gains and losses before
+a step; after it each member is put where the balance of its groups is (the mean over them), and
+all amounts are scaled so that the sum of mass fractions is what the step made it.
+
+M. Guidry, J. Billings, W. Hix, Comput. Sci. Disc. 6, 015003 (2013), sections 2-6.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import rolled
+from ergode.kinetics.block.team import rank, size, total_of, wait
+from ergode.kinetics.network.mechanism import NATURAL, SLOTS, Structure
+
+JOIN, LEAVE = 0.01, 0.2
+# A balanced group leaves, too, where it relaxes less than so much of the way in a step.
+SLOW = 0.5
+
+
+class Groups(NamedTuple):
+    """Reactions and their reverses.
+
+    Attributes
+    ----------
+    left, right : ndarray of uint32, shape [3, group_count]
+        Reactants and products; the variable that is one stands for none.
+    left_change, right_change : ndarray of float64, shape [3, group_count]
+        Net change of each of them when the reaction goes forward once.
+    forward_start, backward_start : ndarray of uint32, shape [group_count + 1]
+    forward, backward : ndarray of uint32
+        Coefficients of reactions either way.
+    member_start : ndarray of uint32, shape [species_count + 1]
+        Where the groups of a species begin.
+    group : ndarray of uint32
+        Groups of species.
+    change : ndarray of float64
+        Net change of the species in each of them.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    left_change: np.ndarray
+    right_change: np.ndarray
+    forward_start: np.ndarray
+    forward: np.ndarray
+    backward_start: np.ndarray
+    backward: np.ndarray
+    member_start: np.ndarray
+    group: np.ndarray
+    change: np.ndarray
+
+
+def groups_of(structure: Structure, wanted: bool = True) -> Groups:
+    """Groups of a network; none if they are not wanted."""
+    count = structure.species_count
+    reactions: dict[tuple[Any, Any], list[int]] = {}
+    nets: dict[tuple[Any, Any], Any] = {}
+    for r, (left, net) in enumerate(zip(structure.reactant, structure.net, strict=True)):
+        amounts = {i: left.count(i) for i in left}
+        for i, change in net.items():
+            amounts[i] = amounts.get(i, 0) + int(change)
+        right = tuple(sorted(i for i, times in amounts.items() for _ in range(times)))
+        reactions.setdefault((left, right), []).append(r)
+        nets[left, right] = net
+    pairs = [
+        (left, right)
+        for left, right in reactions
+        if wanted
+        and left < right
+        and nets.get((right, left)) == {i: -change for i, change in nets[left, right].items()}
+    ]
+    slots = [np.full((SLOTS, len(pairs)), count, np.uint32) for _ in range(2)]
+    changes = [np.zeros((SLOTS, len(pairs))) for _ in range(2)]
+    members: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+    for g, pair in enumerate(pairs):
+        net = nets[pair]
+        for side, species in enumerate(pair):
+            for k, i in enumerate(species):
+                slots[side][k, g] = i
+                changes[side][k, g] = net.get(i, 0.0)
+        for i, change in net.items():
+            members[i].append((g, change))
+    ahead = [reactions[pair] for pair in pairs]
+    back = [reactions[pair[::-1]] for pair in pairs]
+    flat = [item for items in members for item in items]
+    return Groups(
+        slots[0],
+        slots[1],
+        changes[0],
+        changes[1],
+        _starts(ahead),
+        np.array([r for items in ahead for r in items], np.uint32),
+        _starts(back),
+        np.array([r for items in back for r in items], np.uint32),
+        _starts(members),
+        np.array([g for g, _ in flat], np.uint32),
+        np.array([change for _, change in flat], np.float64),
+    )
+
+
+def _starts(lists: Any) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.uint32)
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def group_rates(groups, room, first, stride):
+    """Coefficients of all groups, both ways."""
+    for g in rolled(range(first, room.forward.size, stride)):
+        total = 0.0
+        for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
+            total += room.slots[groups.forward[count & NATURAL]]
+        room.forward[g] = total
+        total = 0.0
+        for count in range(groups.backward_start[g], groups.backward_start[g + 1]):
+            total += room.slots[groups.backward[count & NATURAL]]
+        room.backward[g] = total
+
+
+def expanded(species, change, g, y):
+    """Product of three amounts as a quadratic of the extent: its value, slope and bend."""
+    a, b, c = y[species[0, g]], y[species[1, g]], y[species[2, g]]
+    u, v, w = change[0, g], change[1, g], change[2, g]
+    slope = u * b * c + a * v * c + a * b * w
+    return a * b * c, slope, u * v * c + u * b * w + a * v * w
+
+
+def balance(groups, room, g, y):
+    """How far group g is from its balance, and how fast it gets there."""
+    value, slope, bend = expanded(groups.left, groups.left_change, g, y)
+    other, other_slope, other_bend = expanded(groups.right, groups.right_change, g, y)
+    c = room.forward[g] * value - room.backward[g] * other
+    b = room.forward[g] * slope - room.backward[g] * other_slope
+    a = room.forward[g] * bend - room.backward[g] * other_bend
+    root = max(b * b - 4.0 * a * c, 0.0) ** 0.5
+    return (2.0 * c / (root - b) if root - b > 0.0 else 0.0), root
+
+
+def apart(species, change, g, y, extent):
+    """Largest relative distance of the members of one side from their balance."""
+    worst = 0.0
+    for k in rolled(range(3)):
+        moved = change[k, g] * extent
+        if moved != 0.0:
+            balanced = y[species[k, g]] + moved
+            worst = max(worst, abs(moved) / balanced if balanced > 0.0 else 1.0)
+    return worst
+
+
+def judge(groups, room, y, dt):
+    """Which groups are balanced; ends in a wait."""
+    for g in rolled(range(rank(), room.active.size, size())):
+        extent, speed = balance(groups, room, g, y)
+        off = max(
+            apart(groups.left, groups.left_change, g, y, extent),
+            apart(groups.right, groups.right_change, g, y, extent),
+        )
+        if room.active[g] > 0.0:
+            # What relaxes more slowly than a step is restored to no balance: it freezes out.
+            room.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
+        else:
+            room.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
+    wait()
+
+
+def withdraw(groups, room, flow):
+    """Take the flows of balanced groups, at the amounts of `room.y`, out of gains and losses.
+
+    Begins and ends in a wait.
+    """
+    y, count = room.y, room.start.size
+    first, stride = rank(), size()
+    wait()
+    for g in rolled(range(first, room.active.size, stride)):
+        left, right = groups.left, groups.right
+        share = room.active[g]
+        room.ahead[g] = share * room.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
+        room.back[g] = share * room.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
+    wait()
+    for i in rolled(range(first, count, stride)):
+        gain, loss = flow[i], flow[count + i]
+        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
+            member = k & NATURAL
+            g, change = groups.group[member], groups.change[member]
+            made, taken = max(change, 0.0), max(-change, 0.0)
+            gain -= made * room.ahead[g] + taken * room.back[g]
+            loss -= taken * room.ahead[g] + made * room.back[g]
+        # What is left of large numbers that cancel may be less than nothing.
+        flow[i] = max(gain, 0.0)
+        flow[count + i] = max(loss, 0.0)
+    wait()
+
+
+def restore(groups, room, y, weight, total):
+    """Put members of balanced groups where their balance is, and the weighted sum to `total`.
+
+    Begins and ends in a wait.
+    """
+    first, stride = rank(), size()
+    count = weight.size
+    wait()
+    for g in rolled(range(first, room.active.size, stride)):
+        extent, _ = balance(groups, room, g, y)
+        room.extent[g] = room.active[g] * extent
+    wait()
+    part = 0.0
+    for i in rolled(range(first, count, stride)):
+        moved, several = 0.0, 0.0
+        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
+            member = k & NATURAL
+            g = groups.group[member]
+            moved += groups.change[member] * room.extent[g]
+            several += room.active[g]
+        if several > 0.0:
+            y[i] = max(y[i] + moved / several, 0.0)
+        part += weight[i] * y[i]
+    now = total_of(part, room.reduced, 0)
+    factor = total / now if now > 0.0 else 1.0
+    for i in rolled(range(first, count, stride)):
+        y[i] *= factor
+    wait()

@@ -1,0 +1,84 @@
+"""The explicit quasi-steady-state method: a species relaxes towards what its gains sustain.
+
+With gains F and k = losses / Y held for a step, dY/dt = F - k Y has the solution
+
+    Y' = Y + dt (F - k Y) / (1 + alpha k dt),    alpha = 1 / (1 - exp(-k dt)) - 1 / (k dt),
+
+alpha by a rational function that has its limits, 1/2 and 1. It is used twice: to predict, and with
+the mean of k and the alpha-weighted mean of F at both ends to correct. The step follows from
+sigma, the largest difference of both in units of what is allowed: it is accepted if sigma is at
+most 10, and the next one is dt (1 / sqrt(sigma) + 0.005).
+
+D. R. Mott, E. S. Oran, B. van Leer, J. Comput. Phys. 164, 407 (2000), eqs. (10), (16)-(21);
+D. R. Mott, E. S. Oran, "CHEMEQ2", Naval Research Laboratory NRL/MR/6400-01-8553 (2001);
+M. Guidry, J. A. Harris, Comput. Sci. Disc. 6, 015002 (2013).
+"""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import rolled
+from ergode.kinetics.block.team import largest_of, rank, size, total_of
+from ergode.kinetics.explicit.flows import flows_at, set_explicit_conditions
+from ergode.kinetics.explicit.partial_equilibrium import withdraw
+
+WORST, GROWTH = 10.0, 10.0
+"""The sigma up to which a step is accepted, and how much longer the next one may be."""
+
+# --- device functions -----------------------------------------------------------------------------
+
+DYNAMIC = False
+PARTIAL = False
+
+
+def relaxation(x):
+    """alpha for x = k dt."""
+    return (180.0 + x * (60.0 + x * (11.0 + x))) / (360.0 + x * (60.0 + x * (12.0 + x)))
+
+
+def quasi_steady_state_step(
+    system, control, room, times, temperatures, densities, below, since, ahead, dt, scale
+):
+    """One step of dt, of `ahead` at most, some time after the knot `below`.
+
+    Returns the step, zero if it is to be repeated, the next one and the sum of mass fractions.
+    """
+    first, stride = rank(), size()
+    y, start, predicted = room.y, room.start, room.predicted
+    flow, early, weight = room.flow, room.early, system.weight
+    count = weight.size
+    whole = dt
+    dt = min(dt, ahead)
+    for i in rolled(range(first, count, stride)):
+        start[i] = y[i]
+        early[i], early[count + i] = flow[i], flow[count + i]
+        k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
+        change = dt * (early[i] - early[count + i]) / (1.0 + relaxation(k * dt) * k * dt)
+        predicted[i] = max(start[i] + change, 0.0)
+        y[i] = predicted[i]
+    if DYNAMIC:
+        set_explicit_conditions(system, room, times, temperatures, densities, below, since + dt, y)
+    flows_at(system, room, y, flow)
+    if PARTIAL:
+        withdraw(system.groups, room, flow)
+    worst, part = 0.0, 0.0
+    for i in rolled(range(first, count, stride)):
+        k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
+        later = flow[count + i] / predicted[i] if predicted[i] > 0.0 else k
+        k = 0.5 * (k + later)
+        alpha = relaxation(k * dt)
+        gain = alpha * flow[i] + (1.0 - alpha) * early[i]
+        amount = max(start[i] + dt * (gain - k * start[i]) / (1.0 + alpha * k * dt), 0.0)
+        off = abs(amount - predicted[i]) / (system.absolute[i] + control.rtol * amount)
+        # Not-a-number is the worst of all.
+        worst = worst if worst >= off or worst != worst else off
+        y[i] = amount
+        part += weight[i] * amount
+    sigma = largest_of(worst, room.reduced, 0)
+    total = total_of(part, room.reduced, 1) * scale
+    factor = min(1.0 / max(sigma, 1e-6) ** 0.5 + 0.005, GROWTH)
+    if sigma > WORST:
+        for i in rolled(range(first, count, stride)):
+            y[i] = start[i]
+        return 0.0, dt * factor, total
+    # A step that was cut short to end at a time says less of what the next may be.
+    return dt, max(dt * factor, whole if factor >= 1.0 else 0.0), total

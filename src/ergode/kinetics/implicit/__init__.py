@@ -1,0 +1,1 @@
+"""Implicit methods: one matrix a step."""

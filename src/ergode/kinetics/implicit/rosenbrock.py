@@ -1,0 +1,565 @@
+"""Rosenbrock methods: implicit Runge-Kutta with one factorisation a step and no iteration.
+
+With J = df/dy and W = I / (h gamma) - J, the stages U_i solve
+
+    W U_i = f(t + alpha_i h, y + sum a_ij U_j) + sum (c_ij / h) U_j + gamma_i h df/dt,
+
+the step is y + sum m_i U_i, and its error is estimated by sum e_i U_i. Between the ends of a step
+the solution is read off
+
+    y(t + theta h) = (1 - theta) y_0 + theta (y_1 + (1 - theta) (p + theta q)),
+
+p and q sums of the U_i.
+
+What electrons do to coefficients (see `plasma`) follows the sums E = sum of Z_i Y_i and Q = sum of
+Z_i^2 Y_i, and would couple every nucleus with every other: of J it is df/dE Z^T + df/dQ (Z^2)^T,
+two columns times rows. The factors are those of the matrix without them, W_0, and
+
+    W x = b:    x = W_0^-1 b + w c,    w = W_0^-1 (df/dE, df/dQ),    (I - v w) c = v W_0^-1 b
+
+with the rows v of Z and Z^2 (M. A. Woodbury, 1950).
+
+The step is written once: for a thread on the CPU, and for a block of threads, or one alone, on CUDA
+(see `team`); the coefficients of the methods are in `tableaus`.
+
+E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import ByTarget, borrowing, cuda, real, rolled
+from ergode.core.status import Status
+from ergode.kinetics.block.elimination import block_factorize, block_solve
+from ergode.kinetics.block.group import next_zone
+from ergode.kinetics.block.schedule import BlockSystem
+from ergode.kinetics.block.team import rank, size, total_of, wait
+from ergode.kinetics.condition_history import NEARLY, horizon, settled
+from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.kinetics.implicit.system import (
+    FIXED,
+    PRESSURE,
+    Room,
+    add_thinning,
+    change_at,
+    coefficients,
+    density_of,
+    fill_slopes,
+    keep_slopes,
+    put_slopes,
+    put_warmth,
+    subtract_partners,
+    temperature_of,
+    warm,
+    warming_row,
+)
+from ergode.kinetics.network.mechanism import entry_values
+from ergode.kinetics.network.projection import conserved, project
+from ergode.kinetics.physics.screening import charges
+
+# --- device functions -----------------------------------------------------------------------------
+
+DYNAMIC = False
+TIMED = False
+HEATING = FIXED
+BODIES = False
+PLASMA = False
+REVERSIBLE = False
+DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
+    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
+    int(Status.STEP_TOO_SMALL),
+)  # fmt: skip
+NOT_A_NUMBER, INFINITY = math.nan, math.inf
+SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
+# Steps shorter than this of the time since a knot are lost in rounding; and the least of all.
+SHORTEST, VANISHED = 1e-15, 1e-280
+# By this part of its range may a temperature or density that is given change in a step.
+CHANGE = 0.05
+# The first step is no shorter than this part of the whole time: errors of what is next to nothing
+# are then found by repeating it.
+LEAST_FIRST = 1e-16
+# Of a step, of the temperature, and of what else a column of the Jacobian is differenced along.
+_LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
+
+
+class Work(NamedTuple):
+    """Vectors of a zone.
+
+    Attributes
+    ----------
+    y, new : ndarray, shape [variable_count + 1]
+        At the start of the step, and where rates of change are asked for; then one.
+    change : ndarray, shape [variable_count]
+        dy/dt at the start.
+    trial : ndarray, shape [variable_count + 1]
+        dy/dt elsewhere; what is to be solved for.
+    in_time : ndarray, shape [variable_count]
+        Derivative of dy/dt in time.
+    columns : ndarray, shape [2 * variable_count]
+        What electrons change, and what is solved of it.
+    stages : ndarray, shape [stage_count * variable_count]
+    matrix : ndarray, shape [entry_count]
+        The Jacobian's negative, then factors.
+    row : ndarray, shape [variable_count + 1]
+        Of the elimination.
+    gram : ndarray, shape [invariant_count + 3, invariant_count]
+        Of the projection.
+    pivoting, tile : ndarray
+        Of the elimination by a block.
+    """
+
+    y: np.ndarray
+    new: np.ndarray
+    change: np.ndarray
+    trial: np.ndarray
+    in_time: np.ndarray
+    columns: np.ndarray
+    stages: np.ndarray
+    matrix: np.ndarray
+    row: np.ndarray
+    gram: np.ndarray
+    pivoting: np.ndarray
+    tile: np.ndarray
+
+
+def _factorize_alone(system, work, diagonal):
+    return factorize_shifted(system.plan, work.matrix, diagonal, work.row)
+
+
+def _factorize_together(system, work, diagonal):
+    return block_factorize(system, work.matrix, diagonal, work.row, work.pivoting, work.tile)
+
+
+def _solve_alone(system, room, work):
+    solve(system.plan, work.matrix, work.trial, work.row)
+
+
+def _solve_together(system, room, work):
+    block_solve(system, work.matrix, work.row, work.tile, work.trial, room.partial)
+
+
+factorize = ByTarget(cpu=_factorize_alone, cuda=_factorize_together)
+"""Factors of the matrix and so much on its diagonal; whether pivots were numbers but zero."""
+solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
+"""Replace the right-hand side `work.trial` by the solution; begins and ends in a wait."""
+
+
+def first_step(absolute, rtol, y, change, span, reduced):
+    """A step in which little happens."""
+    amount, speed = 0.0, 0.0
+    for i in rolled(range(rank(), absolute.size, size())):
+        allowed = absolute[i] + rtol * abs(y[i])
+        amount += (y[i] / allowed) ** 2
+        speed += (change[i] / allowed) ** 2
+    amount = total_of(amount, reduced, 0)
+    speed = total_of(speed, reduced, 1)
+    if speed == 0.0:
+        return span
+    step = 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5)
+    return min(span, max(step, LEAST_FIRST * span))
+
+
+@borrowing
+def integrate_zone(
+    system, method, room, work, times, temperatures, densities, grid, rtol, most_steps, out
+):
+    """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
+
+    Returns status, steps taken, steps repeated, the largest defect that was put right and, where
+    the zone heats itself, the time when its temperature rose fastest.
+    """
+    first, stride = rank(), size()
+    y, new, change, trial, U = work.y, work.new, work.change, work.trial, work.stages
+    rates, thermo, invariants = system.rates, system.thermo, system.invariants
+    count, species_count = system.absolute.size, invariants.shape[1]
+    stage_count, point_count = method.m.size, grid.size
+    for i in rolled(range(first, count, stride)):
+        y[i] = out[0, i]
+    if first == 0:
+        # The variable that empty slots of complexes refer to.
+        y[count] = 1.0
+        new[count] = 1.0
+    wait()
+    widths = invariants.shape[0] * (invariants.shape[0] + 2)
+    conserved(invariants, y, work.gram[widths : widths + invariants.shape[0]], room.reduced)
+    # Time is that of the knot `below` and so much since.
+    begin, since, below = grid[0], 0.0, 0
+    whole = grid[point_count - 1] - begin
+    if not DYNAMIC:
+        coefficients(rates, thermo, room, temperatures[0], densities[0], y, 1.0, 1.0)
+        entry_values(system.flows, room.slots, room.values, first, stride)
+    # Rates of change are asked for at the start of a step; then, for the Jacobian and for the
+    # derivative in time, along one direction each; the last of these turns is stage zero.
+    warmer = 1 + (rates.efficiency.shape[0] if BODIES else 0)
+    denser = warmer + (1 if HEATING != FIXED else 0)
+    charged = denser + (1 if HEATING == PRESSURE else 0)
+    later = charged + (2 if PLASMA else 0)
+    last_direction = later if TIMED else later - 1
+    h = 0.0
+    place, taken, repeated, defect = 1, 0, 0, 0.0
+    peak, steepest = NOT_A_NUMBER, 0.0
+    before, speed, ago = 0.0, 0.0, 0.0
+    after_reject, ends, sound, finite = False, False, True, True
+    last = 0
+    hot, dense = 0.0, 0.0
+    while place < point_count:
+        if taken + repeated >= most_steps:
+            return TOO_MANY_STEPS, taken, repeated, defect, peak
+        for turn in rolled(range(last_direction + stage_count)):
+            stage = turn - last_direction
+            for i in rolled(range(first, count, stride)):
+                total = y[i]
+                for j in rolled(range(stage)):
+                    total += method.a[stage, j] * U[j * count + i]
+                if HEATING != FIXED and turn == warmer and i == species_count:
+                    total *= 1.0 + _WARMER
+                new[i] = total
+            wait()
+            if DYNAMIC:
+                at, until = since, below
+                if stage > 0:
+                    at += method.alpha[stage] * h
+                    until = last
+                elif turn == later:
+                    at += _LATER * h
+                hot = temperature_of(times, temperatures, below, until, at, new, species_count)
+                dense = density_of(
+                    times, densities, below, until, at, new, species_count, room.reduced
+                )
+                if HEATING == PRESSURE and turn == denser:
+                    dense *= 1.0 + _MORE
+                anew = True
+                if BODIES:
+                    anew = turn == 0 or turn >= warmer
+                    if not anew:
+                        put_slopes(rates, room, turn - 1)
+                if anew:
+                    more_electrons, more_squares = 1.0, 1.0
+                    if PLASMA:
+                        more_electrons += _MORE if turn == charged else 0.0
+                        more_squares += _MORE if turn == charged + 1 else 0.0
+                    coefficients(
+                        rates, thermo, room, hot, dense, new, more_electrons, more_squares
+                    )  # fmt: skip
+                entry_values(system.flows, room.slots, room.values, first, stride)
+                wait()
+            change_at(system, room, new, trial)
+            capacity = 0.0
+            if HEATING != FIXED:
+                capacity = warm(system, room, hot, dense, new, trial)
+            if turn == 0:
+                for i in rolled(range(first, count, stride)):
+                    change[i] = trial[i]
+                wait()
+                if HEATING != FIXED and taken > 0:
+                    # Of the cubic through both ends of the step.
+                    for eighth in rolled(range(1, 9)):
+                        theta = 0.125 * eighth
+                        slope = 6.0 * theta * (1.0 - theta) * (y[count - 1] - before)
+                        slope /= ago
+                        slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
+                        slope += theta * (3.0 * theta - 2.0) * change[count - 1]
+                        if slope > steepest:
+                            steepest = slope
+                            peak = begin + (since - (1.0 - theta) * ago)
+                if taken + repeated == 0:
+                    h = first_step(system.absolute, rtol, y, change, whole, room.reduced)
+                if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
+                    lost = not (finite and h < INFINITY)
+                    status = NOT_FINITE if lost else STEP_TOO_SMALL
+                    return status, taken, repeated, defect, peak
+                if TIMED:
+                    h, last, ends = horizon(
+                        times, temperatures, densities, below, since, h, CHANGE, 0.1 * rtol
+                    )
+                else:
+                    ends = h * NEARLY >= whole - since
+                    if ends:
+                        h = whole - since
+                fill_slopes(system, room, work, y)
+                if BODIES:
+                    keep_slopes(rates, room)
+                if HEATING != FIXED:
+                    warming_row(system, room, work, hot, dense, y, change, capacity)
+            elif stage <= 0:
+                if BODIES and turn < warmer:
+                    subtract_partners(system, room, work, turn - 1, dense, trial)
+                if turn >= warmer:
+                    for i in rolled(range(first, count, stride)):
+                        trial[i] -= change[i]
+                        if HEATING != FIXED and turn == warmer:
+                            trial[i] /= _WARMER * y[count - 1]
+                        if HEATING == PRESSURE and turn == denser:
+                            trial[i] /= _MORE
+                        if PLASMA and charged <= turn < charged + 2:
+                            work.columns[(turn - charged) * count + i] = trial[i] / _MORE
+                        if turn == later:
+                            work.in_time[i] = trial[i] / (_LATER * h)
+                    wait()
+                    if HEATING != FIXED and turn == warmer:
+                        put_warmth(system, work, trial)
+                    if HEATING == PRESSURE and turn == denser:
+                        add_thinning(system, work, room.reduced, y, trial)
+            if stage == 0:
+                sound = factorize(system, work, 1.0 / (h * method.gamma))
+            if stage >= 0:
+                electrons, squares = 1.0, 1.0
+                if PLASMA:
+                    electrons, squares = charges(thermo.charge, y, room.reduced)
+                # Before the first stage the columns of what electrons change.
+                for column in rolled(range(charged - later if stage == 0 else 0, 1)):
+                    wait()
+                    for i in rolled(range(first, count, stride)):
+                        total = 0.0
+                        for j in rolled(range(stage)):
+                            total += method.c[stage, j] * U[j * count + i]
+                        total = total / h + (trial[i] if stage > 0 else change[i])
+                        if DYNAMIC and last_direction == later:
+                            total += method.gammas[stage] * h * work.in_time[i]
+                        if PLASMA and column < 0:
+                            total = work.columns[(column + 2) * count + i]
+                        trial[i] = total
+                    solve_trial(system, room, work)
+                    if PLASMA:
+                        if column < 0:
+                            for i in rolled(range(first, count, stride)):
+                                work.columns[(column + 2) * count + i] = trial[i]
+                        else:
+                            add_electrons(system, room, work, electrons, squares)
+                for i in rolled(range(first, count, stride)):
+                    U[stage * count + i] = trial[i]
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
+            total, error = y[i], 0.0
+            for j in rolled(range(stage_count)):
+                total += method.m[j] * U[j * count + i]
+                error += method.e[j] * U[j * count + i]
+            new[i] = total
+            ratio = error / (system.absolute[i] + rtol * max(abs(y[i]), abs(total)))
+            part += ratio * ratio
+        error = (total_of(part if sound else INFINITY, room.reduced, 0) / count) ** 0.5
+        finite = error < INFINITY
+        if not finite:
+            repeated += 1
+            h *= 0.1
+            after_reject = True
+            continue
+        factor = SAFETY * max(error, 1e-10) ** -method.exponent
+        factor = min(max(factor, LEAST), MOST)
+        if error > 1.0:
+            repeated += 1
+            h *= min(factor, 0.9)
+            after_reject = True
+            continue
+        taken += 1
+        defect = max(defect, project(invariants, new, work.gram, room.reduced))
+        stop = grid[point_count - 1]
+        base = begin
+        if TIMED:
+            stop, base = times[last + 1], times[below]
+        while place < point_count:
+            theta = ((grid[place] - base) - since) / h
+            if not (grid[place] <= stop if ends else theta <= 1.0):
+                break
+            theta = min(theta, 1.0)
+            for i in rolled(range(first, count, stride)):
+                curve, bend = 0.0, 0.0
+                for j in rolled(range(stage_count)):
+                    curve += method.p[j] * U[j * count + i]
+                    bend += method.q[j] * U[j * count + i]
+                inner = new[i] + (1.0 - theta) * (curve + theta * bend)
+                out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
+            place += 1
+        if HEATING != FIXED:
+            before, speed, ago = y[count - 1], change[count - 1], h
+            wait()
+        for i in rolled(range(first, count, stride)):
+            y[i] = new[i]
+        if TIMED and ends:
+            below, since = last + 1, 0.0
+        else:
+            since += h
+            if TIMED:
+                below, since = settled(times, below, since)
+        h *= min(factor, 1.0) if after_reject else factor
+        after_reject = False
+    return DONE, taken, repeated, defect, peak
+
+
+def add_electrons(system, room, work, electrons, squares):
+    """What a solution lacks that knows nothing of how electrons change coefficients."""
+    charge, columns, x = system.thermo.charge, work.columns, work.trial
+    count = system.absolute.size
+    a, b = charges(charge, x, room.reduced)
+    aa, ba = charges(charge, columns[0:count], room.reduced)
+    ab, bb = charges(charge, columns[count : 2 * count], room.reduced)
+    a, aa, ab = a / electrons, 1.0 - aa / electrons, -ab / electrons
+    b, ba, bb = b / squares, -ba / squares, 1.0 - bb / squares
+    determinant = aa * bb - ab * ba
+    by_electrons = (a * bb - b * ab) / determinant
+    by_squares = (b * aa - a * ba) / determinant
+    for i in rolled(range(rank(), count, size())):
+        x[i] += by_electrons * columns[i] + by_squares * columns[count + i]
+
+
+# --- CPU ------------------------------------------------------------------------------------------
+
+
+def integrate_cpu(
+    start, stop, system, method, course, grid, rtol, most_steps, out, status, taken, repeated,
+    defect, peak,
+):  # fmt: skip
+    """Zones `start` to `stop`, one after another."""
+    count = out.shape[2]
+    rates, species = system.rates, system.invariants.shape[1]
+    nothing = np.empty(0)
+    room = Room(
+        np.empty(rates.slot_start.size - 1),
+        np.zeros(rates.order.size) if BODIES else nothing,
+        np.empty(rates.order.size) if BODIES else nothing,
+        np.empty(rates.efficiency.shape[0]) if BODIES else nothing,
+        np.empty(species) if REVERSIBLE else nothing,
+        np.empty(species) if HEATING != FIXED else nothing,
+        np.empty(system.flows.complex.size),
+        np.empty(system.complexes.first.size),
+        np.empty(3 * system.complexes.first.size),
+        nothing,
+        nothing,
+    )
+    work = Work(
+        np.empty(count + 1),
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(count + 1),
+        np.empty(count),
+        np.empty(2 * count) if PLASMA else nothing,
+        np.empty(method.m.size * count),
+        np.empty(system.plan.column.size + 1),
+        np.empty(count),
+        np.empty((system.invariants.shape[0] + 3) * system.invariants.shape[0]),
+        nothing,
+        nothing,
+    )
+    for zone in range(start, stop):
+        outcome, steps, again, worst, when = integrate_zone(
+            system, method, room, work, course.times, course.temperature[zone],
+            course.density[zone], grid, rtol, most_steps, out[zone],
+        )  # fmt: skip
+        status[zone] = outcome
+        taken[zone] = steps
+        repeated[zone] = again
+        defect[zone] = worst
+        peak[zone] = when
+
+
+# --- CUDA, a block for every zone -----------------------------------------------------------------
+
+TILE = 18
+_REDUCTION = 32
+
+
+def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+    """Numbers that a zone keeps in shared memory."""
+    n, several = system.pivot.size, len(system.invariants)
+    fixed = _REDUCTION + 4 * system.tail.size + 7 * (n + 1) + (several + 3) * several
+    return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
+
+
+def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+    """Room for the matrix, stages and products.
+
+    Once the tail of the matrix is in registers, stages take its place; and products, unless they
+    are asked for while the matrix is being filled.
+    """
+    tail, products = system.tail_count**2, system.flows.triple.size
+    stages = stage_count * system.pivot.size
+    behind = max(tail, stages) + products if dynamic else max(tail, stages + products)
+    return system.entry_count - tail + behind
+
+
+def partial_count(system: BlockSystem) -> int:
+    """Room for parts of rows that have several."""
+    parts = (system.flows.sums, system.slopes, system.gather, system.spread)
+    return max(system.tail.size, *(part.place_count for part in parts))
+
+
+def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kinds: int) -> int:
+    """Numbers that a block keeps in device memory."""
+    numbers = slot_count + 2 * reaction_count + kinds + 3 * system.pivot.size
+    return numbers + system.flows.value_count
+
+
+def integrate_block(
+    system, several, method, times, temperature, density, grid, rtol, most_steps, scratch, counter,
+    out, status, taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, each by one block."""
+    count, species = system.pivot.size, system.invariants.shape[1]
+    invariants, width = system.invariants.shape[0], system.pivot.size + 1
+    rates, tail = system.rates, system.tail_count * system.tail_count
+    shared = cuda.shared.array(0, real)
+    mine = scratch[cuda.blockIdx.x]
+    pivoting = _REDUCTION + 4 * system.tail.size
+    a = pivoting + width
+    b = a + width
+    c = b + width
+    d = c + width
+    e = d + width
+    f = e + width
+    g = f + width
+    h = g + (invariants + 3) * invariants
+    i = h + several
+    matrix = i + system.entry_count
+    # Where the matrix of the tail was, which is in registers then.
+    stages = matrix - tail
+    k = stages + method.m.size * count
+    products = max(matrix, k) if DYNAMIC else k
+    slots = rates.slot_start.size - 1
+    slopes = slots + rates.order.size
+    saved = slopes + rates.order.size
+    partners = saved + (rates.efficiency.shape[0] if BODIES else 0)
+    volumes = partners + species
+    columns = volumes + 2 * count
+    room = Room(
+        mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
+        mine[partners:volumes], shared[f : f + species],
+        mine[columns : columns + system.flows.value_count],
+        shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
+        shared[0:_REDUCTION],
+    )  # fmt: skip
+    work = Work(
+        shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
+        mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
+        shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
+    )  # fmt: skip
+    if BODIES:
+        for r in rolled(range(rank(), rates.order.size, size())):
+            room.slopes[r] = 0.0
+    work_through(
+        system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
+        out, status, taken, repeated, defect, peak,
+    )  # fmt: skip
+
+
+def work_through(
+    system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter, out,
+    status, taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, one after another, until it is empty."""
+    zone = next_zone(counter, room.reduced)
+    while zone < out.shape[0]:
+        outcome, steps, again, worst, when = integrate_zone(
+            system, method, room, work, times, temperature[zone], density[zone], grid, rtol,
+            most_steps, out[zone],
+        )  # fmt: skip
+        if rank() == 0:
+            status[zone] = outcome
+            taken[zone] = steps
+            repeated[zone] = again
+            defect[zone] = worst
+            peak[zone] = when
+        zone = next_zone(counter, room.reduced)

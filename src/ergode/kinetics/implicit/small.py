@@ -1,0 +1,162 @@
+"""Rosenbrock methods on CUDA for many zones of a small network: a thread for every zone.
+
+The tables of the network are constants here, and every loop over them is written out: what is left
+of an index is an address, so that a zone stays in registers and in the memory next to them. The
+method is `rosenbrock.integrate_zone`, of which four functions are replaced by those below. A kernel
+is made for each network, which for small ones takes seconds and for large ones would take minutes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda, real, unroll
+from ergode.kinetics.block.schedule import SMALL
+from ergode.kinetics.block.team import ALONE
+from ergode.kinetics.implicit.rosenbrock import Work, work_through
+from ergode.kinetics.implicit.system import Room, System
+from ergode.kinetics.implicit.tableaus import Method
+
+_MOST_ENTRIES = 200
+
+
+def can_be_written_out(system: System) -> bool:
+    """Whether a network is so small that a kernel of its own pays."""
+    return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
+
+
+def written_out(system: System, method: Method) -> dict[str, Any]:
+    """Bindings that make a kernel one of this network."""
+    plan, terms, complexes = system.plan, system.terms, system.complexes
+    places = np.zeros((plan.size, plan.size), int)
+    for k in range(plan.size):
+        row = slice(plan.start[k], plan.start[k + 1])
+        places[k, plan.column[row]] = np.arange(plan.start[k], plan.start[k + 1])
+    tables = {
+        "FIRST": complexes.first, "SECOND": complexes.second, "THIRD": complexes.third,
+        "ROW": system.flows.start, "COMPLEX": system.flows.complex,
+        "ORDER": plan.order, "START": plan.start, "COLUMN": plan.column, "PIVOT": plan.pivot,
+        "TERM": terms.start, "VALUE": terms.value, "SLOPE_OF": terms.slope,
+    }  # fmt: skip
+    bindings: dict[str, Any] = {name: tuple(table.tolist()) for name, table in tables.items()}
+    return bindings | {
+        "PLACE": tuple(map(tuple, places.tolist())), "SIZE": plan.size,
+        "ENTRIES": plan.column.size, "COMPLEXES": complexes.first.size,
+        "VALUES": system.flows.complex.size,
+        "COEFFICIENTS": system.rates.slot_start.size - 1, "VECTOR": plan.size + 1,
+        "STAGES": method.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
+        "GRAM": (len(system.invariants) + 3) * len(system.invariants) or 1,
+        "change_at": change_written_out, "fill_slopes": slopes_written_out,
+        "factorize": factorize_written_out, "solve_trial": solve_written_out,
+        "next_zone": next_alone, **ALONE,
+    }  # fmt: skip
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+SIZE, VECTOR, ENTRIES, COMPLEXES, VALUES, COEFFICIENTS = 1, 2, 1, 1, 1, 1
+STAGES, SLOPES, GRAM = 1, 3, 1
+FIRST, SECOND, THIRD, COMPLEX, ORDER, COLUMN, PIVOT, VALUE, SLOPE_OF = ((0,),) * 9
+ROW, START, TERM = ((0, 1),) * 3
+PLACE = ((0,),)
+
+
+def change_written_out(system, room, y, found):
+    """dy/dt, as `system.change_at`."""
+    for s in unroll(range(COMPLEXES)):
+        room.products[s] = y[FIRST[s]] * y[SECOND[s]] * y[THIRD[s]]
+    for i in unroll(range(SIZE)):
+        total = 0.0
+        for entry in unroll(range(ROW[i], ROW[i + 1])):
+            total += room.values[entry] * room.products[COMPLEX[entry]]
+        found[i] = total
+
+
+def slopes_written_out(system, room, work, y):
+    """The Jacobian's negative, as `system.fill_slopes`."""
+    for s in unroll(range(COMPLEXES)):
+        room.derivatives[3 * s] = y[SECOND[s]] * y[THIRD[s]]
+        room.derivatives[3 * s + 1] = y[FIRST[s]] * y[THIRD[s]]
+        room.derivatives[3 * s + 2] = y[FIRST[s]] * y[SECOND[s]]
+    for index in unroll(range(ENTRIES)):
+        total = 0.0
+        for term in unroll(range(TERM[index], TERM[index + 1])):
+            total -= room.values[VALUE[term]] * room.derivatives[SLOPE_OF[term]]
+        work.matrix[index] = total
+
+
+def factorize_written_out(system, work, diagonal):
+    """Factors, as `elimination.factorize_shifted`."""
+    matrix = work.matrix
+    sound = True
+    for k in unroll(range(SIZE)):
+        matrix[PIVOT[k]] += diagonal
+        for left in unroll(range(START[k], PIVOT[k])):
+            matrix[left] *= matrix[PIVOT[COLUMN[left]]]
+            for right in unroll(range(PIVOT[COLUMN[left]] + 1, START[COLUMN[left] + 1])):
+                matrix[PLACE[k][COLUMN[right]]] -= matrix[left] * matrix[right]
+        value = matrix[PIVOT[k]]
+        sound = sound and abs(value) > 0.0 and abs(value) < np.inf
+        matrix[PIVOT[k]] = 1.0 / value
+    return sound
+
+
+def solve_written_out(system, room, work):
+    """Solve for `work.trial`, as `elimination.solve`."""
+    factors, x, row = work.matrix, work.trial, work.row
+    for k in unroll(range(SIZE)):
+        total = x[ORDER[k]]
+        for left in unroll(range(START[k], PIVOT[k])):
+            total -= factors[left] * row[COLUMN[left]]
+        row[k] = total
+    for k in unroll(range(SIZE - 1, -1, -1)):
+        total = row[k]
+        for entry in unroll(range(PIVOT[k] + 1, START[k + 1])):
+            total -= factors[entry] * row[COLUMN[entry]]
+        row[k] = total * factors[PIVOT[k]]
+        x[ORDER[k]] = row[k]
+
+
+def next_alone(counter, room):
+    """As `block.next_zone`."""
+    return cuda.atomic.add(counter, 0, 1)
+
+
+def integrate_small(
+    system, method, times, temperature, density, grid, rtol, most_steps, counter, out, status,
+    taken, repeated, defect, peak,
+):  # fmt: skip
+    """Zones from a queue, each by one thread."""
+    room = Room(
+        cuda.local.array(COEFFICIENTS, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
+        cuda.local.array(SIZE, real),
+        cuda.local.array(1, real),
+        cuda.local.array(VALUES, real),
+        cuda.local.array(COMPLEXES, real),
+        cuda.local.array(SLOPES, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
+    )
+    work = Work(
+        cuda.local.array(VECTOR, real),
+        cuda.local.array(VECTOR, real),
+        cuda.local.array(SIZE, real),
+        cuda.local.array(SIZE, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
+        cuda.local.array(STAGES, real),
+        cuda.local.array(ENTRIES, real),
+        cuda.local.array(SIZE, real),
+        cuda.local.array(GRAM, real),
+        cuda.local.array(1, real),
+        cuda.local.array(1, real),
+    )
+    work_through(
+        system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
+        out, status, taken, repeated, defect, peak,
+    )  # fmt: skip

@@ -1,0 +1,414 @@
+"""Rates of change and Jacobian of a zone: the differential equation that every method solves.
+
+The variables are the specific amounts of all species and, where a zone heats itself, its
+temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt; at constant pressure the density
+follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
+
+Amounts enter the Jacobian exactly, coefficients with collision partners among them. What depends
+on temperature, time, density or the electrons as a whole is differenced once, along one direction
+each: a column, whatever the number of reactions.
+
+What is here is written once for a thread alone and for a block of threads (see `team`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import ByTarget, rolled
+from ergode.kinetics.block.elimination import block_slopes
+from ergode.kinetics.block.group import block_products, block_sums
+from ergode.kinetics.block.team import rank, size, total_of, wait
+from ergode.kinetics.condition_history import course_at
+from ergode.kinetics.implicit.elimination import Elimination, eliminate
+from ergode.kinetics.network.mechanism import (
+    NATURAL,
+    Complexes,
+    Flows,
+    pattern_of,
+    products,
+    row_sums,
+)
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.physics.equation_of_state import response
+from ergode.kinetics.physics.rates import (
+    GAS_CONSTANT,
+    Rates,
+    Thermodynamics,
+    base_coefficients,
+    detailed_balance,
+    energies,
+    heat_capacity,
+    log_volumes,
+)
+from ergode.kinetics.physics.screening import charges, plasma_coefficients
+from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
+
+FIXED, VOLUME, PRESSURE = 0, 1, 2
+"""Temperature is given; the zone heats itself at constant volume, or at constant pressure."""
+
+
+class Terms(NamedTuple):
+    """How the Jacobian is put together.
+
+    Attributes
+    ----------
+    start : ndarray of uint32, shape [entry_count + 1]
+        Where the terms of each entry of the factors begin.
+    value : ndarray of uint32, shape [term_count]
+        Entry of the flows.
+    slope : ndarray of uint32, shape [term_count]
+        Derivative of a product: complex times `SLOTS`, plus the slot.
+    """
+
+    start: np.ndarray
+    value: np.ndarray
+    slope: np.ndarray
+
+
+class System(NamedTuple):
+    """Everything about the network that a zone needs.
+
+    Attributes
+    ----------
+    invariants : ndarray of float64, shape [invariant_count, species_count]
+        Weights of sums that no reaction changes.
+    absolute : ndarray of float64, shape [variable_count]
+        Absolute tolerances.
+    place : ndarray of uint32, shape [variable_count, variable_count]
+        Index of the entry of a row and column of the factors, or of one that is zero and nobody's;
+        of shape [1, 1] where nothing asks for it.
+    """
+
+    complexes: Complexes
+    flows: Flows
+    rates: Rates
+    thermo: Thermodynamics
+    invariants: np.ndarray
+    absolute: np.ndarray
+    place: np.ndarray
+    plan: Elimination
+    terms: Terms
+
+
+class Room(NamedTuple):
+    """Where a zone's rates are worked out.
+
+    Attributes
+    ----------
+    slots, slopes, saved, partners, volumes
+        Coefficients; d ln k / d ln M of those that have collision partners; d k / d ln M;
+        concentrations of the partners of each kind; logarithms of partition functions.
+    energies : ndarray, shape [species_count]
+        Internal energies, or enthalpies at constant pressure [erg/mol].
+    values, products, derivatives
+        What the entries of the flows make of coefficients; products of amounts, and their
+        derivatives.
+    partial, reduced
+        What threads add up together.
+    """
+
+    slots: np.ndarray
+    slopes: np.ndarray
+    saved: np.ndarray
+    partners: np.ndarray
+    volumes: np.ndarray
+    energies: np.ndarray
+    values: np.ndarray
+    products: np.ndarray
+    derivatives: np.ndarray
+    partial: np.ndarray
+    reduced: np.ndarray
+
+
+def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
+    """Where the Jacobian may not be zero, and the terms of its entries (see `pattern_of`)."""
+    structure = mechanism.structure
+    count = structure.species_count + (heating != FIXED)
+    pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
+    # Third bodies and a density that follows from amounts couple every species with every other;
+    # a temperature alone is one row and one column more.
+    if heating == PRESSURE or mechanism.has_bodies:
+        pattern[:] = True
+    elif heating == VOLUME:
+        pattern[-1], pattern[:, -1] = True, True
+    return pattern, terms
+
+
+def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> System:
+    """Tables for an implicit method.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    absolute : ndarray of float64, shape [variable_count]
+        Absolute tolerance of each variable.
+    heating : int
+        `FIXED`, `VOLUME` or `PRESSURE`.
+    """
+    structure = mechanism.structure
+    pattern, terms = coupled(mechanism, heating)
+    count = len(pattern)
+    plan = eliminate(pattern)
+    places = plan.positions()
+    ordered: list[list[tuple[int, int]]] = [[] for _ in range(plan.column.size)]
+    for pair, items in terms.items():
+        ordered[places[pair]] = items
+    flat = [item for items in ordered for item in items]
+    # What is not an entry is beyond them all, and zero.
+    full = heating != FIXED or mechanism.has_bodies
+    place = np.full((count, count) if full else (1, 1), plan.column.size, np.uint32)
+    if full:
+        for (i, j), index in places.items():
+            place[i, j] = index
+    return System(
+        _moved(structure.complexes, structure.species_count, count),
+        structure.net_flows,
+        *mechanism.used(heating != FIXED),
+        mechanism.invariants,
+        absolute,
+        place,
+        plan,
+        Terms(
+            np.concatenate([[0], np.cumsum([len(items) for items in ordered])]).astype(np.uint32),
+            np.array([item[0] for item in flat], np.uint32),
+            np.array([item[1] for item in flat], np.uint32),
+        ),
+    )
+
+
+def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
+    """Complexes whose empty slots are the variable `new`."""
+    return Complexes(*(np.where(slot == old, new, slot).astype(np.uint32) for slot in complexes))
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+HEATING = FIXED
+BODIES = False
+PLASMA = False
+MOLECULES = True
+REVERSIBLE = False
+_SHARE = 1e-3
+"""Of matter, that is added to tell how its heat capacity depends on it."""
+
+
+def coefficients(rates, thermo, room, temperature, density, y, more_electrons, more_squares):
+    """Coefficients of all reactions at these conditions; ends in a wait.
+
+    Electrons, and squares of the nuclei's charges, are so many times those of `y`.
+    """
+    first, stride = rank(), size()
+    slots = room.slots
+    base_coefficients(rates, temperature, density, slots, first, stride)
+    if BODIES:
+        collision_partners(rates, density, y, room.partners, first, stride)
+        wait()
+        third_bodies(
+            rates, temperature, density, room.partners, slots, room.slopes, first, stride
+        )  # fmt: skip
+    if PLASMA:
+        electrons, squares = charges(thermo.charge, y, room.reduced)
+        plasma_coefficients(
+            rates.plasma, temperature, density, electrons * more_electrons,
+            squares * more_squares, slots, first, stride,
+        )  # fmt: skip
+    if REVERSIBLE:
+        log_volumes(thermo, temperature, room.volumes, first, stride)
+        wait()
+        detailed_balance(rates, density, room.volumes, slots, first, stride)
+    wait()
+
+
+def temperature_of(times, temperatures, below, last, since, y, species_count):
+    """Temperature [K]: a variable, or given."""
+    if HEATING == FIXED:
+        return course_at(times, temperatures, below, last, since)
+    return y[species_count]
+
+
+def density_of(times, densities, below, last, since, y, species_count, reduced):
+    """Density [g/cm3]: given, or from the pressure."""
+    given = course_at(times, densities, below, last, since)
+    if HEATING == PRESSURE:
+        amount = 0.0
+        for i in rolled(range(rank(), species_count, size())):
+            amount += y[i]
+        amount = total_of(amount, reduced, 0)
+        return given / (GAS_CONSTANT * y[species_count] * amount)
+    return given
+
+
+def _row_by_row(system, room, y, found):
+    products(system.complexes, y, room.products)
+    row_sums(system.flows, room.values, room.products, found)
+
+
+def _segment_by_segment(system, room, y, found):
+    block_products(system.flows.triple, y, room.products)
+    block_sums(system.flows.sums, room.values, room.products, room.partial, found)
+
+
+change_at = ByTarget(cpu=_row_by_row, cuda=_segment_by_segment)
+
+
+def warm(system, room, temperature, density, y, change):
+    """Add dT/dt [K/s] to the changes of species that it comes of; ends in a wait.
+
+    The internal energy of every species [erg/mol], or its enthalpy at constant pressure, stays
+    behind in `room`; the heat capacity [erg/(g K)] is returned.
+    """
+    first, stride = rank(), size()
+    thermo, found = system.thermo, room.energies
+    count = found.size
+    if MOLECULES:
+        energies(thermo, temperature, found, first, stride)
+        part = 0.0
+        for i in rolled(range(first, count, stride)):
+            more = heat_capacity(thermo, temperature, i)
+            if HEATING == PRESSURE:
+                more += GAS_CONSTANT
+                found[i] += GAS_CONSTANT * temperature
+            part += y[i] * more
+        capacity = total_of(part, room.reduced, 0)
+    else:
+        nuclei, electrons = matter(thermo, y, room.reduced)
+        capacity, per_nucleus, per_electron = response(temperature, density, nuclei, electrons)
+        for i in rolled(range(first, count, stride)):
+            found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
+    released = 0.0
+    for i in rolled(range(first, count, stride)):
+        released -= found[i] * change[i]
+    released = total_of(released, room.reduced, 1)
+    if first == 0:
+        change[count] = released / capacity
+    wait()
+    return capacity
+
+
+def matter(thermo, y, reduced):
+    """Nuclei and electrons; waits on the way."""
+    nuclei, electrons = 0.0, 0.0
+    for i in rolled(range(rank(), thermo.charge.size, size())):
+        nuclei += y[i]
+        electrons += thermo.charge[i] * y[i]
+    return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
+
+
+def _slopes_by_entry(system, room, work, y):
+    terms, matrix = system.terms, work.matrix
+    product_slopes(system.complexes, y, room.derivatives)
+    for index in range(terms.start.size - 1):
+        total = 0.0
+        for count in range(terms.start[index], terms.start[index + 1]):
+            term = count & NATURAL
+            total -= room.values[terms.value[term]] * room.derivatives[terms.slope[term]]
+        matrix[index] = total
+    matrix[terms.start.size - 1] = 0.0
+
+
+def product_slopes(complexes, y, found):
+    """Derivatives of the product of every complex by each of its slots."""
+    for s in range(complexes.first.size):
+        a, b, c = y[complexes.first[s]], y[complexes.second[s]], y[complexes.third[s]]
+        found[3 * s] = b * c
+        found[3 * s + 1] = a * c
+        found[3 * s + 2] = a * b
+
+
+def _slopes_by_segment(system, room, work, y):
+    block_slopes(system, room.values, y, work.matrix, room.partial)
+
+
+fill_slopes = ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment)
+"""The Jacobian with its sign reversed, as far as coefficients do not depend on amounts, into
+`work.matrix`; ends in a wait."""
+
+
+def keep_slopes(rates, room):
+    """What coefficients change by as their collision partners do, d k / d ln M."""
+    for r in rolled(range(rank(), room.saved.size, size())):
+        room.saved[r] = room.slots[r] * room.slopes[rates.body_slope[r]]
+
+
+def put_slopes(rates, room, kind):
+    """In the place of coefficients what `keep_slopes` kept, of one kind of partners; then waits."""
+    for r in rolled(range(rank(), room.saved.size, size())):
+        room.slots[r] = room.saved[r] if rates.body_of[r] == kind else 0.0
+    wait()
+
+
+def subtract_partners(system, room, work, kind, density, column):
+    """Subtract from the Jacobian's negative how a kind of partners acts, a column times a row."""
+    rates, place = system.rates, system.place
+    count = rates.efficiency.shape[1]
+    by = density / room.partners[kind] if room.partners[kind] > 0.0 else 0.0
+    for i in rolled(range(system.absolute.size)):
+        for j in rolled(range(rank(), count, size())):
+            work.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
+    wait()
+
+
+def warming_row(system, room, work, temperature, density, y, change, capacity):
+    """How the rise of temperature depends on amounts, from columns of species; then waits."""
+    thermo, place, matrix = system.thermo, system.place, work.matrix
+    count = room.energies.size
+    rise = change[count]
+    by_nuclei, by_electrons = 0.0, 0.0
+    if not MOLECULES:
+        # The matter as a whole, of which nuclei and electrons are more or fewer.
+        nuclei, electrons = matter(thermo, y, room.reduced)
+        more_nuclei, more_electrons = matter(thermo, change, room.reduced)
+        excess = 0.0
+        for i in rolled(range(rank(), count, size())):
+            excess += thermo.mass_excess[i] * change[i]
+        excess = total_of(excess, room.reduced, 0)
+        for which in range(2):
+            n = nuclei * (1.0 + _SHARE) if which == 0 else nuclei
+            e = electrons * (1.0 + _SHARE) if which == 1 else electrons
+            heat, per_nucleus, per_electron = response(temperature, density, n, e)
+            more = -(excess + per_nucleus * more_nuclei + per_electron * more_electrons) / heat
+            if which == 0:
+                by_nuclei = (more - rise) / (_SHARE * nuclei)
+            elif electrons > 0.0:
+                by_electrons = (more - rise) / (_SHARE * electrons)
+    for j in rolled(range(rank(), count, size())):
+        total = 0.0
+        for i in range(count):
+            total -= room.energies[i] * matrix[place[i, j]]
+        total /= capacity
+        if MOLECULES:
+            gained = heat_capacity(thermo, temperature, j)
+            if HEATING == PRESSURE:
+                gained += GAS_CONSTANT
+            total += rise * gained / capacity
+        else:
+            total -= by_nuclei + thermo.charge[j] * by_electrons
+        matrix[place[count, j]] = total
+    wait()
+
+
+def put_warmth(system, work, column):
+    """The Jacobian's column of the temperature; then waits."""
+    count = system.absolute.size
+    for i in rolled(range(rank(), count, size())):
+        work.matrix[system.place[i, count - 1]] = -column[i]
+    wait()
+
+
+def add_thinning(system, work, reduced, y, column):
+    """How all amounts thin the gas at constant pressure, a column times ones; then waits.
+
+    `column` is what changes as the logarithm of the density does.
+    """
+    count = system.absolute.size - 1
+    amount = 0.0
+    for i in rolled(range(rank(), count, size())):
+        amount += y[i]
+    amount = total_of(amount, reduced, 0)
+    for i in rolled(range(system.absolute.size)):
+        for j in rolled(range(rank(), count, size())):
+            work.matrix[system.place[i, j]] += column[i] / amount
+    wait()

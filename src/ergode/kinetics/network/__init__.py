@@ -1,0 +1,1 @@
+"""A reaction network as flat tables."""

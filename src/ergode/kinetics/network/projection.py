@@ -1,0 +1,80 @@
+"""Sums that no reaction changes - baryons, atoms of an element - put right after every step."""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import rolled
+from ergode.kinetics.block.team import rank, size, total_of, wait
+from ergode.kinetics.network.mechanism import NATURAL
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def conserved(invariants, y, totals, reduced):
+    """Sums that no reaction changes."""
+    for k in rolled(range(invariants.shape[0])):
+        part = 0.0
+        for i in rolled(range(rank(), invariants.shape[1], size())):
+            part += invariants[k, i] * y[i]
+        part = total_of(part, reduced, k & 1)
+        if rank() == 0:
+            totals[k] = part
+    wait()
+
+
+def project(invariants, y, gram, reduced):
+    """Clip negative amounts and restore sums that are conserved; returns the largest defect.
+
+    Each amount is multiplied by one plus a combination of the invariants' weights: what is zero
+    stays zero. `gram` has a row for each invariant, of as many numbers, what is missing and a
+    scale; then the sums as they are to be. Ends in a wait.
+    """
+    first, stride = rank(), size()
+    count, species_count = invariants.shape
+    width = count + 2
+    for i in rolled(range(first, species_count, stride)):
+        y[i] = max(y[i], 0.0)
+    turn = 0
+    for k in rolled(range(count)):
+        for other in rolled(range(width)):
+            part = 0.0
+            for i in rolled(range(first, species_count, stride)):
+                term = invariants[k, i] * y[i]
+                if other < count:
+                    term *= invariants[other, i]
+                elif other > count:
+                    term = abs(term)
+                part += term
+            part = total_of(part, reduced, turn & 1)
+            turn += 1
+            if first == 0:
+                wanted = gram[count * width + k]
+                gram[k * width + other] = wanted - part if other == count else part
+    wait()
+    worst = 0.0
+    for k in rolled(range(count)):
+        scale = gram[k * width + count + 1]
+        if scale > 0.0:
+            worst = max(worst, abs(gram[k * width + count]) / scale)
+    wait()
+    if first == 0:
+        for k in rolled(range(count)):
+            pivot = gram[k * width + k]
+            for other in rolled(range(k + 1, count)):
+                factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
+                for m in rolled(range(k, count + 1)):
+                    gram[other * width + m] -= factor * gram[k * width + m]
+        for back in rolled(range(count)):
+            k = (count - 1 - back) & NATURAL
+            total = gram[k * width + count]
+            for m in rolled(range(k + 1, count)):
+                total -= gram[k * width + m] * gram[m * width + count]
+            own = gram[k * width + k]
+            gram[k * width + count] = total / own if own > 1e-280 else 0.0
+    wait()
+    for i in rolled(range(first, species_count, stride)):
+        factor = 1.0
+        for k in rolled(range(count)):
+            factor += gram[k * width + count] * invariants[k, i]
+        y[i] *= max(factor, 0.0)
+    wait()
+    return worst

@@ -1,0 +1,277 @@
+"""From the laws of coefficients to flat tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.kinetics.physics.rates import Rates
+from ergode.kinetics.physics.screening import NONE, Plasma
+from ergode.kinetics.physics.third_bodies import CHEBYSHEV, LINDEMANN, LOGARITHMIC, PLAIN, SRI, TROE
+from ergode.models.expressions import Expression
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rates import (
+    Arrhenius,
+    Chebyshev,
+    DetailedBalance,
+    Falloff,
+    PressureLog,
+    Reaclib,
+    ThreeBody,
+    WeakTable,
+)
+from ergode.models.reactions.reaction import Law
+
+
+class _Slots:
+    """Gathers exponentials by slot."""
+
+    def __init__(self, count: int) -> None:
+        self.items: list[list[tuple[float, tuple[float, ...]]]] = [[] for _ in range(count)]
+
+    def add(self, slot: int, rate: Reaclib | Arrhenius | float) -> None:
+        if isinstance(rate, Reaclib):
+            self.items[slot] += [(rate.prefactor, one) for one in rate.sets]
+        elif isinstance(rate, Arrhenius):
+            nine = math.log(1e9)
+            b, activation = rate.exponent, rate.activation_temperature
+            parameters = (b * nine, -activation * 1e-9, 0.0, 0.0, 0.0, 0.0, b)
+            self.items[slot].append((rate.factor, parameters))
+        else:
+            self.items[slot].append((float(rate), (0.0,) * 7))
+
+    def another(self) -> int:
+        self.items.append([])
+        return len(self.items) - 1
+
+
+def rates_of(
+    network: ReactionNetwork,
+    reactant: Sequence[tuple[int, ...]],
+    net: Sequence[Mapping[int, float]],
+    screening: int,
+) -> Rates:
+    """Tables of the coefficients of a network.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+        Of deterministic mass action.
+    reactant : sequence of tuple of int
+        Reactants of every reaction.
+    net : sequence of mapping of int to float
+        What each changes.
+    screening : int
+        `NONE`, `WEAK` or `CHUGUNOV`.
+
+    Raises
+    ------
+    ModelError
+        A coefficient has no meaning here; the message names the reaction.
+    """
+    table = network.reactions
+    values: dict[str, Any] = {}
+    slots = _Slots(len(table))
+    bodies = _Bodies()
+    weak: dict[int, WeakTable] = {}
+    reverse: list[tuple[int, int]] = []
+    forwards: dict[tuple[Any, ...], list[int]] = {}
+    for k in range(len(table)):
+        rate = table.formulas.get(k, float(table.values[k]))
+        if table.laws[k] == Law.RATE:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has a rate of its own; ergode.kinetics knows mass "
+                "action: give its rate_constant, or use ergode.stochastic or a VectorField"
+            )
+        if isinstance(rate, Expression):
+            values = values or network.evaluate_parameters()
+            rate = float(rate.evaluate(values))
+        if table.laws[k] == Law.STOCHASTIC:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has reactants in different compartments, where "
+                "concentrations do not make a rate"
+            )
+        if isinstance(rate, DetailedBalance):
+            key = _key(table, k, forward=False)
+            reverse.append((k, _forward(table, k, key, rate, forwards)))
+            continue
+        forwards.setdefault(_key(table, k, forward=True), []).append(k)
+        if isinstance(rate, ThreeBody | Falloff | PressureLog | Chebyshev):
+            bodies.add(k, rate, slots)
+        elif isinstance(rate, WeakTable):
+            if len(reactant[k]) != 1:
+                raise ModelError(
+                    f"reaction '{table.name_of(k)}' has a weak table and {len(reactant[k])} "
+                    "reactants; expected one nucleus"
+                )
+            weak[k] = rate
+        elif isinstance(rate, Reaclib | Arrhenius | float):
+            slots.add(k, rate)
+        else:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has a {type(rate).__name__} coefficient, which "
+                "ergode.kinetics does not know"
+            )
+    flat = [item for slot in slots.items for item in slot]
+    rows = np.array(bodies.rows, np.uint32).reshape(-1, 4)
+    changes = [net[forward] for _, forward in reverse]
+    both = np.array(reverse, np.uint32).reshape(-1, 2)
+    reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
+    depends = np.arange(len(reactant), dtype=np.uint32)
+    depends[both[:, 0]] = both[:, 1]
+    partners = np.full(len(reactant), len(bodies.partners), np.uint32)
+    partners[reaction_of] = set_of
+    return Rates(
+        np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
+        np.array([item[0] for item in flat], np.float64),
+        _starts(slots.items),
+        np.array([len(left) for left in reactant], np.uint32),
+        reaction_of, low_of, kind_of, set_of,
+        _starts(bodies.numbers),
+        np.array([x for one in bodies.numbers for x in one], np.float64),
+        partners[depends],
+        depends,
+        _efficiencies(network, bodies.partners),
+        both[:, 0].copy(),
+        both[:, 1].copy(),
+        _starts(changes),
+        np.array([i for change in changes for i in change], np.uint32),
+        np.array([v for change in changes for v in change.values()], np.float64),
+        _plasma_of(network, reactant, reverse, weak, screening),
+    )  # fmt: skip
+
+
+class _Bodies:
+    """Gathers what depends on collision partners."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.numbers: list[tuple[float, ...]] = []
+        self.partners: dict[tuple[Any, float], int] = {}
+
+    def add(
+        self, k: int, rate: ThreeBody | Falloff | PressureLog | Chebyshev, slots: _Slots
+    ) -> None:
+        who: tuple[Any, float] = ((), 1.0)
+        if isinstance(rate, ThreeBody | Falloff):
+            who = rate.efficiencies, rate.default
+        own, numbers = k, tuple[float, ...]()
+        if isinstance(rate, ThreeBody):
+            kind = PLAIN
+            slots.add(k, rate.rate)
+        elif isinstance(rate, Falloff):
+            kind = LINDEMANN
+            if rate.troe:
+                kind, numbers = TROE, (*rate.troe, 0.0)[:4]
+            elif rate.sri:
+                kind, numbers = SRI, rate.sri
+            slots.add(k, rate.high)
+            own = slots.another()
+            slots.add(own, rate.low)
+        elif isinstance(rate, PressureLog):
+            kind = LOGARITHMIC
+            pressures = sorted({pressure for pressure, _ in rate.points})
+            places = {pressure: slots.another() for pressure in pressures}
+            own, numbers = places[pressures[0]], tuple(math.log(one) for one in pressures)
+            for pressure, arrhenius in rate.points:
+                slots.add(places[pressure], arrhenius)
+        else:
+            kind = CHEBYSHEV
+            cold, hot = (1.0 / one for one in rate.temperatures)
+            low, high = (math.log(one) for one in rate.pressures)
+            numbers = (
+                (cold + hot) / 2, (hot - cold) / 2, (low + high) / 2, (high - low) / 2,
+                float(len(rate.coefficients[0])), *(a for row in rate.coefficients for a in row),
+            )  # fmt: skip
+        self.rows.append((k, own, kind, self.partners.setdefault(who, len(self.partners))))
+        self.numbers.append(numbers)
+
+
+def _starts(parts: Sequence[Sized]) -> np.ndarray:
+    """Where parts of these lengths begin, one after another."""
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.uint32)
+
+
+def _plasma_of(
+    network: ReactionNetwork,
+    reactant: Sequence[tuple[int, ...]],
+    reverse: Sequence[tuple[int, int]],
+    weak: Mapping[int, WeakTable],
+    screening: int,
+) -> Plasma:
+    """Who meets whom among the charged, and tables of weak rates."""
+    balanced = {k for k, _ in reverse}
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for k, left in enumerate(reactant if screening != NONE else ()):
+        met = [network.species[i] for i in left if network.species[i].charge_number]
+        if len(met) > 1 and k not in balanced:
+            pairs = [(one.charge_number or 0, one.mass_number or 0) for one in met]
+            (z1, a1), (z2, a2) = pairs[:2]
+            key = (z1, a1, z2, a2, 0, 0, 0, 0)
+            if len(pairs) > 2:
+                key = (*key[:4], z1 + z2, a1 + a2, *pairs[2])
+            groups.setdefault(key, []).append(k)
+    numbers = [
+        (
+            *(math.log(10.0) * x for x in (*table.electron_density, *table.temperature)),
+            *(math.log(10.0) * x for row in table.rate for x in row),
+        )
+        for table in weak.values()
+    ]
+    shape = [(len(one.electron_density), len(one.temperature)) for one in weak.values()]
+    return Plasma(
+        screening,
+        np.array(list(groups), np.float64).reshape(-1, 8).T.copy(),
+        _starts(list(groups.values())),
+        np.array([k for members in groups.values() for k in members], np.uint32),
+        np.array(list(weak), np.uint32),
+        np.array(shape, np.uint32).reshape(-1, 2).T.copy(),
+        _starts(numbers),
+        np.array([x for one in numbers for x in one], np.float64),
+    )
+
+
+def _key(table: Any, k: int, *, forward: bool) -> tuple[Any, ...]:
+    sides = []
+    for side in ("reactant", "product"):
+        starts = getattr(table, f"{side}_starts")
+        part = slice(starts[k], starts[k + 1])
+        members = getattr(table, f"{side}_species")[part].tolist()
+        counts = getattr(table, f"{side}_counts")[part].tolist()
+        sides.append(tuple(sorted(zip(members, counts, strict=True))))
+    return tuple(sides) if forward else tuple(reversed(sides))
+
+
+def _forward(
+    table: Any,
+    k: int,
+    key: tuple[Any, ...],
+    rate: DetailedBalance,
+    forwards: Mapping[tuple[Any, ...], list[int]],
+) -> int:
+    for candidate in forwards.get(key, ()):
+        if table.formulas.get(candidate, float(table.values[candidate])) == rate.forward:
+            return candidate
+    raise ModelError(
+        f"reaction '{table.name_of(k)}' is to balance a forward reaction that does not come before "
+        "it in the network"
+    )
+
+
+def _efficiencies(
+    network: ReactionNetwork, partners: Mapping[tuple[Any, float], int]
+) -> np.ndarray:
+    found = np.empty((len(partners), len(network.species)))
+    for (named, default), row in partners.items():
+        found[row] = default
+        for name, value in named:
+            if name not in network.index:
+                raise ModelError(
+                    f"a third body names the species '{name}', which the network does not have"
+                )
+            found[row, network.index[name]] = value
+    return found

@@ -1,0 +1,236 @@
+"""From a `ReactionNetwork` to flat tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.kinetics.network.mechanism import SLOTS, Structure, structure_of
+from ergode.kinetics.network.rate_tables import rates_of
+from ergode.kinetics.physics.rates import GAS_CONSTANT, Rates, Thermodynamics
+from ergode.kinetics.physics.screening import SCREENING
+from ergode.models.reactions.mass_action import deterministic
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.rates import DetailedBalance
+from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
+
+_MEV = 1.602176634e-6 * 6.02214076e23  # erg/mol
+_AVOGADRO = 6.02214076e23
+_BOLTZMANN = 1.380649e-16  # erg/K
+_PLANCK = 6.62607015e-27  # erg s
+_DALTON = 1.66053906660e-24  # g
+_DALTON_MEV = 931.49410242
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """A network lowered to tables.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Species.
+    structure : Structure
+    rates : Rates
+    thermo : Thermodynamics
+    mass : ndarray of float64, shape [species_count]
+        Mass number of nuclei, or one: mass fraction, or concentration, over specific amount.
+    invariants : ndarray of float64, shape [invariant_count, species_count]
+        Weights of sums that no reaction changes, independent of one another.
+    nuclear : bool
+        Species are nuclei: amounts are mass fractions.
+    molecular : bool
+        Species have NASA polynomials.
+    digest : str
+    """
+
+    names: tuple[str, ...]
+    structure: Structure
+    rates: Rates
+    thermo: Thermodynamics
+    mass: np.ndarray
+    invariants: np.ndarray
+    nuclear: bool
+    molecular: bool
+    digest: str
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether coefficients depend on the amounts of collision partners."""
+        return self.rates.body_reaction.size > 0
+
+    @property
+    def has_plasma(self) -> bool:
+        """Whether coefficients depend on electrons and on the charges of nuclei."""
+        plasma = self.rates.plasma
+        return plasma.group_start.size > 1 or plasma.weak_reaction.size > 0
+
+    def used(self, heating: bool) -> tuple[Rates, Thermodynamics]:
+        """Tables of which what kernels of this network never read is ``()``.
+
+        Every array that a function is handed costs it time to compile.
+        """
+        rates, thermo = self.rates, self.thermo
+        reversible, nuclear = rates.reverse.size > 0, not self.molecular
+        idle = {
+            "body_": not self.has_bodies,
+            "efficiency": not self.has_bodies,
+            "reverse": not reversible,
+            "forward": not reversible,
+            "plasma": not self.has_plasma,
+            "polynomials": nuclear,
+            "mass_excess": not (nuclear and (reversible or heating)),
+            "translation": not (nuclear and reversible),
+            "grid": not (nuclear and reversible),
+            "partition": not (nuclear and reversible),
+            "charge": not (heating or self.has_plasma),
+        }
+
+        def without(table: Any) -> Any:
+            left_out = [
+                name
+                for name in table._fields
+                if any(without and name.startswith(part) for part, without in idle.items())
+            ]
+            return table._replace(**dict.fromkeys(left_out, ()))
+
+        return without(rates), without(thermo)
+
+
+_LOWERED: dict[tuple[str, str | None], Mechanism] = {}
+
+
+def lower(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
+    """Tables of a network, kept for the next call.
+
+    Raises
+    ------
+    ModelError
+        Something in the network has no meaning for this engine; the message says what.
+    PlanError
+        The screening is unknown.
+    """
+    if screening not in SCREENING:
+        known = ", ".join(repr(name) for name in SCREENING)
+        raise PlanError(f"screening is {screening!r}; expected {known}")
+    key = network.digest, screening
+    if key not in _LOWERED:
+        _LOWERED[key] = _lower(network, *key)
+    return _LOWERED[key]
+
+
+def _lower(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
+    if network.events:
+        raise ModelError(
+            "the network has events, which ergode.kinetics does not know; ergode.stochastic does"
+        )
+    network = deterministic(network)
+    species = network.species
+    nuclear = all(one.mass_number is not None for one in species)
+    molecular = all(isinstance(one.thermochemistry, NasaPolynomials) for one in species)
+    if network.rules and (nuclear or molecular):
+        raise ModelError(
+            f"the network has the rule '{min(network.rules)}', which ergode.kinetics knows of "
+            "concentrations, not of nuclei or of molecules with NASA polynomials"
+        )
+    table = network.reactions
+    change = network.stoichiometry.tocsc()
+    reactant, net = [], []
+    for k in range(len(table)):
+        part = slice(table.reactant_starts[k], table.reactant_starts[k + 1])
+        left: list[int] = []
+        for i, count in zip(table.reactant_species[part], table.reactant_counts[part], strict=True):
+            if count != int(count):
+                raise ModelError(
+                    f"reaction '{table.name_of(k)}' takes {count:g} {species[i].name}; "
+                    "ergode.kinetics knows whole numbers of reactants"
+                )
+            left += [int(i)] * min(int(count), SLOTS + 1)
+        if len(left) > SLOTS:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has {len(left)} reactants; expected {SLOTS} at most"
+            )
+        if k in table.delays:
+            raise ModelError(
+                f"reaction '{table.name_of(k)}' has a delay, which ergode.kinetics does not know"
+            )
+        reactant.append(tuple(sorted(left)))
+        rows = slice(change.indptr[k], change.indptr[k + 1])
+        net.append(
+            {
+                int(i): float(v)
+                for i, v in zip(change.indices[rows], change.data[rows], strict=True)
+                if v
+            }
+        )
+    if screening is not None and not nuclear:
+        raise ModelError(f"screening is {screening!r}, but the species are not nuclei")
+    mass = np.array([float(one.mass_number or 1) if nuclear else 1.0 for one in species])
+    return Mechanism(
+        tuple(one.name for one in species),
+        structure_of(len(species), reactant, net),
+        rates_of(network, reactant, net, SCREENING[screening]),
+        _thermodynamics(network),
+        mass,
+        _invariants(network, net),
+        nuclear,
+        molecular,
+        digest,
+    )
+
+
+def _invariants(network: ReactionNetwork, net: list[dict[int, float]]) -> np.ndarray:
+    """Independent linear sums that no reaction changes."""
+    count = len(network.species)
+    found = []
+    for law in network.conserved_quantities() if _whole(net) else []:
+        row = np.zeros(count)
+        for name, weight in law.items():
+            row[network.index[name]] = weight
+        found.append(row)
+    return np.array(found).reshape(-1, count)
+
+
+def _whole(net: list[dict[int, float]]) -> bool:
+    return all(value == int(value) for change in net for value in change.values())
+
+
+def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
+    species = network.species
+    count = len(species)
+    polynomials = np.zeros((15, count))
+    excess, translation, charge = np.zeros(count), np.zeros(count), np.zeros(count)
+    grid = np.array([1.0, 2.0])
+    for one in species:
+        if isinstance(one.thermochemistry, Nucleus) and one.thermochemistry.temperatures:
+            grid = np.union1d(grid if grid.size > 2 else [], one.thermochemistry.temperatures)
+    partition = np.zeros((grid.size, count))
+    for i, one in enumerate(species):
+        known = one.thermochemistry
+        if isinstance(known, NasaPolynomials):
+            polynomials[:, i] = (known.middle, *known.low, *known.high)
+        elif isinstance(known, Nucleus):
+            excess[i] = known.mass_excess * _MEV
+            grams = ((one.mass_number or 0) + known.mass_excess / _DALTON_MEV) * _DALTON
+            volume = (2 * math.pi * grams * _BOLTZMANN / _PLANCK**2) ** 1.5 / _AVOGADRO
+            translation[i] = math.log((2 * known.spin + 1) * volume)
+            if known.partition:
+                partition[:, i] = np.interp(grid, known.temperatures, np.log(known.partition))
+        charge[i] = one.charge_number or 0
+    for k, rate in network.reactions.formulas.items():
+        if isinstance(rate, DetailedBalance):
+            reaction = network.reactions[k]
+            for name in (*reaction.reactants, *reaction.products):
+                if species[network.index[name]].thermochemistry is None:
+                    raise ModelError(
+                        f"reaction '{network.reactions.name_of(k)}' follows from detailed balance, "
+                        f"but species '{name}' has no thermochemistry"
+                    )
+    return Thermodynamics(polynomials, excess, translation, grid, partition, charge)
+
+
+__all__ = ["GAS_CONSTANT", "Mechanism", "lower"]

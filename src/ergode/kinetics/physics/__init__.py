@@ -1,0 +1,1 @@
+"""Rates, energies and equilibria of matter."""

@@ -1,0 +1,67 @@
+"""The energy balance of zones that heat themselves: what is gained against what is released."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.kinetics.physics.rates import GAS_CONSTANT
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.reactions.thermochemistry import NasaPolynomials
+
+# Where less than this of the thermal energy is released, the error is relative to that share of it.
+_LEAST_RELEASED = 1e-3
+
+
+def relative_error(gained: np.ndarray, released: np.ndarray, thermal: np.ndarray) -> np.ndarray:
+    """Largest difference of both over time [zone, time], over the largest that was released."""
+    off = np.nanmax(np.abs(gained - released), axis=1)
+    most = np.nanmax(np.abs(released), axis=1)
+    return np.asarray(off / np.maximum(most, _LEAST_RELEASED * thermal))
+
+
+def nuclear_energy_error(thermal: np.ndarray, released: np.ndarray) -> np.ndarray:
+    """Of nuclei at constant volume, shape [zone_count].
+
+    Parameters
+    ----------
+    thermal, released : ndarray, shape [zone_count, time_count]
+        Internal energy without rest masses, and energy released [erg/g].
+    """
+    return relative_error(thermal - thermal[:, :1], released, thermal[:, 0])
+
+
+def molecular_energy_error(
+    network: ReactionNetwork, amounts: np.ndarray, temperature: np.ndarray, at_pressure: bool
+) -> np.ndarray:
+    """Of molecules at constant volume or, by enthalpy, at constant pressure, shape [zone_count].
+
+    Parameters
+    ----------
+    amounts : ndarray, shape [zone_count, time_count, species_count]
+        Of a constant mass: concentrations at constant volume [mol/cm3], else [mol].
+    temperature : ndarray, shape [zone_count, time_count]
+    """
+    zones, times, count = amounts.shape
+    released, gained = np.zeros((zones, times)), np.zeros((zones, times))
+    work = 0.0 if at_pressure else GAS_CONSTANT
+    start = temperature[:, :1]
+    for i in range(count):
+        known = network.species[i].thermochemistry
+        assert isinstance(known, NasaPolynomials)
+        cold = enthalpy(known, start) - work * start
+        released -= (amounts[:, :, i] - amounts[:, :1, i]) * cold
+        warm = enthalpy(known, temperature) - work * temperature
+        gained += amounts[:, :, i] * (warm - cold)
+    thermal = GAS_CONSTANT * start[:, 0] * amounts[:, 0].sum(axis=1)
+    return relative_error(gained, released, thermal)
+
+
+def enthalpy(known: NasaPolynomials, temperature: np.ndarray) -> np.ndarray:
+    """Of a molecule, formation included [erg/mol]."""
+    t = np.asarray(temperature, np.float64)
+    found = np.empty(t.shape)
+    for a, part in ((known.low, t <= known.middle), (known.high, ~(t <= known.middle))):
+        x = t[part]
+        powers = sum(a[k] * x**k / (k + 1) for k in range(5))
+        found[part] = GAS_CONSTANT * x * (powers + a[5] / x)
+    return found

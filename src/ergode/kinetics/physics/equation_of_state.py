@@ -1,0 +1,265 @@
+"""Energy and pressure of the matter that nuclei burn in: what warms how much.
+
+An equation of state is two functions of temperature, density and the specific amounts n of nuclei
+and e of electrons [mol/g]: the internal energy u [erg/g] without rest masses, and the pressure.
+Everything else follows by differences: at constant volume
+
+    (du/dT) dT/dt = - sum of (m_i + du/dn + Z_i du/de) dY_i/dt
+
+with m_i the mass excess of a nucleus [erg/mol].
+
+``"ideal"`` is nuclei, electrons and radiation, 1.5 R T (n + e) + a T^4 / rho. ``"degenerate"`` has
+electrons of which the cold ones are Chandrasekhar's at any density, to which heat adds the smaller,
+by harmonic sum, of Sommerfeld's first term and the energy of a thin gas; there are no pairs.
+
+S. Chandrasekhar: An Introduction to the Study of Stellar Structure (1939), chapter X;
+R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2012), chapter 15.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core import devices, kernels
+from ergode.core.compiler.language import Formula
+from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.math.elementary import exp, log
+
+IDEAL, DEGENERATE, OTHER = 0, 1, 2
+_KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE}
+_GRAIN = 4096  # pressures that are worth a thread
+
+
+@dataclass(frozen=True)
+class EquationOfState:
+    """Matter of one's own, in which nuclei burn.
+
+    Parameters
+    ----------
+    energy : function
+        ``energy(temperature, density, nuclei, electrons)``: internal energy without rest masses
+        [erg/g], of numbers - temperature [K], density [g/cm3], specific amounts of nuclei and of
+        electrons [mol/g]. Plain arithmetic and `math`; it is compiled, with what it uses beside
+        its arguments as that was at first.
+    pressure : function
+        The same of the pressure [dyn/cm2].
+
+    Examples
+    --------
+    >>> import ergode
+    >>> gas = ergode.kinetics.EquationOfState(
+    ...     energy=lambda T, rho, n, e: 1.5 * 8.314e7 * T * (n + e),
+    ...     pressure=lambda T, rho, n, e: 8.314e7 * rho * T * (n + e),
+    ... )
+    """
+
+    energy: Callable[..., Any]
+    pressure: Callable[..., Any]
+
+
+def bindings_of_state(state: str | EquationOfState) -> dict[str, Any]:
+    """What kernels are specialised to.
+
+    Raises
+    ------
+    ModelError
+        The equation of state is unknown.
+    """
+    if isinstance(state, EquationOfState):
+        return {
+            "STATE": OTHER,
+            "other_energy": Formula(state.energy),
+            "other_pressure": Formula(state.pressure),
+        }
+    if not isinstance(state, str) or state not in _KNOWN:
+        known = ", ".join(repr(name) for name in _KNOWN)
+        raise ModelError(f"equation_of_state is {state!r}; expected {known} or an EquationOfState")
+    return {"STATE": _KNOWN[state]}
+
+
+def matter_at(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    amounts: np.ndarray,
+    charge: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pressure [dyn/cm2] and internal energy [erg/g] of nuclei, amounts [..., species]."""
+    pressure, energy = np.empty(temperature.size), np.empty(temperature.size)
+    devices.resolve("cpu").run(
+        _matter_kernel(state), pressure.size, temperature.reshape(-1), density.reshape(-1),
+        amounts.sum(axis=-1).reshape(-1), (amounts @ charge).reshape(-1), pressure, energy,
+        grain=_GRAIN,
+    )  # fmt: skip
+    return pressure.reshape(temperature.shape), energy.reshape(temperature.shape)
+
+
+@lru_cache(maxsize=8)
+def _matter_kernel(state: str | EquationOfState) -> kernels.Kernel:
+    return kernels.for_each(_matter, bindings=bindings_of_state(state))
+
+
+_PAIRS_MATTER = 0.1
+"""From where on pairs are missed: their share in the heat capacity, roughly."""
+
+
+def warn_of_pairs(
+    state: str | EquationOfState,
+    temperature: np.ndarray,
+    density: np.ndarray,
+    electrons: np.ndarray,
+    *,
+    stacklevel: int,
+) -> None:
+    """Warn where ``"degenerate"`` lacks the pairs of electrons and positrons that there are.
+
+    `electrons` is their specific amount [mol/g].
+    """
+    if state != "degenerate":
+        return
+    hot, dense, per_gram = np.broadcast_arrays(temperature, density, electrons)
+    sound = np.isfinite(hot * dense * per_gram) & (hot > 0.0) & (dense > 0.0) & (per_gram > 0.0)
+    share = np.zeros(hot.shape)
+    share[sound] = share_of_pairs(hot[sound], dense[sound] * per_gram[sound])
+    if (share > _PAIRS_MATTER).any():
+        at = np.unravel_index(int(np.argmax(share)), share.shape)
+        warnings.warn(
+            f"equation_of_state='degenerate' has no pairs of electrons and positrons, which matter "
+            f"at {hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
+            "wrong there by tens of percent or more; give an EquationOfState",
+            AccuracyWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarray:
+    """What pairs add to the heat capacity of electrons, roughly, at densities [mol/cm3].
+
+    Positrons are a thin gas; the chemical potential of electrons is that of a thin gas, or their
+    Fermi energy where that is more; a pair takes twice the rest energy.
+    """
+    from scipy.special import kve
+
+    theta = temperature * _GAS_CONSTANT / _REST
+    # Electrons of a thin gas without charge: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
+    alone = _COMPTON_DENSITY * theta * kve(2, 1.0 / theta) * np.exp(-1.0 / theta)
+    momentum = _MOMENTUM * np.cbrt(per_volume)
+    ratio = per_volume / (2.0 * np.maximum(alone, 1e-280))
+    potential = np.maximum(theta * np.arcsinh(ratio), np.sqrt(1.0 + momentum**2))
+    positrons = alone * np.exp(-potential / theta) / per_volume
+    # Sommerfeld's, or that of a thin gas.
+    own = np.minimum(1.5, np.pi**2 * theta * np.sqrt(1.0 + momentum**2) / momentum**2)
+    return np.asarray(positrons * (2.0 / theta + 3.0) ** 2 / own)
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+STATE = IDEAL
+
+_GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
+_RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
+_REST = 8.1871057769e-7 * 6.02214076e23  # of electrons [erg/mol]
+_MOMENTUM = 1.0088409e-2  # Fermi momentum [m c] at an electron density of 1 mol/cm3
+_COMPTON_DENSITY = 1.7594e30 / 6.02214076e23  # (m c / hbar)^3 / pi^2 [mol/cm3]
+_STEP = 3e-5
+
+
+def ideal_energy(temperature, density, nuclei, electrons):
+    """Nuclei, electrons and radiation [erg/g]."""
+    t = temperature
+    return 1.5 * _GAS_CONSTANT * t * (nuclei + electrons) + _RADIATION * t * t * t * t / density
+
+
+def ideal_pressure(temperature, density, nuclei, electrons):
+    """Nuclei, electrons and radiation [dyn/cm2]."""
+    t = temperature
+    gas = _GAS_CONSTANT * t * (nuclei + electrons) * density
+    return gas + _RADIATION * t * t * t * t / 3.0
+
+
+def _electrons(temperature, per_volume):
+    """Energy over rest energy of an electron: cold, hot; and the square of the Fermi momentum."""
+    momentum = _MOMENTUM * exp(log(max(per_volume, 1e-30)) / 3.0)
+    square = momentum * momentum
+    root = (1.0 + square) ** 0.5
+    if momentum < 0.02:
+        cold = 0.3 * square * (1.0 - 5.0 / 28.0 * square)
+    else:
+        cold = momentum * (1.0 + 2.0 * square) * root - log(momentum + root)
+        cold = 0.375 * cold / (square * momentum) - 1.0
+    theta = temperature * _GAS_CONSTANT / _REST
+    degenerate = 0.5 * 9.869604401089358 * theta * theta * root / square
+    # 3/2 of slow and 3 of fast electrons; exact is a quotient of Bessel functions.
+    thin = theta * (1.5 + 1.5 * theta * (theta + 2.5) / (theta * theta + 3.2 * theta + 2.0))
+    return cold, degenerate * thin / (degenerate + thin), square
+
+
+def degenerate_energy(temperature, density, nuclei, electrons):
+    """Nuclei, radiation and electrons that may be degenerate [erg/g]."""
+    cold, hot, square = _electrons(temperature, density * electrons)
+    t = temperature
+    ions = 1.5 * _GAS_CONSTANT * t * nuclei + _RADIATION * t * t * t * t / density
+    return ions + _REST * electrons * (cold + hot)
+
+
+def degenerate_pressure(temperature, density, nuclei, electrons):
+    """Nuclei, radiation and electrons that may be degenerate [dyn/cm2]."""
+    cold, hot, square = _electrons(temperature, density * electrons)
+    t = temperature
+    ions = _GAS_CONSTANT * t * nuclei * density + _RADIATION * t * t * t * t / 3.0
+    # Cold: P = n (E_F) - u by the first law, with the kinetic Fermi energy.
+    still = (1.0 + square) ** 0.5 - 1.0 - cold
+    warm = hot * (1.0 + 1.0 / (1.0 + square)) / 3.0
+    return ions + _REST * electrons * density * (still + warm)
+
+
+other_energy, other_pressure = ideal_energy, ideal_pressure
+
+
+def internal_energy(temperature, density, nuclei, electrons):
+    """Internal energy without rest masses [erg/g]."""
+    if STATE == IDEAL:
+        return ideal_energy(temperature, density, nuclei, electrons)
+    if STATE == DEGENERATE:
+        return degenerate_energy(temperature, density, nuclei, electrons)
+    return other_energy(temperature, density, nuclei, electrons)
+
+
+def pressure_of(temperature, density, nuclei, electrons):
+    """Pressure [dyn/cm2]."""
+    if STATE == IDEAL:
+        return ideal_pressure(temperature, density, nuclei, electrons)
+    if STATE == DEGENERATE:
+        return degenerate_pressure(temperature, density, nuclei, electrons)
+    return other_pressure(temperature, density, nuclei, electrons)
+
+
+def response(temperature, density, nuclei, electrons):
+    """Heat capacity [erg/(g K)], and energy of another mole of nuclei and of electrons [erg/mol].
+
+    At constant density.
+    """
+    shift = _STEP * temperature
+    above = internal_energy(temperature + shift, density, nuclei, electrons)
+    below = internal_energy(temperature - shift, density, nuclei, electrons)
+    capacity = (above - below) / (2.0 * shift)
+    shift = _STEP * (nuclei + electrons)
+    above = internal_energy(temperature, density, nuclei + shift, electrons)
+    below = internal_energy(temperature, density, nuclei - shift, electrons)
+    per_nucleus = (above - below) / (2.0 * shift)
+    least = max(electrons - shift, 0.0)
+    above = internal_energy(temperature, density, nuclei, electrons + shift)
+    below = internal_energy(temperature, density, nuclei, least)
+    return capacity, per_nucleus, (above - below) / (electrons + shift - least)
+
+
+def _matter(place, temperature, density, nuclei, electrons, pressure, energy):
+    t, rho, n, e = temperature[place], density[place], nuclei[place], electrons[place]
+    pressure[place] = pressure_of(t, rho, n, e)
+    energy[place] = internal_energy(t, rho, n, e)

@@ -1,0 +1,231 @@
+"""Coefficients of all reactions at a temperature and density, from flat tables of their laws.
+
+Every law is a sum of seven-parameter exponentials, that of REACLIB,
+
+    k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
+
+of which a constant and the law of Arrhenius (a_0, a_1, a_6) are cases. On top of that come third
+bodies (`bodies`), what electrons do between nuclei (`plasma`) and detailed balance, k_reverse =
+k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of
+a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
+
+In mass action on specific amounts Y [mol/g] a reaction of n reactants has the coefficient
+k rho^(n - 1), and a collision partner counts with its amount rho Y [mol/cm3].
+
+R. H. Cyburt et al.: The JINA REACLIB database. Astrophys. J. Suppl. 189, 240 (2010), eq. (1).
+T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 2 (reverse rates).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.physics.screening import Plasma
+
+GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
+STANDARD_PRESSURE = 1.01325e6  # dyn / cm2 (1 atm, what NASA polynomials of mechanisms mean)
+
+
+class Rates(NamedTuple):
+    """The laws of all reactions.
+
+    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits, and
+    coefficients at certain pressures.
+
+    Attributes
+    ----------
+    parameters : ndarray of float64, shape [7, set_count]
+        Of each exponential, sorted by slot.
+    prefactor : ndarray of float64, shape [set_count]
+        What each is multiplied with.
+    slot_start : ndarray of uint32, shape [slot_count + 1]
+        Where the exponentials of a slot begin.
+    order : ndarray of uint32, shape [reaction_count]
+        Number of reactants.
+    body_reaction, body_low, body_kind, body_set : ndarray of uint32, shape [body_count]
+        Reactions whose coefficient depends on collision partners: which, the first slot of its own
+        beyond the reactions, the kind of dependence (see `bodies`), and the row of `efficiency`.
+    body_start : ndarray of uint32, shape [body_count + 1]
+    body_number : ndarray of float64
+        Numbers of each, as its kind has them.
+    body_of, body_slope : ndarray of uint32, shape [reaction_count]
+        Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
+        that it depends as, its own or the one it is the reverse of.
+    efficiency : ndarray of float64, shape [set_count, species_count]
+        How each species counts as a collision partner.
+    reverse, forward : ndarray of uint32, shape [reverse_count]
+        Reactions by detailed balance, and what they are the reverse of.
+    reverse_start : ndarray of uint32, shape [reverse_count + 1]
+    reverse_species : ndarray of uint32
+    reverse_change : ndarray of float64
+        Stoichiometry of the forward reaction: species, net change.
+    plasma : Plasma
+    """
+
+    parameters: np.ndarray
+    prefactor: np.ndarray
+    slot_start: np.ndarray
+    order: np.ndarray
+    body_reaction: np.ndarray
+    body_low: np.ndarray
+    body_kind: np.ndarray
+    body_set: np.ndarray
+    body_start: np.ndarray
+    body_number: np.ndarray
+    body_of: np.ndarray
+    body_slope: np.ndarray
+    efficiency: np.ndarray
+    reverse: np.ndarray
+    forward: np.ndarray
+    reverse_start: np.ndarray
+    reverse_species: np.ndarray
+    reverse_change: np.ndarray
+    plasma: Plasma
+
+    @property
+    def slot_count(self) -> int:
+        """Coefficients that are computed, low-pressure limits included."""
+        return self.slot_start.size - 1
+
+
+class Thermodynamics(NamedTuple):
+    """What species are apart from their reactions.
+
+    Attributes
+    ----------
+    polynomials : ndarray of float64, shape [15, species_count]
+        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
+    mass_excess : ndarray of float64, shape [species_count]
+        Of nuclei [erg/mol].
+    translation : ndarray of float64, shape [species_count]
+        Of nuclei: ln of q at 1 K without excitation and mass excess, spin included [mol/cm3].
+    grid : ndarray of float64, shape [point_count]
+        Temperatures of `partition` [K].
+    partition : ndarray of float64, shape [point_count, species_count]
+        ln of the normalised partition function of nuclei.
+    charge : ndarray of float64, shape [species_count]
+        Protons of nuclei.
+    """
+
+    polynomials: np.ndarray
+    mass_excess: np.ndarray
+    translation: np.ndarray
+    grid: np.ndarray
+    partition: np.ndarray
+    charge: np.ndarray
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def base_coefficients(rates, temperature, density, slots, first, stride):
+    """Sums of exponentials, times the power of density of mass action.
+
+    Here and below, of all that there is to do every `stride`-th from `first` on is done.
+    """
+    t9 = temperature * 1e-9
+    logarithm = log(t9)
+    third = exp(logarithm / 3.0)
+    inverse, cube, fifth = 1.0 / t9, 1.0 / third, t9 * third * third
+    a = rates.parameters
+    for slot in range(first, slots.size, stride):
+        total = 0.0
+        for count in range(rates.slot_start[slot], rates.slot_start[slot + 1]):
+            s = count & NATURAL
+            x = a[0, s] + a[1, s] * inverse + a[2, s] * cube + a[3, s] * third
+            x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
+            total += rates.prefactor[s] * exp(x)
+        # Slots beyond the reactions are limits, which are no reaction's coefficient yet.
+        if slot < rates.order.size:
+            for _ in range(1, rates.order[slot]):
+                total *= density
+        slots[slot] = total
+
+
+def log_volumes(thermo, temperature, found, first, stride):
+    """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
+    logarithm = log(temperature)
+    if MOLECULES:
+        a = thermo.polynomials
+        unit = log(STANDARD_PRESSURE / (GAS_CONSTANT * temperature))
+        for i in range(first, found.size, stride):
+            o = 1 if temperature <= a[0, i] else 8
+            t = temperature
+            enthalpy = (
+                a[o, i]
+                + t
+                * (
+                    a[o + 1, i] / 2.0
+                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+                )
+                + a[o + 5, i] / t
+            )
+            entropy = (
+                a[o, i] * logarithm
+                + t
+                * (
+                    a[o + 1, i]
+                    + t * (a[o + 2, i] / 2.0 + t * (a[o + 3, i] / 3.0 + t * a[o + 4, i] / 4.0))
+                )
+                + a[o + 6, i]
+            )
+            found[i] = entropy - enthalpy + unit
+    else:
+        grid = thermo.grid
+        below = 0
+        while below < grid.size - 2 and grid[below + 1] < temperature:
+            below += 1
+        share = (temperature - grid[below]) / (grid[below + 1] - grid[below])
+        share = min(max(share, 0.0), 1.0)
+        for i in range(first, found.size, stride):
+            excited = (1.0 - share) * thermo.partition[below, i]
+            excited += share * thermo.partition[below + 1, i]
+            found[i] = thermo.translation[i] + 1.5 * logarithm + excited
+            found[i] -= thermo.mass_excess[i] / (GAS_CONSTANT * temperature)
+
+
+def detailed_balance(rates, density, volumes, slots, first, stride):
+    """Coefficients of reverse reactions from those of the forward ones."""
+    for q in range(first, rates.reverse.size, stride):
+        exponent, change = 0.0, 0.0
+        for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
+            k = count & NATURAL
+            exponent -= rates.reverse_change[k] * volumes[rates.reverse_species[k]]
+            change += rates.reverse_change[k]
+        r, forward = rates.reverse[q], rates.forward[q]
+        # Specific amounts: both directions have the power of density of their own reactants.
+        slots[r] = slots[forward] * exp(exponent + change * log(density))
+
+
+def energies(thermo, temperature, found, first, stride):
+    """Internal energy of every molecule [erg/mol]."""
+    a = thermo.polynomials
+    t = temperature
+    for i in range(first, found.size, stride):
+        o = 1 if t <= a[0, i] else 8
+        enthalpy = (
+            a[o, i]
+            + t
+            * (
+                a[o + 1, i] / 2.0
+                + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+            )
+            + a[o + 5, i] / t
+        )
+        found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
+
+
+def heat_capacity(thermo, temperature, i):
+    """Heat capacity of a molecule at constant volume [erg/(mol K)]."""
+    a = thermo.polynomials
+    t = temperature
+    o = 1 if t <= a[0, i] else 8
+    capacity = a[o, i] + t * (a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i])))
+    return (capacity - 1.0) * GAS_CONSTANT
+
+
+MOLECULES = True

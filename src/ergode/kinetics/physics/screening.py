@@ -1,0 +1,184 @@
+"""What electrons do to reactions between nuclei: screening, and weak rates on tables.
+
+Electrons and other nuclei shield the charges of two that meet, and they react more often by
+exp(H). ``"weak"`` is the shielding of Debye and Hueckel by all charges, electrons not degenerate,
+
+    H = Z1 Z2 e^2 / (k T r_D),  r_D^2 = k T / (4 pi e^2 N_A rho sum of (Z_i^2 + Z_i) Y_i),
+
+``"chugunov"`` a fit to quantum calculations in a rigid sea of electrons, from weak to strong
+coupling: with Gamma_e = e^2 (4 pi n_e / 3)^(1/3) / (k T) and Gamma_12 of the pair,
+
+    H = (C_12 + Gamma_12^2) / (1 + Gamma_12^2) (f(Gamma_1 / t) + f(Gamma_2 / t) - f(Gamma_c / t)),
+
+f being the free energy of an ion in a plasma of its own kind. Three nuclei meet as two, and then
+what these make with the third. A reaction by detailed balance follows its screened forward one, so
+that screening leaves equilibrium where it was.
+
+Electron captures and beta decays follow the electron density rho Y_e: bilinear in the logarithms
+of a table, and on its edge beyond it.
+
+E. E. Salpeter: Aust. J. Phys. 7, 373 (1954);
+A. I. Chugunov, H. E. DeWitt: Phys. Rev. C 80, 014611 (2009), eqs. (6)-(12), (23)-(25), (A3), (A4);
+K. Langanke, G. Martinez-Pinedo: At. Data Nucl. Data Tables 79, 1 (2001) (tables).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import rolled
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.block.team import rank, size, total_of
+from ergode.kinetics.network.mechanism import NATURAL
+
+NONE, WEAK, CHUGUNOV = 0, 1, 2
+SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
+
+
+class Plasma(NamedTuple):
+    """Reactions that feel electrons.
+
+    Attributes
+    ----------
+    method : int
+        `NONE`, `WEAK` or `CHUGUNOV`.
+    pair : ndarray of float64, shape [8, group_count]
+        Z and A of two nuclei that meet, and of two more, or zeros, that meet next.
+    group_start : ndarray of uint32, shape [group_count + 1]
+        Where the reactions of each such encounter begin.
+    group_reaction : ndarray of uint32
+    weak_reaction : ndarray of uint32, shape [table_count]
+        Reactions with a table.
+    weak_shape : ndarray of uint32, shape [2, table_count]
+        Points of electron density, and of temperature.
+    weak_start : ndarray of uint32, shape [table_count + 1]
+    weak_number : ndarray of float64
+        Of each table both axes, then its values [ln], row by row.
+    """
+
+    method: int
+    pair: np.ndarray
+    group_start: np.ndarray
+    group_reaction: np.ndarray
+    weak_reaction: np.ndarray
+    weak_shape: np.ndarray
+    weak_start: np.ndarray
+    weak_number: np.ndarray
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+_ELEMENTARY_CHARGE = 4.803204712570263e-10  # statC
+_BOLTZMANN = 1.380649e-16  # erg/K
+_REDUCED_PLANCK = 1.054571817646156e-27  # erg s
+_AVOGADRO = 6.02214076e23
+_DALTON = 1.66053906660e-24  # g
+_PI = math.pi
+_LENGTH = _ELEMENTARY_CHARGE * _ELEMENTARY_CHARGE / _BOLTZMANN  # cm K
+# tau = _BARRIER (Z1^2 Z2^2 A_reduced / T)^(1/3)
+_BARRIER = (
+    13.5 * (math.pi * _ELEMENTARY_CHARGE**2 / _REDUCED_PLANCK) ** 2 * _DALTON / _BOLTZMANN
+) ** (1 / 3)
+_LEAST = 1e-100
+
+
+def charges(charge, amount, reduced):
+    """Electrons and squared charges of so much of every nucleus, summed up; waits on the way."""
+    electrons, squares = 0.0, 0.0
+    for i in rolled(range(rank(), charge.size, size())):
+        electrons += charge[i] * amount[i]
+        squares += charge[i] * charge[i] * amount[i]
+    return total_of(electrons, reduced, 0), total_of(squares, reduced, 1)
+
+
+def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, first, stride):
+    """Tabulated coefficients, and the factors of screening, into the slots."""
+    electrons = max(electrons, _LEAST)
+    squares = max(squares, _LEAST)
+    for w in range(first, plasma.weak_reaction.size, stride):
+        slots[plasma.weak_reaction[w]] = exp(
+            _on_table(plasma, w, log(density * electrons), log(temperature))
+        )
+    if plasma.method == WEAK:
+        strength = _AVOGADRO * density * (squares + electrons)
+        strength = (4.0 * _PI * strength * (_LENGTH / temperature) ** 3) ** 0.5
+    else:
+        third = exp(log(4.0 * _PI / 3.0 * _AVOGADRO * density * electrons) / 3.0)
+        strength = _LENGTH / temperature * third
+    spread = (squares / electrons) ** 0.5
+    for g in range(first, plasma.group_start.size - 1, stride):
+        exponent = _encounter(plasma, g, 0, temperature, strength, spread)
+        if plasma.pair[4, g] > 0.0:
+            exponent += _encounter(plasma, g, 4, temperature, strength, spread)
+        factor = exp(exponent)
+        for count in range(plasma.group_start[g], plasma.group_start[g + 1]):
+            slots[plasma.group_reaction[count & NATURAL]] *= factor
+
+
+def _encounter(plasma, g, row, temperature, strength, spread):
+    """H of two nuclei."""
+    z1, a1 = plasma.pair[row, g], plasma.pair[row + 1, g]
+    z2, a2 = plasma.pair[row + 2, g], plasma.pair[row + 3, g]
+    if plasma.method == WEAK:
+        return z1 * z2 * strength
+    return max(_strong(z1, a1, z2, a2, temperature, strength, spread), 0.0)
+
+
+def _strong(z1, a1, z2, a2, temperature, gamma, spread):
+    """H of two nuclei in a plasma of coupling `gamma`, after Chugunov and DeWitt."""
+    product, both = z1 * z2, z1 + z2
+    third1, third2, third = exp(log(z1) / 3.0), exp(log(z2) / 3.0), exp(log(both) / 3.0)
+    coupling = gamma * product * 2.0 / (third1 + third2)
+    barrier = _BARRIER * exp(log(product * product * a1 * a2 / (a1 + a2) / temperature) / 3.0)
+    zeta = 3.0 * coupling / barrier
+    asymmetry = 4.0 * product / (both * both)
+    ln = log(asymmetry)
+    c1 = 0.013 * asymmetry * asymmetry
+    c2 = 0.406 * exp(0.14 * ln)
+    c3 = 0.062 * exp(0.19 * ln) + 1.8 / coupling
+    t = exp(log(1.0 + zeta * (c1 + zeta * (c2 + zeta * c3))) / 3.0)
+    fit = _free_energy(gamma * third1 * third1 * z1 / t)
+    fit += _free_energy(gamma * third2 * third2 * z2 / t)
+    fit -= _free_energy(gamma * third * third * both / t)
+    weak = 3.0 * product * spread
+    weak /= both * both * both**0.5 - z1 * z1 * z1**0.5 - z2 * z2 * z2**0.5
+    square = coupling * coupling
+    return (weak + square) / (1.0 + square) * fit
+
+
+def _free_energy(gamma):
+    """Excess free energy of an ion in a one-component plasma, over k T."""
+    root = gamma**0.5
+    x = gamma / 0.62954
+    total = -0.907 * ((gamma * (0.62954 + gamma)) ** 0.5 - 0.62954 * log(x**0.5 + (1.0 + x) ** 0.5))
+    total += 2.0 * _A3 * (root - math.atan(root))
+    total += 0.00456 * (gamma - 211.6 * math.log1p(gamma / 211.6))
+    return total - 0.5e-4 * math.log1p(gamma * gamma / 0.00462)
+
+
+_A3 = -(3.0**0.5) / 2.0 + 0.907 / 0.62954**0.5
+
+
+def _on_table(plasma, w, x, y):
+    """Value of a table at logarithms of electron density and temperature."""
+    rows, columns = int(plasma.weak_shape[0, w]), int(plasma.weak_shape[1, w])
+    start = int(plasma.weak_start[w])
+    i, u = _between(plasma.weak_number, start, rows, x)
+    j, v = _between(plasma.weak_number, start + rows, columns, y)
+    place = (start + rows + columns + i * columns + j) & NATURAL
+    table = plasma.weak_number
+    low = (1.0 - v) * table[place] + v * table[place + 1]
+    high = (1.0 - v) * table[place + columns] + v * table[place + columns + 1]
+    return (1.0 - u) * low + u * high
+
+
+def _between(numbers, start, count, x):
+    """Interval of an ascending axis, and how far into it x is, from 0 to 1."""
+    below = 0
+    while below < count - 2 and numbers[start + below + 1] < x:
+        below += 1
+    lower, upper = numbers[start + below], numbers[start + below + 1]
+    return below, min(max((x - lower) / (upper - lower), 0.0), 1.0)

@@ -1,0 +1,152 @@
+"""Coefficients that depend on how often molecules collide: third bodies and pressure.
+
+A reaction has collision partners, of which every species counts with an efficiency; together they
+have the concentration M = rho sum of e_i Y_i [mol/cm3]. With k_low and k_high exponentials:
+
+    plain        k = k_r M
+    falloff      k = k_high P / (1 + P) F with P = k_low M / k_high; F: Lindemann's 1, Troe's, SRI's
+    logarithmic  ln k straight in ln p between coefficients at several pressures p = M R T
+    Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), on ranges that are mapped to [-1, 1]
+
+Each gives d ln k / d ln M as well, for the Jacobian.
+
+R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
+P. H. Stewart, C. W. Larson, D. M. Golden: Combust. Flame 75, 25 (1989);
+P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (1997).
+"""
+
+from __future__ import annotations
+
+from ergode.core.math.elementary import exp, log
+from ergode.kinetics.network.mechanism import NATURAL
+
+PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
+
+_GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
+_TINY = 1e-300
+_TEN = 2.302585092994046
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def collision_partners(rates, density, y, partners, first, stride):
+    """Concentration of the partners of each kind [mol/cm3]."""
+    for kind in range(first, partners.size, stride):
+        total = 0.0
+        for i in range(rates.efficiency.shape[1]):
+            total += rates.efficiency[kind, i] * y[i]
+        partners[kind] = density * total
+
+
+def third_bodies(rates, temperature, density, partners_of, slots, slopes, first, stride):
+    """Coefficients of reactions with collision partners, from what is in their slots.
+
+    `slopes` of these reactions becomes d ln k / d ln M.
+    """
+    for b in range(first, rates.body_reaction.size, stride):
+        r, kind = rates.body_reaction[b], rates.body_kind[b]
+        numbers = rates.body_number[rates.body_start[b] : rates.body_start[b + 1]]
+        partners = partners_of[rates.body_set[b]]
+        power = 1.0
+        for _ in range(1, rates.order[r]):
+            power *= density
+        if kind == PLAIN:
+            slots[r] *= partners
+            slopes[r] = 1.0
+        elif kind == LOGARITHMIC or kind == CHEBYSHEV:
+            pressure = log(max(partners * _GAS_CONSTANT * temperature, _TINY))
+            if kind == LOGARITHMIC:
+                value, slope = _logarithmic(numbers, slots, rates.body_low[b], pressure)
+            else:
+                value, slope = _chebyshev(numbers, temperature, pressure)
+            slots[r] = value * power
+            slopes[r] = slope
+        else:
+            high = slots[r] / power
+            reduced = slots[rates.body_low[b]] * partners / max(high, _TINY)
+            slope = 1.0 / (1.0 + reduced)
+            factor = reduced / (1.0 + reduced)
+            if kind != LINDEMANN:
+                if kind == TROE:
+                    broadening, extra = _troe(numbers, temperature, max(reduced, _TINY))
+                else:
+                    broadening, extra = _sri(numbers, temperature, max(reduced, _TINY))
+                factor *= broadening
+                slope += extra
+            slots[r] *= factor
+            slopes[r] = slope
+
+
+def _troe(parameters, temperature, reduced):
+    """Troe's broadening factor F and d ln F / d ln(reduced pressure)."""
+    a = parameters[0]
+    centre = (1.0 - a) * exp(-temperature / parameters[1]) + a * exp(-temperature / parameters[2])
+    if parameters[3] != 0.0:
+        centre += exp(-parameters[3] / temperature)
+    lc = log(max(centre, _TINY)) / _TEN
+    c = -0.4 - 0.67 * lc
+    n = 0.75 - 1.27 * lc
+    x = log(reduced) / _TEN + c
+    below = n - 0.14 * x
+    ratio = x / below
+    square = 1.0 + ratio * ratio
+    exponent = lc / square
+    # d ratio / dx = n / below^2
+    slope = -lc / (square * square) * 2.0 * ratio * n / (below * below)
+    return exp(_TEN * exponent), slope
+
+
+def _sri(parameters, temperature, reduced):
+    """SRI's broadening factor F and d ln F / d ln(reduced pressure)."""
+    inner = parameters[0] * exp(-parameters[1] / temperature)
+    if parameters[2] != 0.0:
+        inner += exp(-temperature / parameters[2])
+    inner = log(max(inner, _TINY))
+    x = log(reduced) / _TEN
+    power = 1.0 / (1.0 + x * x)
+    factor = parameters[3] * exp(power * inner + parameters[4] * log(temperature))
+    return factor, -2.0 * x * power * power / _TEN * inner
+
+
+def _logarithmic(pressures, slots, first, pressure):
+    """Coefficient at the logarithm of a pressure, and d ln k / d ln p."""
+    count = pressures.size
+    if count == 1 or pressure <= pressures[0]:
+        return slots[first], 0.0
+    if pressure >= pressures[count - 1]:
+        return slots[first + count - 1], 0.0
+    below = 0
+    while below < count - 2 and pressures[below + 1] < pressure:
+        below += 1
+    lower = log(max(slots[first + below], _TINY))
+    upper = log(max(slots[first + below + 1], _TINY))
+    slope = (upper - lower) / (pressures[below + 1] - pressures[below])
+    return exp(lower + slope * (pressure - pressures[below])), slope
+
+
+def _chebyshev(numbers, temperature, pressure):
+    """Coefficient at the logarithm of a pressure, and d ln k / d ln p.
+
+    The numbers are: middle and half of the range of 1 / T and of ln p, how many polynomials there
+    are of p, and the coefficients.
+    """
+    x = (1.0 / temperature - numbers[0]) / numbers[1]
+    z = (pressure - numbers[2]) / numbers[3]
+    width = int(numbers[4])
+    height = (numbers.size - 5) // width
+    total, slope = 0.0, 0.0
+    before_t, now_t = x, 1.0  # T_-1 = T_1
+    for t in range(height):
+        before_p, now_p = z, 1.0
+        before_s, now_s = 1.0, 0.0  # derivatives
+        for p in range(width):
+            a = numbers[(5 + t * width + p) & NATURAL]
+            total += a * now_t * now_p
+            slope += a * now_t * now_s
+            next_p = 2.0 * z * now_p - before_p
+            next_s = 2.0 * now_p + 2.0 * z * now_s - before_s
+            before_p, now_p = now_p, next_p
+            before_s, now_s = now_s, next_s
+        before_t, now_t = now_t, 2.0 * x * now_t - before_t
+    return exp(_TEN * total), _TEN * slope / numbers[3]

@@ -1,0 +1,564 @@
+"""Compartment models: what a node can be, how long it stays, and whom it infects on the way.
+
+A model is a transition graph. An `Infection` moves a susceptible node along an edge from an
+infectious neighbour; a `Progression` moves it by itself, after a holding time, to one of several
+compartments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.epidemic.interventions import Calendar
+from ergode.models.holding_times.families import HoldingTime
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Infection:
+    """Contagion along edges: a node in `susceptible` moves to `infected`.
+
+    Parameters
+    ----------
+    susceptible, infected : str
+        Compartments before and after.
+    transmission_rate : mapping of str to float
+        For each infectious compartment, the rate at which one such neighbour infects across an
+        edge of weight one [1 / time].
+    profile : mapping of str to Calendar, optional
+        For an infectious compartment, a factor on that rate by the time since the neighbour
+        entered it: how infectious one is at which age of infection.
+    """
+
+    susceptible: str
+    infected: str
+    transmission_rate: Mapping[str, float]
+    profile: Mapping[str, Calendar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.transmission_rate, Mapping):
+            raise ModelError(
+                f"transmission_rate of the infection {self.susceptible} -> {self.infected} must "
+                "name who infects, such as {'I': 0.25}; found "
+                + (
+                    "a bare number"
+                    if _is_number(self.transmission_rate)
+                    else repr(self.transmission_rate)
+                )
+            )
+        if self.susceptible == self.infected:
+            raise ModelError(f"the infection of '{self.susceptible}' leads to itself")
+        if self.transmission_rate.get(self.susceptible):
+            raise ModelError(
+                f"'{self.susceptible}' infects itself: it is both the susceptible and an "
+                "infectious compartment of one infection"
+            )
+        if not self.transmission_rate:
+            raise ModelError(
+                f"infection {self.susceptible} -> {self.infected} names no infectious compartment"
+            )
+        for compartment, rate in self.transmission_rate.items():
+            if not (_is_number(rate) and np.isfinite(rate) and rate >= 0):
+                raise ModelError(
+                    f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
+                    f"{self.infected} is {rate!r}; expected a finite number, zero or more"
+                )
+        for compartment, calendar in self.profile.items():
+            if compartment not in self.transmission_rate:
+                raise ModelError(
+                    f"the infection {self.susceptible} -> {self.infected} has a profile of "
+                    f"'{compartment}', which does not infect"
+                )
+            if not isinstance(calendar, Calendar) or calendar.period is not None:
+                raise ModelError(
+                    f"the profile of '{compartment}' is {calendar!r}; expected a Calendar that "
+                    "does not repeat"
+                )
+        object.__setattr__(
+            self, "transmission_rate", {k: float(v) for k, v in self.transmission_rate.items()}
+        )
+        object.__setattr__(self, "profile", dict(self.profile))
+
+
+@dataclass(frozen=True)
+class Progression:
+    """What a node does by itself: stay in `compartment` for a holding time, then move on.
+
+    Parameters
+    ----------
+    compartment : str
+        Where the node is.
+    to : str or mapping of str to float
+        Where it goes, or the probability of each place it may go.
+    holding_time : HoldingTime
+        How long it stays [time].
+    """
+
+    compartment: str
+    to: str | Mapping[str, float]
+    holding_time: HoldingTime
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.to, str | Mapping):
+            raise ModelError(
+                f"the progression out of '{self.compartment}' leads to {self.to!r}; expected a "
+                "compartment, or the probability of each, such as {'R': 0.9, 'D': 0.1}"
+            )
+        to = {self.to: 1.0} if isinstance(self.to, str) else dict(self.to)
+        for target, probability in to.items():
+            if not (_is_number(probability) and 0 <= probability <= 1):
+                raise ModelError(
+                    f"branching probability {self.compartment} -> {target} is {probability!r}; "
+                    "expected a number between 0 and 1"
+                )
+        total = sum(to.values())
+        if abs(total - 1.0) > _TOLERANCE:
+            raise ModelError(
+                f"branching probabilities out of '{self.compartment}' sum to {total:.10g}, not 1: "
+                + ", ".join(f"{name} {value:g}" for name, value in to.items())
+            )
+        if not isinstance(self.holding_time, HoldingTime):
+            raise ModelError(
+                f"holding time of '{self.compartment}' is {self.holding_time!r}; expected a "
+                "distribution such as ergode.Exponential(mean=5)"
+            )
+        object.__setattr__(self, "to", {k: float(v) for k, v in to.items()})
+
+    @property
+    def branches(self) -> dict[str, float]:
+        """Where nodes do go: the entries of `to` that are not impossible."""
+        assert not isinstance(self.to, str)  # made a mapping above
+        return {name: probability for name, probability in self.to.items() if probability > 0}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+@dataclass(frozen=True)
+class CompartmentModel:
+    """A transition graph of compartments.
+
+    Parameters
+    ----------
+    compartments : sequence of str
+        Names, in the order results list them. A compartment without a progression is final.
+    infections : sequence of Infection
+        Transitions along edges.
+    progressions : sequence of Progression
+        Transitions a node makes by itself, at most one per compartment.
+    susceptibility, infectivity : str, optional
+        Names of node attributes of the network that multiply the rate along arcs into and out of
+        a node.
+
+    Raises
+    ------
+    ModelError
+        An unknown, repeated or unreachable compartment, a second progression out of one
+        compartment, an infectious or transient compartment without a holding time, branching
+        that does not sum to one, a negative rate.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> model = ergode.CompartmentModel(
+    ...     compartments=["S", "E", "I", "R", "D"],
+    ...     infections=[ergode.Infection("S", "E", {"I": 0.25})],
+    ...     progressions=[
+    ...         ergode.Progression("E", "I", ergode.LogNormal(mean=5, median=4)),
+    ...         ergode.Progression("I", {"R": 0.99, "D": 0.01}, ergode.Gamma(mean=7, sd=3)),
+    ...     ],
+    ... )
+    >>> model.infectious
+    ('I',)
+    """
+
+    compartments: Sequence[str]
+    infections: Sequence[Infection]
+    progressions: Sequence[Progression] = ()
+    susceptibility: str | None = None
+    infectivity: str | None = None
+    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compartments", tuple(self.compartments))
+        object.__setattr__(self, "infections", tuple(self.infections))
+        object.__setattr__(self, "progressions", tuple(self.progressions))
+        object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
+        self._check_names()
+        self._check_paths()
+
+    def _check_names(self) -> None:
+        if len(self.index) != len(self.compartments):
+            repeated = next(n for n in self.compartments if self.compartments.count(n) > 1)
+            raise ModelError(f"compartment '{repeated}' is listed more than once")
+        if not 1 <= len(self.compartments) <= 255:
+            raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
+        if not self.infections:
+            raise ModelError("the model has no infection: nothing would pass along the edges")
+        uses = [
+            (name, f"infection {i.susceptible} -> {i.infected}")
+            for i in self.infections
+            for name in (i.susceptible, i.infected, *i.transmission_rate)
+        ] + [
+            (name, f"progression out of {p.compartment}")
+            for p in self.progressions
+            for name in (p.compartment, *p.to)
+        ]
+        for name, where in uses:
+            if name not in self.index:
+                raise ModelError(
+                    f"unknown compartment '{name}' in the {where}; the model has "
+                    + ", ".join(self.compartments)
+                )
+        known: dict[str, Calendar] = {}
+        for infection in self.infections:
+            for name, calendar in infection.profile.items():
+                if known.setdefault(name, calendar) != calendar:
+                    raise ModelError(f"two infections give '{name}' different profiles")
+        seen: set[str] = set()
+        for progression in self.progressions:
+            if progression.compartment in seen:
+                raise ModelError(
+                    f"compartment '{progression.compartment}' has two progressions; give one with "
+                    "branching probabilities"
+                )
+            seen.add(progression.compartment)
+            if progression.compartment in progression.to:
+                raise ModelError(f"compartment '{progression.compartment}' progresses to itself")
+
+    def _check_paths(self) -> None:
+        susceptible = {infection.susceptible for infection in self.infections}
+        reached = {infection.infected for infection in self.infections} | susceptible
+        frontier = list(reached)
+        outgoing = {p.compartment: p.to for p in self.progressions}
+        while frontier:
+            new = set(outgoing.get(frontier.pop(), ())) - reached
+            reached |= new
+            frontier += new
+        lost = [name for name in self.compartments if name not in reached]
+        if lost:
+            final = [n for n in self.compartments if n in reached - susceptible - set(outgoing)]
+            hint = f"; '{final[0]}' has no holding time (Progression) out of it" if final else ""
+            raise ModelError(
+                f"compartment '{lost[0]}' cannot be reached: no infection or progression leads "
+                f"there{hint}"
+            )
+
+    @property
+    def infectious(self) -> tuple[str, ...]:
+        """Compartments that infect others, in the order of `compartments`."""
+        names = {name for i in self.infections for name, r in i.transmission_rate.items() if r > 0}
+        return tuple(name for name in self.compartments if name in names)
+
+    @property
+    def infected(self) -> tuple[str, ...]:
+        """Compartments whose nodes are cases, in the order of `compartments`.
+
+        Those that infect, those that an infection leads into, and those from which a node comes
+        into one of them by itself.  Who begins in one of them is a case; who begins elsewhere, such
+        as in R, is none until infected.
+        """
+        susceptible = {i.susceptible for i in self.infections}
+        found = {*self.infectious, *(i.infected for i in self.infections)}
+        while True:
+            more = {
+                p.compartment
+                for p in self.progressions
+                if p.compartment not in susceptible and found & set(p.branches)
+            }
+            if more <= found:
+                return tuple(name for name in self.compartments if name in found)
+            found |= more
+
+    def leads_to(self, compartment: str) -> tuple[str, ...]:
+        """Infected compartments from which a node comes into `compartment` by itself, and it."""
+        infected, found = set(self.infected), {compartment}
+        while True:
+            more = {
+                p.compartment
+                for p in self.progressions
+                if p.compartment in infected and found & set(p.branches)
+            }
+            if more <= found:
+                return tuple(name for name in self.compartments if name in found)
+            found |= more
+
+    @property
+    def profiles(self) -> dict[str, Calendar]:
+        """Factor on the infectivity of a compartment by the time since it was entered."""
+        return {name: one for i in self.infections for name, one in i.profile.items()}
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a node may be in the same compartment twice."""
+        after: dict[str, set[str]] = {p.compartment: set(p.branches) for p in self.progressions}
+        for infection in self.infections:
+            after.setdefault(infection.susceptible, set()).add(infection.infected)
+        remaining = set(self.compartments)
+        while True:
+            leaves = {name for name in remaining if not after.get(name, set()) & remaining}
+            if not leaves:
+                return bool(remaining)
+            remaining -= leaves
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that determines the model, for files and digests."""
+        return {
+            "compartments": list(self.compartments),
+            "infections": [
+                {
+                    "susceptible": infection.susceptible,
+                    "infected": infection.infected,
+                    "transmission_rate": dict(infection.transmission_rate),
+                    **_profile_entry(infection),
+                }
+                for infection in self.infections
+            ],
+            "progressions": [
+                {
+                    "compartment": progression.compartment,
+                    "to": progression.branches,
+                    "holding_time": progression.holding_time.to_dict(),
+                }
+                for progression in self.progressions
+            ],
+            "susceptibility": self.susceptibility,
+            "infectivity": self.infectivity,
+        }
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal digest of the model, kept in the attributes of every result."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
+    @classmethod
+    def si(cls, *, transmission_rate: float) -> CompartmentModel:
+        """Susceptible -> infectious, for ever."""
+        return cls(["S", "I"], [Infection("S", "I", {"I": transmission_rate})])
+
+    @classmethod
+    def sis(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+        """Susceptible -> infectious -> susceptible again."""
+        return _chain(transmission_rate, {"S": None, "I": infectious}, "S")
+
+    @classmethod
+    def sir(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+        """Susceptible -> infectious -> removed.
+
+        Parameters
+        ----------
+        transmission_rate : float
+            Rate across an edge of weight one [1 / time].
+        infectious : HoldingTime
+            Time spent infectious.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> ergode.CompartmentModel.sir(
+        ...     transmission_rate=0.25, infectious=ergode.Exponential(mean=5)
+        ... ).compartments
+        ('S', 'I', 'R')
+        """
+        return _chain(transmission_rate, {"S": None, "I": infectious, "R": None})
+
+    @classmethod
+    def sirs(
+        cls, *, transmission_rate: float, infectious: HoldingTime, immune: HoldingTime
+    ) -> CompartmentModel:
+        """Susceptible -> infectious -> immune for a while -> susceptible."""
+        return _chain(transmission_rate, {"S": None, "I": infectious, "R": immune}, "S")
+
+    @classmethod
+    def seir(
+        cls, *, transmission_rate: float, latent: HoldingTime, infectious: HoldingTime
+    ) -> CompartmentModel:
+        """Susceptible -> exposed -> infectious -> removed.
+
+        Parameters
+        ----------
+        transmission_rate : float
+            Rate across an edge of weight one [1 / time].
+        latent, infectious : HoldingTime
+            Time from infection to being infectious, and time spent infectious.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> model = ergode.CompartmentModel.seir(
+        ...     transmission_rate=0.25,
+        ...     latent=ergode.LogNormal(mean=5, median=4),
+        ...     infectious=ergode.LogNormal(mean=7.5, median=5),
+        ... )
+        >>> model.compartments
+        ('S', 'E', 'I', 'R')
+        """
+        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": None})
+
+    @classmethod
+    def seirs(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        immune: HoldingTime,
+    ) -> CompartmentModel:
+        """SEIR whose immunity wanes."""
+        return _chain(
+            transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S"
+        )
+
+    @classmethod
+    def seird(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        fatality: float,
+    ) -> CompartmentModel:
+        """SEIR in which a fraction `fatality` of the infectious die (compartment D)."""
+        return cls(
+            ["S", "E", "I", "R", "D"],
+            [Infection("S", "E", {"I": transmission_rate})],
+            [
+                Progression("E", "I", latent),
+                Progression("I", {"R": 1.0 - fatality, "D": fatality}, infectious),
+            ],
+        )
+
+    @classmethod
+    def two_strains(
+        cls,
+        *,
+        transmission_rate: Sequence[float],
+        infectious: Sequence[HoldingTime],
+        cross_susceptibility: Sequence[Sequence[float]],
+    ) -> CompartmentModel:
+        """Two strains and the immunity that each leaves against itself and the other.
+
+        Compartments are S, I1, I2, R1, R2 (recovered from one), I21 (infected with strain 2 after
+        strain 1), I12 (the reverse), and R12 (recovered from both).  Reinfection with the same
+        strain leads from R1 back to I1, and from R2 to I2.
+
+        Parameters
+        ----------
+        transmission_rate : sequence of two floats
+            Rate of each strain across an edge of weight one [1 / time].
+        infectious : sequence of two holding times
+            Time spent infectious with each strain.
+        cross_susceptibility : array_like, shape [2, 2]
+            Row a, column b: susceptibility to strain b of one recovered from strain a, relative to
+            one never infected. 0 is full immunity, 1 none.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> model = ergode.CompartmentModel.two_strains(
+        ...     transmission_rate=[0.2, 0.3],
+        ...     infectious=[ergode.Exponential(mean=5), ergode.Exponential(mean=4)],
+        ...     cross_susceptibility=[[0.0, 0.4], [0.4, 0.0]],
+        ... )
+        >>> model.infectious
+        ('I1', 'I2', 'I21', 'I12')
+        """
+        relative = np.asarray(cross_susceptibility, float)
+        if relative.shape != (2, 2) or not (np.isfinite(relative) & (relative >= 0)).all():
+            raise ModelError(
+                f"cross_susceptibility is {cross_susceptibility!r}; expected two rows of two "
+                "numbers, zero or more"
+            )
+        carriers = (("I1", "I12"), ("I2", "I21"))  # of strain 1, of strain 2
+
+        def infection(susceptible: str, infected: str, strain: int, share: float) -> Infection:
+            rate = transmission_rate[strain] * share
+            return Infection(susceptible, infected, dict.fromkeys(carriers[strain], rate))
+
+        infections = [
+            infection("S", "I1", 0, 1.0), infection("S", "I2", 1, 1.0),
+            infection("R1", "I21", 1, relative[0, 1]), infection("R2", "I12", 0, relative[1, 0]),
+        ]  # fmt: skip
+        if relative[0, 0] > 0:
+            infections.append(infection("R1", "I1", 0, relative[0, 0]))
+        if relative[1, 1] > 0:
+            infections.append(infection("R2", "I2", 1, relative[1, 1]))
+        return cls(
+            ["S", "I1", "I2", "R1", "R2", "I21", "I12", "R12"],
+            infections,
+            [
+                Progression("I1", "R1", infectious[0]), Progression("I2", "R2", infectious[1]),
+                Progression("I21", "R12", infectious[1]), Progression("I12", "R12", infectious[0]),
+            ],
+        )  # fmt: skip
+
+    @classmethod
+    def seair(
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        asymptomatic: HoldingTime,
+        asymptomatic_probability: float,
+        asymptomatic_infectivity: float = 1.0,
+    ) -> CompartmentModel:
+        """SEIR with a branch A of carriers without symptoms.
+
+        `asymptomatic_infectivity` is their transmission rate relative to that of I.
+        """
+        return cls(
+            ["S", "E", "A", "I", "R"],
+            [
+                Infection(
+                    "S",
+                    "E",
+                    {"A": transmission_rate * asymptomatic_infectivity, "I": transmission_rate},
+                )
+            ],
+            [
+                Progression(
+                    "E",
+                    {"A": asymptomatic_probability, "I": 1.0 - asymptomatic_probability},
+                    latent,
+                ),
+                Progression("A", "R", asymptomatic),
+                Progression("I", "R", infectious),
+            ],
+        )
+
+
+def _profile_entry(infection: Infection) -> dict[str, Any]:
+    """The entry for profiles, where there are any: digests of models without stay as they were."""
+    profiles = {
+        name: {"changes": list(one.changes), "factors": list(one.factors)}
+        for name, one in infection.profile.items()
+    }
+    return {"profile": profiles} if profiles else {}
+
+
+def _chain(
+    rate: float, stages: Mapping[str, HoldingTime | None], back_to: str | None = None
+) -> CompartmentModel:
+    """A model whose nodes pass through `stages` in order, and then perhaps return."""
+    names = list(stages)
+    following = dict(zip(names, [*names[1:], back_to], strict=True))
+    progressions = []
+    for name, holding_time in stages.items():
+        to = following[name]
+        if holding_time is not None and to is not None:
+            progressions.append(Progression(name, to, holding_time))
+    return CompartmentModel(names, [Infection("S", names[1], {"I": rate})], progressions)

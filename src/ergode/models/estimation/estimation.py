@@ -1,0 +1,111 @@
+"""Estimation of a state: a field, what is known at first, and what is measured - for any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.arguments import time_grid
+from ergode.core.errors import ModelError
+from ergode.core.results import Variable
+from ergode.models.estimation.measurement import Measurement, in_order
+from ergode.models.estimation.priors import Prior, side_by_side
+from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import Layout, lay_out
+
+
+def of_measurements(*dims: str) -> list[Variable]:
+    """What is reported of measurements, along dims in front."""
+    each = (*dims, "measurement")
+    return [
+        Variable(
+            "log_evidence", each, "floating", "1",
+            "log probability density of what was measured, given all before",
+        ),
+        Variable(
+            "prior_mean", (*each, "variable"), "floating", "1", "mean just before a measurement"
+        ),
+        Variable(
+            "prior_covariance", (*each, "variable", "variable_"), "floating", "1",
+            "covariance just before a measurement",
+        ),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """A field, priors in the order of its variables, times, and measurements by time.
+
+    Priors, measured values and arrays of parameters run side by side, along one dim; a grid of
+    parameters is crossed with them.
+
+    Attributes
+    ----------
+    field : VectorField
+    priors : list of Prior
+        One for each of the densities.
+    times : ndarray, shape [time_count]
+    measurements : list of Measurement
+    layout : Layout
+        Of the densities: one, or many.
+    """
+
+    field: VectorField
+    priors: list[Prior]
+    times: np.ndarray
+    measurements: list[Measurement]
+    layout: Layout
+
+    @property
+    def values(self) -> np.ndarray:
+        """Parameters, shape [density_count, parameter_count]."""
+        rows = [self.layout.rows[name] for name in self.field.parameters]
+        return np.stack(rows, -1) if rows else np.zeros((self.layout.count, 0))
+
+    def one_at_a_time(self, who: str) -> None:
+        """Refuse several densities, for `who` takes one.
+
+        Raises
+        ------
+        ModelError
+            There are several.
+        """
+        if self.layout.dims:
+            raise ModelError(
+                f"prior, measurements or parameters have several values along "
+                f"'{self.layout.dims[0]}'; {who} one at a time"
+            )
+
+
+def estimation(
+    field: Any, prior: Any, times: Any, measurements: Sequence[Measurement], parameters: Any
+) -> Estimation:
+    """What a user describes, checked.
+
+    Raises
+    ------
+    ModelError
+        Something is not what it should be, or does not suit the field.
+    """
+    if not isinstance(field, VectorField):
+        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    if field.delays:
+        raise ModelError("the field has delays; a density obeys an equation without memory only")
+    found, is_many = side_by_side(prior)
+    priors = [one.by_name(field.variables) for one in found]
+    grid = time_grid(times)
+    seen = in_order(measurements, field, grid)
+    beside = [("prior", len(priors))] if is_many else []
+    for one in seen:
+        if one.side_by_side is not None:
+            beside.append((f"measurement at time {one.time:g}", one.side_by_side))
+    layout = lay_out(
+        {"parameters": field.parameters},
+        {"parameters": {} if parameters is None else parameters},
+        beside,
+    )
+    places = layout.beside if is_many else np.zeros(layout.count, np.int64)
+    return Estimation(field, [priors[place] for place in places], grid, seen, layout)

@@ -1,0 +1,91 @@
+"""How likely a measurement is where the state is known: shared by grids and particles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import Formula, real, unroll
+from ergode.models.estimation.measurement import Measurement
+
+# Bound for each kernel.
+COMPONENTS = 1
+ANGLES = (False,)
+ANY_LIKELIHOOD = False
+
+_TWO_PI = 2.0 * math.pi
+
+
+def h(y, t, p):  # type: ignore[no-untyped-def]
+    """The user's function: bound for each kernel."""
+    return y
+
+
+def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
+    """Logarithm of the likelihood at a state, up to a constant: a device function.
+
+    `value` [component] was measured, with the inverse covariance `precision`
+    [component, component].
+    """
+    found = h(y, t, p)
+    if ANY_LIKELIHOOD:
+        return real(found[0])
+    away = tuple(value[a] - real(found[a]) for a in range(COMPONENTS))
+    away = tuple(
+        away[a] - real(_TWO_PI) * math.floor(away[a] / real(_TWO_PI) + 0.5)
+        if ANGLES[a]
+        else away[a]
+        for a in range(COMPONENTS)
+    )
+    square = real(0.0)
+    for a in unroll(range(COMPONENTS)):
+        for b in unroll(range(COMPONENTS)):
+            square += precision[a, b] * away[a] * away[b]
+    return -0.5 * square
+
+
+def bindings_of(measurement: Measurement) -> dict[str, Any]:
+    """What a kernel that uses `log_likelihood` is specialised to."""
+    function = measurement.likelihood or measurement.h
+    assert function is not None
+    components = measurement.component_count
+    return {
+        "h": Formula(function),
+        "COMPONENTS": components,
+        "ANGLES": tuple(a in measurement.angles for a in range(components)),
+        "ANY_LIKELIHOOD": measurement.likelihood is not None,
+    }
+
+
+def numbers_of(
+    measurement: Measurement, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What each of several densities needs of a measurement, and the constant it is to add.
+
+    Parameters
+    ----------
+    measurement : Measurement
+    places : ndarray of int, shape [density_count]
+        Of each density among those that run side by side.
+
+    Returns
+    -------
+    value : ndarray, shape [density_count, component_count]
+    precision : ndarray, shape [density_count, component_count, component_count]
+    constant : ndarray, shape [density_count]
+    """
+    count, size = len(places), measurement.component_count
+    if measurement.likelihood is not None:
+        return np.zeros((count, 1)), np.zeros((count, 1, 1)), np.zeros(count)
+    value, covariance = measurement.value, measurement.covariance
+    precision = np.linalg.inv(covariance)
+    constant = -0.5 * (size * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1])
+    return (
+        value[places] if value.ndim == 2 else np.broadcast_to(value, (count, size)),
+        precision[places]
+        if precision.ndim == 3
+        else np.broadcast_to(precision, (count, size, size)),
+        constant[places] if precision.ndim == 3 else np.full(count, constant),
+    )

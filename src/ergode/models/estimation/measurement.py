@@ -1,0 +1,154 @@
+"""Measurements: what is learnt of a state at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.estimation.priors import covariance_of
+from ergode.models.fields.vector_field import VectorField, check_function
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A measurement of a function of the state, with Gaussian noise or any likelihood.
+
+    Parameters
+    ----------
+    time : float
+        When [time].
+    h : function
+        ``h(y, t, p)`` that returns a tuple with what would be measured without noise: plain
+        arithmetic on single numbers, compiled like a vector field. ``y`` and ``p`` are indexed in
+        the order of the field's variables and parameters.
+    value : array_like, shape [component_count]
+        What was measured; one number if `h` returns one. With an axis in front, shape
+        [filter_count, component_count], each of so many densities side by side has its own.
+    covariance : array_like, shape [component_count, component_count] or [component_count]
+        Of the noise; variances alone where components are independent. With an axis in front,
+        shape [filter_count, component_count, component_count], each has its own.
+    angles : sequence of int
+        Components that are angles [rad]: differences are taken the short way round.
+    likelihood : function, optional
+        Instead of `h`, `value` and `covariance`: ``likelihood(y, t, p)`` that returns a tuple with
+        the logarithm of the likelihood of what was measured, up to a constant.
+
+    Raises
+    ------
+    ModelError
+        Something is missing, or shapes do not match.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def height(y, t, p):
+    ...     return (y[2],)
+    >>> ergode.Measurement(1.0, height, -8.0, 1.0).value
+    array([-8.])
+    """
+
+    time: float
+    h: Callable[..., tuple[Any, ...]] | None = None
+    value: Any = None
+    covariance: Any = None
+    angles: Sequence[int] = ()
+    likelihood: Callable[..., tuple[Any, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            time = float(self.time)
+        except (TypeError, ValueError):
+            raise ModelError(f"time of a measurement is {self.time!r}; expected a number") from None
+        if not np.isfinite(time):
+            raise ModelError(f"time of a measurement is {time}; expected a finite number")
+        object.__setattr__(self, "time", time)
+        if self.likelihood is not None:
+            if self.h is not None or self.value is not None or self.covariance is not None:
+                raise ModelError("a measurement has either a likelihood or h, value and covariance")
+            return
+        if self.h is None or self.value is None or self.covariance is None:
+            raise ModelError("a measurement needs h, value and covariance, or else a likelihood")
+        try:
+            value = np.atleast_1d(np.array(self.value, np.float64))
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"value of a measurement is {self.value!r}; expected numbers"
+            ) from None
+        if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
+            raise ModelError(
+                f"value of a measurement is {self.value!r}; expected a list of finite numbers, or "
+                "a row of them for each of several densities"
+            )
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "covariance", self._covariance())
+        angles = tuple(self.angles)
+        for index in angles:
+            if not isinstance(index, int) or not 0 <= index < self.component_count:
+                raise ModelError(
+                    f"angles of a measurement has {index!r}; expected components, 0 to "
+                    f"{self.component_count - 1}"
+                )
+        object.__setattr__(self, "angles", angles)
+
+    def _covariance(self) -> np.ndarray:
+        what = "covariance of a measurement"
+        size, given = self.component_count, self.covariance
+        if np.ndim(given) < 3:
+            return covariance_of(given, size, what)
+        if len(given) == 0:
+            raise ModelError(f"{what} is empty; expected one or more")
+        if self.value.ndim == 2 and len(given) != len(self.value):
+            raise ModelError(
+                f"a measurement has {len(self.value)} values and {len(given)} covariances; "
+                "expected as many, or one"
+            )
+        return np.stack([covariance_of(one, size, what) for one in given])
+
+    @property
+    def component_count(self) -> int:
+        """Number of components of what is measured; one of a likelihood."""
+        return 1 if self.likelihood is not None else int(self.value.shape[-1])
+
+    @property
+    def side_by_side(self) -> int | None:
+        """How many densities it has a value or a covariance for each of, if it has."""
+        if self.likelihood is None:
+            if self.value.ndim == 2:
+                return len(self.value)
+            if self.covariance.ndim == 3:
+                return len(self.covariance)
+        return None
+
+    def check(self, variable_count: int, parameter_count: int) -> None:
+        """Refuse a function that cannot be compiled for a field of this size."""
+        arguments = {"y": variable_count, "t": None, "p": parameter_count}
+        if self.likelihood is not None:
+            check_function(self.likelihood, arguments, ["likelihood"], "likelihood")
+        else:
+            components = [f"component {i}" for i in range(self.component_count)]
+            check_function(self.h, arguments, components, "h")
+
+
+def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[Measurement]:
+    """Measurements by time, each fit for a field and within the times of a run.
+
+    Raises
+    ------
+    ModelError
+        One is not a measurement, or does not fit; the message says which.
+    """
+    found = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    for number, measurement in enumerate(found):
+        if not isinstance(measurement, Measurement):
+            raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")
+        if not times[0] <= measurement.time <= times[-1]:
+            raise ModelError(
+                f"measurements[{number}] is at time {measurement.time:g}; expected one from "
+                f"{times[0]:g} to {times[-1]:g}, the times of the run"
+            )
+        measurement.check(len(field.variables), len(field.parameters))
+    return sorted(found, key=lambda measurement: measurement.time)

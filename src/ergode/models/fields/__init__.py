@@ -1,0 +1,1 @@
+"""Vector fields: right-hand sides of differential equations."""

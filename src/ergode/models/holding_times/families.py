@@ -1,0 +1,570 @@
+"""Holding times: how long something stays as it is before it moves on.
+
+Each distribution is made from the parameters that papers give, keeps one canonical pair, and
+answers for its mean, density, survival, hazard and quantiles on NumPy arrays.  `sample` draws
+through the same kernels as the engines, and `code` is what an engine needs of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times.base import (
+    HoldingTime,
+    HoldingTimeCode,
+    check_derived,
+    chosen_parameters,
+    finite_number,
+)
+from ergode.models.holding_times.empirical import Empirical
+from ergode.models.networks.checks import whole
+
+__all__ = [
+    "Deterministic",
+    "Empirical",
+    "Erlang",
+    "Exponential",
+    "Gamma",
+    "HoldingTime",
+    "HoldingTimeCode",
+    "LogNormal",
+    "Weibull",
+]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Exponential(HoldingTime):
+    """Memoryless holding time.
+
+    Parameters
+    ----------
+    rate : float
+        Rate of ending [1 / time]; or
+    mean : float
+        Mean [time].
+
+    Raises
+    ------
+    ModelError
+        Not exactly one of the two, or not a finite number above zero.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Exponential(mean=4)
+    Exponential(rate=0.25)
+    """
+
+    rate: float
+
+    def __init__(self, *, rate: float | None = None, mean: float | None = None) -> None:
+        if chosen_parameters("Exponential", {"rate": rate, "mean": mean}, ("rate",), ("mean",)) == (
+            "rate",
+        ):
+            value = finite_number("Exponential", "rate", rate)
+        else:
+            value = 1.0 / finite_number("Exponential", "mean", mean)
+        check_derived("Exponential", rate=value)
+        object.__setattr__(self, "rate", value)
+
+    def __repr__(self) -> str:
+        return f"Exponential(rate={self.rate:.12g})"
+
+    @property
+    def mean(self) -> float:
+        return 1.0 / self.rate
+
+    @property
+    def variance(self) -> float:
+        return 1.0 / self.rate**2
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(holding_times.EXPONENTIAL, self.rate)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": "exponential", "rate": self.rate}
+
+    def _pdf(self, t: np.ndarray) -> Any:
+        return self.rate * np.exp(-self.rate * t)
+
+    def _survival(self, t: np.ndarray) -> Any:
+        return np.exp(-self.rate * t)
+
+    def _hazard(self, t: np.ndarray) -> Any:
+        return np.full_like(t, self.rate)
+
+    def _quantile(self, p: np.ndarray) -> Any:
+        return -np.log1p(-p) / self.rate
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LogNormal(HoldingTime):
+    """Holding time whose logarithm is normal.
+
+    Parameters
+    ----------
+    mean, median : float
+        Mean and median [time], the mean above the median; or
+    mean, sd : float
+        Mean and standard deviation [time]; or
+    mu, sigma : float
+        Mean and standard deviation of the logarithm of the time.
+
+    Raises
+    ------
+    ModelError
+        Another combination of parameters; one that is not a finite number, above zero (but for
+        `mu`); a median that is not below the mean.
+
+    Notes
+    -----
+    The hazard is sqrt(2 / pi) / (sigma t erfcx(z / sqrt(2))) with z = (log t - mu) / sigma,
+    which does not underflow.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> latent = ergode.LogNormal(mean=5, median=4)
+    >>> latent
+    LogNormal(mu=1.38629436112, sigma=0.668047230837)
+    >>> float(latent.survival(4.0))
+    0.5
+    """
+
+    mu: float
+    sigma: float
+
+    def __init__(
+        self,
+        *,
+        mean: float | None = None,
+        median: float | None = None,
+        sd: float | None = None,
+        mu: float | None = None,
+        sigma: float | None = None,
+    ) -> None:
+        owner = "LogNormal"
+        chosen = chosen_parameters(
+            owner,
+            {"mean": mean, "median": median, "sd": sd, "mu": mu, "sigma": sigma},
+            ("mean", "median"),
+            ("mean", "sd"),
+            ("mu", "sigma"),
+        )
+        if chosen == ("mu", "sigma"):
+            location = finite_number(owner, "mu", mu, signed=True)
+            spread = finite_number(owner, "sigma", sigma)
+        else:
+            average = finite_number(owner, "mean", mean)
+            if chosen == ("mean", "median"):
+                middle = finite_number(owner, "median", median)
+                if middle >= average:
+                    raise ModelError(
+                        f"LogNormal: median {middle:g} is not below mean {average:g}, as that of "
+                        "every log-normal is; exchange them, or use Deterministic"
+                    )
+                location = math.log(middle)
+                spread = math.sqrt(2.0 * math.log1p((average - middle) / middle))
+            else:
+                deviation = finite_number(owner, "sd", sd)
+                spread = math.sqrt(math.log1p((deviation / average) ** 2))
+                location = math.log(average) - 0.5 * spread**2
+            check_derived(owner, sigma=spread)
+        object.__setattr__(self, "mu", location)
+        object.__setattr__(self, "sigma", spread)
+
+    def __repr__(self) -> str:
+        return f"LogNormal(mu={self.mu:.12g}, sigma={self.sigma:.12g})"
+
+    @property
+    def mean(self) -> float:
+        return _exp(self.mu + 0.5 * self.sigma**2)
+
+    @property
+    def variance(self) -> float:
+        growth = math.expm1(self.sigma**2) if self.sigma**2 < 700 else math.inf
+        return growth * _exp(2.0 * self.mu + self.sigma**2)
+
+    @property
+    def median(self) -> float:
+        return _exp(self.mu)
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(holding_times.LOG_NORMAL, self.mu, self.sigma)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": "log-normal", "mu": self.mu, "sigma": self.sigma}
+
+    def _z(self, t: np.ndarray) -> Any:
+        return (np.log(t) - self.mu) / self.sigma
+
+    def _pdf(self, t: np.ndarray) -> Any:
+        x = np.log(t)
+        z = (x - self.mu) / self.sigma
+        density = np.exp(-0.5 * z**2 - x) / (self.sigma * math.sqrt(2 * math.pi))
+        return np.where((t == 0) | np.isinf(t), 0.0, density)
+
+    def _survival(self, t: np.ndarray) -> Any:
+        from scipy.special import ndtr
+
+        return ndtr(-self._z(t))
+
+    def _hazard(self, t: np.ndarray) -> Any:
+        from scipy.special import erfcx
+
+        hazard = math.sqrt(2 / math.pi) / (self.sigma * t * erfcx(self._z(t) / math.sqrt(2)))
+        return np.where((t == 0) | np.isinf(t), 0.0, hazard)
+
+    def _quantile(self, p: np.ndarray) -> Any:
+        from scipy.special import ndtri
+
+        return np.exp(self.mu + self.sigma * ndtri(p))
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709.7 else math.inf
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Weibull(HoldingTime):
+    """Holding time with survival exp(-(t / scale)^shape).
+
+    Parameters
+    ----------
+    shape, scale : float
+        Shape, and scale [time]; or
+    mean, sd : float
+        Mean and standard deviation [time]; sd / mean from 0.001 to 1000.
+
+    Raises
+    ------
+    ModelError
+        Another combination of parameters, one that is not a finite number above zero, or a ratio
+        sd / mean out of that range.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Weibull(mean=2, sd=2)
+    Weibull(shape=1, scale=2)
+    """
+
+    shape: float
+    scale: float
+
+    def __init__(
+        self,
+        *,
+        shape: float | None = None,
+        scale: float | None = None,
+        mean: float | None = None,
+        sd: float | None = None,
+    ) -> None:
+        owner = "Weibull"
+        given = {"shape": shape, "scale": scale, "mean": mean, "sd": sd}
+        if chosen_parameters(owner, given, ("shape", "scale"), ("mean", "sd")) == (
+            "shape",
+            "scale",
+        ):
+            form, size = finite_number(owner, "shape", shape), finite_number(owner, "scale", scale)
+        else:
+            average, deviation = finite_number(owner, "mean", mean), finite_number(owner, "sd", sd)
+            ratio = deviation / average
+            if not 1e-3 <= ratio <= 1e3:
+                raise ModelError(
+                    f"Weibull: sd / mean is {ratio:g}; expected 0.001 to 1000 (below that, use "
+                    "Deterministic)"
+                )
+            form = 1.0 / _inverse_weibull_shape(math.log1p(ratio**2))
+            size = average / math.exp(math.lgamma(1.0 + 1.0 / form))
+            check_derived(owner, shape=form, scale=size)
+        object.__setattr__(self, "shape", form)
+        object.__setattr__(self, "scale", size)
+
+    def __repr__(self) -> str:
+        return f"Weibull(shape={self.shape:.12g}, scale={self.scale:.12g})"
+
+    @property
+    def mean(self) -> float:
+        return self.scale * _exp(math.lgamma(1.0 + 1.0 / self.shape))
+
+    @property
+    def variance(self) -> float:
+        growth = _log_second_moment(1.0 / self.shape)
+        return self.mean**2 * (math.expm1(growth) if growth < 700 else math.inf)
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(holding_times.WEIBULL, self.shape, self.scale)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": "weibull", "shape": self.shape, "scale": self.scale}
+
+    def _pdf(self, t: np.ndarray) -> Any:
+        density = self._hazard(t) * self._survival(t)
+        return np.where(np.isinf(t), 0.0, density)
+
+    def _survival(self, t: np.ndarray) -> Any:
+        return np.exp(-((t / self.scale) ** self.shape))
+
+    def _hazard(self, t: np.ndarray) -> Any:
+        return self.shape / self.scale * (t / self.scale) ** (self.shape - 1.0)
+
+    def _quantile(self, p: np.ndarray) -> Any:
+        return self.scale * (-np.log1p(-p)) ** (1.0 / self.shape)
+
+
+def _log_second_moment(x: float) -> float:
+    """log(mean of T^2 / (mean of T)^2) = log Gamma(1 + 2x) - 2 log Gamma(1 + x), x = 1 / shape."""
+    if x > 0.05:
+        return math.lgamma(1.0 + 2.0 * x) - 2.0 * math.lgamma(1.0 + x)
+    # The difference cancels for small x; its power series (DLMF 5.7.3) does not:
+    # the sum over k of (-x)^k zeta(k) (2^k - 2) / k.
+    zeta = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699,
+            1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822,
+            1.0009945751278181, 1.0004941886041195, 1.0002460865533080)  # fmt: skip
+    return math.fsum((-x) ** k * z * (2**k - 2) / k for k, z in enumerate(zeta, 2))
+
+
+def _inverse_weibull_shape(wanted: float) -> float:
+    """The x with `_log_second_moment(x) = wanted`, by bisection of its logarithm."""
+    low, high = math.log(1e-4), math.log(1e3)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if _log_second_moment(math.exp(middle)) < wanted:
+            low = middle
+        else:
+            high = middle
+    return math.exp(0.5 * (low + high))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Gamma(HoldingTime):
+    """Gamma-distributed holding time.
+
+    Parameters
+    ----------
+    shape, scale : float
+        Shape, and scale [time]; or
+    shape, rate : float
+        Shape, and rate [1 / time]; or
+    mean, sd : float
+        Mean and standard deviation [time].
+
+    Raises
+    ------
+    ModelError
+        Another combination of parameters, or one that is not a finite number above zero.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Gamma(mean=6, sd=3)
+    Gamma(shape=4, scale=1.5)
+    """
+
+    shape: float
+    scale: float
+
+    def __init__(
+        self,
+        *,
+        shape: float | None = None,
+        scale: float | None = None,
+        rate: float | None = None,
+        mean: float | None = None,
+        sd: float | None = None,
+    ) -> None:
+        owner = "Gamma"
+        chosen = chosen_parameters(
+            owner,
+            {"shape": shape, "scale": scale, "rate": rate, "mean": mean, "sd": sd},
+            ("shape", "scale"),
+            ("shape", "rate"),
+            ("mean", "sd"),
+        )
+        if chosen == ("mean", "sd"):
+            average, deviation = finite_number(owner, "mean", mean), finite_number(owner, "sd", sd)
+            form, size = (average / deviation) ** 2, deviation * (deviation / average)
+        else:
+            form = finite_number(owner, "shape", shape)
+            if chosen == ("shape", "scale"):
+                size = finite_number(owner, "scale", scale)
+            else:
+                size = 1.0 / finite_number(owner, "rate", rate)
+        self._set(owner, form, size)
+
+    def _set(self, owner: str, shape: float, scale: float) -> None:
+        check_derived(owner, shape=shape, scale=scale)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "scale", scale)
+
+    def __repr__(self) -> str:
+        return f"Gamma(shape={self.shape:.12g}, scale={self.scale:.12g})"
+
+    @property
+    def mean(self) -> float:
+        return self.shape * self.scale
+
+    @property
+    def variance(self) -> float:
+        return self.shape * self.scale**2
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(holding_times.GAMMA, self.shape, self.scale)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": "gamma", "shape": self.shape, "scale": self.scale}
+
+    def _pdf(self, t: np.ndarray) -> Any:
+        from scipy.special import gammaln, xlogy
+
+        x = t / self.scale
+        density = np.exp(xlogy(self.shape - 1.0, x) - x - gammaln(self.shape)) / self.scale
+        return np.where(np.isinf(x), 0.0, density)
+
+    def _survival(self, t: np.ndarray) -> Any:
+        from scipy.special import gammaincc
+
+        return gammaincc(self.shape, t / self.scale)
+
+    def _hazard(self, t: np.ndarray) -> Any:
+        survival = self._survival(t)
+        direct = self._pdf(t) / survival
+        return np.where(survival > 1e-100, direct, self._tail_hazard(t / self.scale) / self.scale)
+
+    def _tail_hazard(self, x: np.ndarray) -> Any:
+        """Hazard of scale one, far above the mean, by a continued fraction (DLMF 8.9.2)."""
+        fraction = x + (2 * 200 + 1 - self.shape)
+        for n in range(200, 0, -1):
+            fraction = x + (2 * n - 1 - self.shape) - n * (n - self.shape) / fraction
+        return np.where(np.isinf(x), 1.0, fraction / x)
+
+    def _quantile(self, p: np.ndarray) -> Any:
+        from scipy.special import gammaincinv
+
+        return gammaincinv(self.shape, p) * self.scale
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Erlang(Gamma):
+    """Sum of `stages` exponential stages: a gamma distribution of whole shape.
+
+    Parameters
+    ----------
+    stages : int
+        Number of stages, one or more; with
+    mean : float
+        Mean of the whole [time]; or
+    rate : float
+        Rate of each stage [1 / time].
+
+    Raises
+    ------
+    ModelError
+        Another combination of parameters, stages that are not a whole number of at least one, or
+        a mean or rate that is not a finite number above zero.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Erlang(stages=3, mean=6)
+    Erlang(stages=3, rate=0.5)
+    """
+
+    def __init__(
+        self,
+        *,
+        stages: int | None = None,
+        mean: float | None = None,
+        rate: float | None = None,
+    ) -> None:
+        owner = "Erlang"
+        chosen = chosen_parameters(
+            owner,
+            {"stages": stages, "mean": mean, "rate": rate},
+            ("stages", "mean"),
+            ("stages", "rate"),
+        )
+        count = whole(stages, "Erlang: stages", 1)
+        if chosen == ("stages", "mean"):
+            self._set(owner, float(count), finite_number(owner, "mean", mean) / count)
+        else:
+            self._set(owner, float(count), 1.0 / finite_number(owner, "rate", rate))
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return int(self.shape)
+
+    @property
+    def rate(self) -> float:
+        """Rate of each stage [1 / time]."""
+        return 1.0 / self.scale
+
+    def __repr__(self) -> str:
+        return f"Erlang(stages={self.stages}, rate={self.rate:.12g})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Deterministic(HoldingTime):
+    """A holding time that is always the same.
+
+    Its density and its hazard are infinite at that time; the hazard stays so, since nothing
+    lasts longer.
+
+    Parameters
+    ----------
+    value : float
+        The time [time].
+
+    Raises
+    ------
+    ModelError
+        The value is not a finite number above zero.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Deterministic(3).survival([2.9, 3.0])
+    array([1., 0.])
+    """
+
+    value: float
+
+    def __init__(self, value: float) -> None:
+        object.__setattr__(self, "value", finite_number("Deterministic", "value", value))
+
+    def __repr__(self) -> str:
+        return f"Deterministic({self.value:.12g})"
+
+    @property
+    def mean(self) -> float:
+        return self.value
+
+    @property
+    def variance(self) -> float:
+        return 0.0
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(holding_times.DETERMINISTIC, self.value)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": "deterministic", "value": self.value}
+
+    def _pdf(self, t: np.ndarray) -> Any:
+        return np.where(t == self.value, np.inf, 0.0)
+
+    def _survival(self, t: np.ndarray) -> Any:
+        return np.where(t < self.value, 1.0, 0.0)
+
+    def _hazard(self, t: np.ndarray) -> Any:
+        return np.where(t < self.value, 0.0, np.inf)
+
+    def _quantile(self, p: np.ndarray) -> Any:
+        return np.full_like(p, self.value)

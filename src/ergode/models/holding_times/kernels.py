@@ -1,0 +1,348 @@
+"""Holding times inside a kernel: density, survival, hazard, quantiles and keyed draws.
+
+A holding time reaches a kernel as ``(kind, a, b)`` and, for an empirical one, a stretch
+``start:stop`` of two flat tables (`HoldingTime.code` makes them):
+
+=============== ============== =============== =======================================
+kind            a              b               table
+=============== ============== =============== =======================================
+`EXPONENTIAL`   rate [1/time]
+`LOG_NORMAL`    mu             sigma           (of the logarithm of the time)
+`WEIBULL`       shape          scale [time]
+`GAMMA`         shape          scale [time]
+`DETERMINISTIC` value [time]
+`EMPIRICAL`                                    times, cumulative probabilities
+=============== ============== =============== =======================================
+
+Every function takes these seven first.  A kernel that meets only some kinds is compiled with
+``bindings=flags(kinds)``, and the others are left out of it.
+
+Draws invert the survival function, since a uniform draw is finest near zero and that is where
+long times should come from; a gamma draw rejects instead (`core.math.random.gamma`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ergode.core.compiler.language import fma, real
+from ergode.core.math.elementary import INFINITY, exp, expm1, log, log1p, normal_quantile
+from ergode.core.math.random import draw_words, gamma, normal, uniform
+from ergode.core.math.special import (
+    gamma_density,
+    gamma_hazard,
+    gamma_p,
+    gamma_q,
+    gamma_quantile,
+    gamma_survival_quantile,
+    normal_hazard,
+    normal_survival,
+)
+
+EXPONENTIAL = 0
+LOG_NORMAL = 1
+WEIBULL = 2
+GAMMA = 3
+DETERMINISTIC = 4
+EMPIRICAL = 5
+
+# Rebound to False in kernels that do not meet the kind.  Each is tested by itself, in an `if` of
+# its own, because numba drops such a branch before it compiles what is in it.
+# ruff: noqa: SIM102
+HAS_EXPONENTIAL = True
+HAS_LOG_NORMAL = True
+HAS_WEIBULL = True
+HAS_GAMMA = True
+HAS_DETERMINISTIC = True
+HAS_EMPIRICAL = True
+
+
+def flags(kinds: Iterable[int]) -> dict[str, bool]:
+    """Bindings that leave out of a kernel all kinds but these.
+
+    Examples
+    --------
+    >>> sorted(name for name, kept in flags([GAMMA, EXPONENTIAL]).items() if kept)
+    ['HAS_EXPONENTIAL', 'HAS_GAMMA']
+    """
+    kinds = set(kinds)
+    return {
+        "HAS_EXPONENTIAL": EXPONENTIAL in kinds,
+        "HAS_LOG_NORMAL": LOG_NORMAL in kinds,
+        "HAS_WEIBULL": WEIBULL in kinds,
+        "HAS_GAMMA": GAMMA in kinds,
+        "HAS_DETERMINISTIC": DETERMINISTIC in kinds,
+        "HAS_EMPIRICAL": EMPIRICAL in kinds,
+    }
+
+
+# --- keyed draws ----------------------------------------------------------------------------
+
+
+def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entity, purpose, index):
+    """One holding time, a pure function of (seed, replicate, entity, purpose, index)."""
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return a
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return b * gamma(seed, replicate, entity, purpose, index, a)
+    w0, w1, _, _ = draw_words(seed, replicate, entity, purpose, index)
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            # A normal draw is as fine in either tail.
+            return exp(fma(b, normal(w0, w1), a))
+    u = uniform(w0, w1)
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            return _table_quantile(table_times, table_cdf, start, stop, 1.0 - u)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            return _weibull_from_log_survival(log(u), a, b)
+    return -log(u) / a
+
+
+# --- quantiles ------------------------------------------------------------------------------
+
+
+def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
+    """Time that is not exceeded with probability p."""
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return a
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return b * gamma_quantile(p, a)
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            return exp(fma(b, normal_quantile(p), a))
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            return _table_quantile(table_times, table_cdf, start, stop, p)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            return _weibull_from_log_survival(log1p(-p), a, b)
+    return -log1p(-p) / a
+
+
+def survival_quantile(kind, a, b, table_times, table_cdf, start, stop, s):
+    """Time that is exceeded with probability s: the inverse of `survival`."""
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return a
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return b * gamma_survival_quantile(s, a)
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            return exp(fma(-b, normal_quantile(s), a))
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            return _table_quantile(table_times, table_cdf, start, stop, 1.0 - s)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            return _weibull_from_log_survival(log(s), a, b)
+    return -log(s) / a
+
+
+def _weibull_from_log_survival(log_survival, shape, scale):
+    return scale * exp(log(-log_survival) / shape)
+
+
+# --- density, survival, hazard --------------------------------------------------------------
+
+
+def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
+    """Probability density at time t [1 / time]; a certain time has an infinite one."""
+    if t < 0.0:
+        return real(0.0)
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return real(INFINITY) if t == a else real(0.0)
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return gamma_density(t / b, a) / b
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            if t == 0.0 or t == INFINITY:
+                return real(0.0)
+            x = log(t)
+            z = (x - a) / b
+            # exp(-log t) is part of the exponent: t underflows later than 1 / t overflows.
+            return 0.3989422804014327 / b * exp(-fma(0.5 * z, z, x))
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            return _table_slope(table_times, table_cdf, start, stop, t)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            x = _weibull_power(t / b, a)
+            return _weibull_hazard(t, a, b) * exp(-x) if x < INFINITY else real(0.0)
+    return a * exp(-a * t)
+
+
+def survival(kind, a, b, table_times, table_cdf, start, stop, t):
+    """Probability that the holding time exceeds t."""
+    if t < 0.0:
+        return real(1.0)
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return real(1.0) if t < a else real(0.0)
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return gamma_q(t / b, a)
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            return normal_survival((log(t) - a) / b)
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            return 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            return exp(-_weibull_power(t / b, a))
+    return exp(-a * t)
+
+
+def hazard(kind, a, b, table_times, table_cdf, start, stop, t):
+    """Rate of ending at time t, given that it has not ended before: pdf / survival [1 / time].
+
+    Stable where both vanish; infinite past the end of a distribution that has one.
+    """
+    if t < 0.0:
+        return real(0.0)
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return real(0.0) if t < a else real(INFINITY)
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return gamma_hazard(t / b, a) / b
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            if t == 0.0 or t == INFINITY:
+                return real(0.0)
+            return normal_hazard((log(t) - a) / b) / (b * t)
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            left = 1.0 - _table_cdf(table_times, table_cdf, start, stop, t)
+            if left <= 0.0:
+                return real(INFINITY)
+            return _table_slope(table_times, table_cdf, start, stop, t) / left
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            return _weibull_hazard(t, a, b)
+    return a
+
+
+def ending_probability(kind, a, b, table_times, table_cdf, start, stop, t, step):
+    """Probability of ending within (t, t + step], given that it has not ended by t >= 0.
+
+    That is 1 - survival(t + step) / survival(t), for a step of any length; written so that it
+    keeps its accuracy where the step is short, and where both survivals vanish.
+    """
+    if HAS_DETERMINISTIC:
+        if kind == DETERMINISTIC:
+            return real(1.0) if t + step >= a else real(0.0)
+    if HAS_GAMMA:
+        if kind == GAMMA:
+            return _gamma_ending(t, step, a, b)
+    if HAS_LOG_NORMAL:
+        if kind == LOG_NORMAL:
+            return _log_normal_ending(t, step, a, b)
+    if HAS_EMPIRICAL:
+        if kind == EMPIRICAL:
+            before = _table_cdf(table_times, table_cdf, start, stop, t)
+            if before >= 1.0:
+                return real(1.0)
+            after = _table_cdf(table_times, table_cdf, start, stop, t + step)
+            return (after - before) / (1.0 - before)
+    if HAS_WEIBULL:
+        if kind == WEIBULL:
+            # y^shape ((1 + step / t)^shape - 1) is how far the cumulative hazard grows.
+            grown = _weibull_power(step / b, a)
+            if t > 0.0:
+                grown = _weibull_power(t / b, a) * expm1(a * log1p(step / t))
+            return -expm1(-grown)
+    return -expm1(-a * step)
+
+
+def _gamma_ending(t, step, shape, scale):
+    x = t / scale
+    y = (t + step) / scale
+    if x <= shape + 1.0:
+        return (gamma_p(y, shape) - gamma_p(x, shape)) / gamma_q(x, shape)
+    # Survival is density over hazard: the ratio of densities is closed, that of hazards stable.
+    ratio = log(gamma_hazard(x, shape) / gamma_hazard(y, shape))
+    return -expm1(ratio + fma(shape - 1.0, log1p(step / t), -step / scale))
+
+
+def _log_normal_ending(t, step, mu, sigma):
+    if t == 0.0:
+        return normal_survival((mu - log(step)) / sigma)
+    moved = log1p(step / t) / sigma
+    z = (log(t) - mu) / sigma
+    y = z + moved
+    if z > 0.0:
+        return -expm1(fma(-0.5 * moved, z + y, log(normal_hazard(z) / normal_hazard(y))))
+    if y < 0.0:
+        return (normal_survival(-y) - normal_survival(-z)) / normal_survival(z)
+    return 1.0 - normal_survival(y) / normal_survival(z)
+
+
+def _weibull_power(y, shape):
+    """y^shape for y >= 0."""
+    return exp(shape * log(y))
+
+
+def _weibull_hazard(t, shape, scale):
+    # At t = 0 a shape of one would multiply zero by the logarithm's infinity.
+    return shape / scale * (_weibull_power(t / scale, shape - 1.0) if shape != 1.0 else 1.0)
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+def _table_after(table, start, stop, value):
+    """First row of the sorted stretch start:stop whose entry is above `value`; or `stop`."""
+    low = start
+    high = stop
+    while low < high:
+        middle = (low + high) // 2
+        if table[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _table_cdf(table_times, table_cdf, start, stop, t):
+    row = _table_after(table_times, start, stop, t)
+    if row == start:
+        return real(0.0)
+    if row == stop:
+        return real(1.0)
+    before = table_times[row - 1]
+    share = (t - before) / (table_times[row] - before)
+    return fma(share, table_cdf[row] - table_cdf[row - 1], table_cdf[row - 1])
+
+
+def _table_slope(table_times, table_cdf, start, stop, t):
+    row = _table_after(table_times, start, stop, t)
+    if not start < row < stop:
+        return real(0.0)
+    return (table_cdf[row] - table_cdf[row - 1]) / (table_times[row] - table_times[row - 1])
+
+
+def _table_quantile(table_times, table_cdf, start, stop, p):
+    # First row whose probability reaches p: the left end of a gap, the time of an atom.
+    low = start
+    high = stop - 1
+    while low < high:
+        middle = (low + high) // 2
+        if table_cdf[middle] < p:
+            low = middle + 1
+        else:
+            high = middle
+    if low == start:
+        return table_times[start]
+    below = table_cdf[low - 1]
+    share = (p - below) / (table_cdf[low] - below)
+    return fma(share, table_times[low] - table_times[low - 1], table_times[low - 1])

@@ -1,0 +1,533 @@
+"""Who can infect whom: a network of contacts in compressed rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+from ergode.models.networks import checks
+from ergode.models.networks import csr as adjacency
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContactNetwork:
+    """Nodes and the contacts along which an infection can pass, in compressed rows.
+
+    Row `i` lists the nodes that node `i` can infect, in increasing order. An undirected contact
+    is stored as two arcs. The arrays are read-only. Build one with `from_edges`, `from_networkx`,
+    `from_scipy`, `from_igraph`, `from_layers`, `ergode.read_contacts`, or a generator
+    (`erdos_renyi`, `barabasi_albert`, `configuration_model`, `watts_strogatz`, `random_regular`,
+    `stochastic_block_model`, `spatial`).
+
+    Parameters
+    ----------
+    node_count : int
+        Number of nodes; they are called 0 ... node_count - 1.
+    offsets : array_like of int, shape [node_count + 1]
+        Row `i` is ``targets[offsets[i]:offsets[i + 1]]``. Kept as int32 where the number of arcs
+        fits, else int64.
+    targets : array_like of int, shape [arc_count]
+        The node at the far end of each arc, increasing within a row (and by layer where equal).
+        Kept as int32 where `node_count` fits, else int64.
+    weights : array_like of float, shape [arc_count], optional
+        Factor on the transmission rate along each arc [dimensionless, or contact time per time];
+        kept as float32. None is 1 everywhere.
+    directed : bool
+        Whether arcs stand alone. If False, every arc must have its reverse, of the same weight
+        and layer.
+    layers : tuple of str
+        Names of the layers; empty for a network of one unnamed layer.
+    layer : array_like of int, shape [arc_count], optional
+        Index into `layers` of each arc; kept as uint8.
+    attributes : dict of str to array_like, shape [node_count] each
+        Properties of nodes: age, household, x ...
+    node_names : array_like, shape [node_count], optional
+        What the nodes were called where they came from.
+
+    Raises
+    ------
+    ModelError
+        The rows are not sorted, an id is out of range, a reverse arc is missing ...
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.ContactNetwork(3, offsets=[0, 1, 3, 4], targets=[1, 0, 2, 1])
+    ContactNetwork(3 nodes, 2 undirected edges, mean degree 1.333)
+    """
+
+    node_count: int
+    offsets: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray | None = None
+    directed: bool = False
+    layers: tuple[str, ...] = ()
+    layer: np.ndarray | None = None
+    attributes: dict[str, np.ndarray] = field(default_factory=dict)
+    node_names: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        count = checks.node_count_of(self.node_count)
+        offsets = checks.node_ids(self.offsets, "offsets")
+        targets = checks.node_ids(self.targets, "targets")
+        if offsets.size != count + 1:
+            raise ModelError(
+                f"offsets has {offsets.size} elements; expected node_count + 1 = {count + 1}"
+            )
+        if offsets[0] != 0 or offsets[-1] != targets.size:
+            raise ModelError(
+                f"offsets runs from {offsets[0]} to {offsets[-1]}; expected 0 to the number of "
+                f"targets, {targets.size}"
+            )
+        checks.reject(np.diff(offsets) < 0, offsets[1:], "offsets", "offsets must not decrease", 1)
+        checks.check_range(targets, "targets", count)
+        weights = self.weights
+        if weights is not None:
+            weights = checks.arc_weights(weights, "weights", targets.size, "targets")
+        layer = checks.layer_indices(self.layer, tuple(self.layers), targets.size)
+        values: dict[str, Any] = {
+            "node_count": count,
+            "offsets": offsets.astype(adjacency.index_dtype(targets.size)),
+            "targets": targets.astype(adjacency.index_dtype(count)),
+            "weights": weights,
+            "directed": bool(self.directed),
+            "layers": tuple(self.layers),
+            "layer": layer,
+            "attributes": checks.node_attributes(self.attributes, count),
+            "node_names": checks.names_of_nodes(self.node_names, count),
+        }
+        self._set(values)
+        self._check_rows()
+
+    @classmethod
+    def _trusted(cls, node_count: int, rows: adjacency.Rows, **others: Any) -> ContactNetwork:
+        """A network of arrays that this package made, and need not check."""
+        network = object.__new__(cls)
+        offsets, targets, weights = rows
+        others.setdefault("attributes", {})
+        known = {"node_count": node_count, "offsets": offsets, "targets": targets}
+        defaults = {one.name: one.default for one in fields(cls)}
+        network._set({**defaults, **known, "weights": weights, **others})
+        return network
+
+    def _set(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, _read_only(value))
+        for name, value in self.attributes.items():
+            self.attributes[name] = _read_only(value)
+
+    def _check_rows(self) -> None:
+        """Raise unless rows are sorted, without loops or duplicates, and mirrored if undirected."""
+        source = self._sources()
+        loop = np.flatnonzero(source == self.targets)
+        if loop.size:
+            raise ModelError(
+                f"targets[{loop[0]}] makes node {source[loop[0]]} its own contact; remove "
+                "self-loops, or use ContactNetwork.from_edges, which does"
+            )
+        order = self.targets.astype(np.int64)
+        if self.layer is not None:
+            order = order * (checks.LAYERS_MOST + 1) + self.layer
+        unsorted = np.flatnonzero((source[1:] == source[:-1]) & (np.diff(order) <= 0))
+        if unsorted.size:
+            raise ModelError(
+                f"targets[{unsorted[0] + 1}] does not increase within the row of node "
+                f"{source[unsorted[0]]}; sort rows and merge duplicates, or use "
+                "ContactNetwork.from_edges, which does"
+            )
+        if self.directed:
+            return
+        # The reverse of every arc, in order: for a mirrored network, the arcs again.
+        arcs = self._transposition()
+        back_source, back_target = self.targets[arcs], source[arcs]
+        same = (source == back_source) & (self.targets == back_target)
+        if self.layer is not None:
+            same &= self.layer == self.layer[arcs]
+        if self.weights is not None:
+            same &= self.weights == self.weights[arcs]
+        if not same.all():
+            first = int(np.argmin(same))
+            arc = int(source[first]), int(self.targets[first])
+            reverse = int(back_source[first]), int(back_target[first])
+            # Of two sorted lists, the smaller element is the one that the other list lacks.
+            one, other = arc if arc <= reverse else reverse[::-1]
+            raise ModelError(
+                f"the network is undirected, but the arc {one} -> {other} has no equal arc back; "
+                "pass directed=True, or use ContactNetwork.from_edges"
+            )
+
+    # -- from other forms --------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        source: ArrayLike,
+        target: ArrayLike,
+        node_count: int | None = None,
+        directed: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> ContactNetwork:
+        """Network of a list of edges.
+
+        Self-loops are removed. An edge given twice (for an undirected network in either order) is
+        one edge: without weights the duplicate is dropped, with weights they are added.
+
+        Parameters
+        ----------
+        source, target : array_like of int, shape [edge_count]
+            The two ends of each edge; if `directed`, `source` can infect `target`.
+        node_count : int, optional
+            Number of nodes; one more than the largest id if not given.
+        directed : bool
+            Whether an edge is one arc, or one each way.
+        weights : array_like of float, shape [edge_count], optional
+            Factor on the transmission rate of each edge, finite and not negative.
+
+        Raises
+        ------
+        ModelError
+            Ids that are not integers or out of range, weights that are negative or not finite,
+            or lengths that differ.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> net = ergode.ContactNetwork.from_edges([0, 1, 1], [1, 2, 0], node_count=4)
+        >>> net.edge_count, net.degrees().tolist()
+        (2, [1, 2, 1, 0])
+        """
+        source, target = checks.node_ids(source, "source"), checks.node_ids(target, "target")
+        if source.size != target.size:
+            raise ModelError(
+                f"source has {source.size} elements and target {target.size}; they must be equal"
+            )
+        if node_count is None:
+            if source.size == 0:
+                raise ModelError("a network without edges needs node_count")
+            node_count = 1 + max(0, int(source.max()), int(target.max()))
+            if node_count > max(10_000_000, 100 * source.size):
+                raise ModelError(
+                    f"the largest node id is {node_count - 1:,} but there are {source.size:,} "
+                    "edges; if so many nodes are meant, give node_count"
+                )
+        node_count = checks.node_count_of(node_count)
+        checks.check_range(source, "source", node_count)
+        checks.check_range(target, "target", node_count)
+        if weights is not None:
+            weights = checks.arc_weights(weights, "weights", source.size, "source")
+        rows = adjacency.build_rows(source, target, node_count, directed=directed, weights=weights)
+        return cls._trusted(node_count, rows, directed=bool(directed))
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, directed: bool | None = None) -> ContactNetwork:
+        """Network of a sparse (or dense) square matrix; see `convert.from_scipy`.
+
+        ``matrix[i, j]`` is the weight of the contact from `i` to `j`.  `directed` None is
+        undirected where the matrix is symmetric.  A matrix of ones gives no weights.
+        """
+        from ergode.models.networks import convert as exchange
+
+        return exchange.from_scipy(matrix, directed)
+
+    @classmethod
+    def from_networkx(cls, graph: networkx.Graph, weight: str | None = None) -> ContactNetwork:
+        """Network of a networkx graph; see `ergode.models.networks.convert.from_networkx`.
+
+        `weight` names the edge attribute that holds weights.  Node names are kept, and node
+        attributes that are a number on every node.
+        """
+        from ergode.models.networks import convert as exchange
+
+        return exchange.from_networkx(graph, weight)
+
+    @classmethod
+    def from_igraph(cls, graph: Any, weight: str | None = None) -> ContactNetwork:
+        """Network of an igraph graph; see `ergode.models.networks.convert.from_igraph`.
+
+        `weight` names the edge attribute that holds weights.  The vertex attribute ``"name"`` is
+        kept as node names, and vertex attributes that are a number on every vertex.
+        """
+        from ergode.models.networks import convert as exchange
+
+        return exchange.from_igraph(graph, weight)
+
+    @classmethod
+    def from_layers(
+        cls,
+        networks: Mapping[str, ContactNetwork],
+        factors: Mapping[str, float] | None = None,
+    ) -> ContactNetwork:
+        """One network of named layers; see `ergode.models.networks.layers.from_layers`.
+
+        A pair of nodes may be in contact once in each layer.  ``factors[name]`` multiplies the
+        weights, and so the transmission rate, of a layer.
+        """
+        from ergode.models.networks import layers
+
+        return layers.from_layers(networks, factors)
+
+    # -- generators --------------------------------------------------------------------------
+
+    @classmethod
+    def erdos_renyi(cls, node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
+        """Every pair in contact with one probability; see `random_pairs`."""
+        from ergode.models.networks import random_pairs as generators
+
+        return generators.erdos_renyi(node_count, mean_degree, seed)
+
+    @classmethod
+    def stochastic_block_model(
+        cls,
+        block_sizes: ArrayLike,
+        mean_degrees: ArrayLike | None = None,
+        seed: int = 0,
+        *,
+        probabilities: ArrayLike | None = None,
+    ) -> ContactNetwork:
+        """Every pair in contact with a probability of their two blocks; see `random_pairs`."""
+        from ergode.models.networks import random_pairs as generators
+
+        return generators.stochastic_block_model(
+            block_sizes, mean_degrees, seed, probabilities=probabilities
+        )
+
+    @classmethod
+    def spatial(
+        cls, node_count: int, mean_degree: float, seed: int = 0, *, periodic: bool = True
+    ) -> ContactNetwork:
+        """Points in the unit square, in contact when near; see `random_pairs`."""
+        from ergode.models.networks import random_pairs as generators
+
+        return generators.spatial(node_count, mean_degree, seed, periodic=periodic)
+
+    @classmethod
+    def barabasi_albert(cls, node_count: int, m: int, seed: int = 0) -> ContactNetwork:
+        """Growth by preferential attachment; see `ergode.models.networks.random_degrees`."""
+        from ergode.models.networks import random_degrees as degree_generators
+
+        return degree_generators.barabasi_albert(node_count, m, seed)
+
+    @classmethod
+    def configuration_model(cls, degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
+        """A random network of given degrees; see `ergode.models.networks.random_degrees`."""
+        from ergode.models.networks import random_degrees as degree_generators
+
+        return degree_generators.configuration_model(degrees, seed)
+
+    @classmethod
+    def random_regular(cls, node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
+        """A random network of one degree; see `ergode.models.networks.random_degrees`."""
+        from ergode.models.networks import random_degrees as degree_generators
+
+        return degree_generators.random_regular(node_count, degree, seed)
+
+    @classmethod
+    def watts_strogatz(
+        cls, node_count: int, k: int, rewiring_probability: float, seed: int = 0
+    ) -> ContactNetwork:
+        """A ring lattice with some edges rewired; see `ergode.models.networks.random_degrees`."""
+        from ergode.models.networks import random_degrees as degree_generators
+
+        return degree_generators.watts_strogatz(node_count, k, rewiring_probability, seed)
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def arc_count(self) -> int:
+        """Number of arcs: twice the edges of an undirected network."""
+        return int(self.targets.size)
+
+    @property
+    def edge_count(self) -> int:
+        """Number of contacts; a pair that meets in two layers counts twice."""
+        return self.arc_count if self.directed else self.arc_count // 2
+
+    @property
+    def mean_degree(self) -> float:
+        """Mean number of arcs that leave a node."""
+        return self.arc_count / self.node_count
+
+    def degrees(self) -> np.ndarray:
+        """Number of arcs that leave each node, shape [node_count]."""
+        return np.diff(self.offsets)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of all arrays [bytes]."""
+        return sum(array.nbytes for _, array in self._arrays())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything the network holds, in hexadecimal; the same on every machine."""
+        identity = hashlib.sha256(repr((self.node_count, self.directed, self.layers)).encode())
+        for name, array in self._arrays():
+            identity.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            if array.dtype.kind in "biufc":
+                identity.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+            else:
+                identity.update(repr(array.tolist()).encode())
+        return identity.hexdigest()
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each contact once, as two arrays of node ids of shape [edge_count].
+
+        Sorted by the first, then the second; in an undirected network the first is the smaller.
+        """
+        source = self._sources()
+        if self.directed:
+            return source, self.targets.copy()
+        once = source < self.targets
+        return source[once], self.targets[once]
+
+    def nodes_named(self, names: ArrayLike) -> np.ndarray:
+        """Node ids of nodes by their names in the source of the network.
+
+        Parameters
+        ----------
+        names : array_like
+            Entries of `node_names`.
+
+        Returns
+        -------
+        ndarray of int64
+            Their positions.
+
+        Raises
+        ------
+        ModelError
+            The network has no names, or not this one.
+
+        Examples
+        --------
+        >>> import ergode, networkx
+        >>> net = ergode.ContactNetwork.from_networkx(networkx.Graph([("ann", "bob")]))
+        >>> net.nodes_named(["bob"]).tolist()
+        [1]
+        """
+        if self.node_names is None:
+            raise ModelError("the network has no node names; its nodes are 0 to node_count - 1")
+        position = {name: node for node, name in enumerate(self.node_names.tolist())}
+        wanted = np.atleast_1d(np.asarray(names)).tolist()
+        unknown = [name for name in wanted if name not in position]
+        if unknown:
+            raise ModelError(f"the network has no node named {unknown[0]!r}")
+        return np.array([position[name] for name in wanted], np.int64)
+
+    def with_attributes(self, **arrays: ArrayLike) -> ContactNetwork:
+        """The same contacts, with node attributes added or replaced.
+
+        Parameters
+        ----------
+        **arrays : array_like, shape [node_count]
+            One value for each node.
+
+        Raises
+        ------
+        ModelError
+            An array has the wrong shape.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> net = ergode.ContactNetwork.from_edges([0, 1], [1, 2]).with_attributes(age=[4, 31, 30])
+        >>> net.attributes["age"].tolist()
+        [4, 31, 30]
+        """
+        attributes = {**self.attributes, **checks.node_attributes(arrays, self.node_count)}
+        return self._with(attributes=attributes)
+
+    def reversed(self) -> ContactNetwork:
+        """The network whose row `i` lists the nodes that can infect `i`."""
+        if not self.directed:
+            return self
+        arcs = self._transposition()
+        offsets = np.zeros(self.node_count + 1, self.offsets.dtype)
+        np.cumsum(np.bincount(self.targets, minlength=self.node_count), out=offsets[1:])
+        return self._with(
+            offsets=offsets,
+            targets=self._sources()[arcs],
+            weights=None if self.weights is None else self.weights[arcs],
+            layer=None if self.layer is None else self.layer[arcs],
+        )
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """Weights (or ones) as a sparse matrix; a pair's weights in several layers are added."""
+        from ergode.models.networks import convert as exchange
+
+        return exchange.to_scipy(self)
+
+    def to_networkx(self) -> networkx.Graph:
+        """A networkx graph with names, weights and attributes; a multigraph if layered."""
+        from ergode.models.networks import convert as exchange
+
+        return exchange.to_networkx(self)
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        parts = [f"{self.node_count:,} nodes", f"{self.edge_count:,} {kind} edges"]
+        parts.append(f"mean degree {self.mean_degree:.4g}")
+        if self.weights is not None:
+            parts.append("weighted")
+        if self.layers:
+            parts.append(f"layers {', '.join(self.layers)}")
+        if self.attributes:
+            parts.append(f"attributes {', '.join(self.attributes)}")
+        return f"ContactNetwork({', '.join(parts)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ContactNetwork):
+            return NotImplemented
+        plain = (self.node_count, self.directed, self.layers)
+        if plain != (other.node_count, other.directed, other.layers):
+            return False
+        mine, theirs = dict(self._arrays()), dict(other._arrays())
+        return mine.keys() == theirs.keys() and all(
+            np.array_equal(mine[name], theirs[name]) for name in mine
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def _with(self, **changes: Any) -> ContactNetwork:
+        values = {one.name: getattr(self, one.name) for one in fields(self)} | changes
+        network = object.__new__(type(self))
+        network._set({**values, "attributes": dict(values["attributes"])})
+        return network
+
+    def _arrays(self) -> list[tuple[str, np.ndarray]]:
+        names = ("offsets", "targets", "weights", "layer", "node_names")
+        arrays = [(name, getattr(self, name)) for name in names]
+        arrays += [
+            (f"attributes {name}", self.attributes[name]) for name in sorted(self.attributes)
+        ]
+        return [(name, array) for name, array in arrays if array is not None]
+
+    def _sources(self) -> np.ndarray:
+        """The node at the near end of each arc, shape [arc_count]."""
+        return np.repeat(np.arange(self.node_count, dtype=self.targets.dtype), self.degrees())
+
+    def _transposition(self) -> np.ndarray:
+        """Arcs in the order of their targets (then sources, then layers), shape [arc_count]."""
+        from scipy.sparse import csr_array
+
+        shape = (self.node_count, self.node_count)
+        arcs = np.arange(self.arc_count, dtype=np.int64)
+        return np.asarray(csr_array((arcs, self.targets, self.offsets), shape=shape).tocsc().data)
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value

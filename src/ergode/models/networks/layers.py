@@ -1,0 +1,134 @@
+"""Several contact networks of the same people - household, school, work - as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core import devices, kernels
+from ergode.core.errors import ModelError
+from ergode.models.networks import checks
+from ergode.models.networks import csr as adjacency
+from ergode.models.networks.contact_network import ContactNetwork
+
+
+def from_layers(
+    networks: Mapping[str, ContactNetwork],
+    factors: Mapping[str, float] | None = None,
+) -> ContactNetwork:
+    """One network of named layers.
+
+    The arcs of all layers share one set of rows; `layer` says of each which layer it is in. A pair
+    of nodes may be in contact once in each layer, and each such contact transmits by itself. Node
+    attributes are joined.
+
+    Parameters
+    ----------
+    networks : mapping of str to ContactNetwork
+        The layers, in order: the same nodes, all directed or all undirected.
+    factors : mapping of str to float, optional
+        Multiplies the weights, and so the transmission rate, of a layer (1 where not named). It is
+        folded into `weights` here; what changes over time belongs to the simulation.
+
+    Returns
+    -------
+    ContactNetwork
+
+    Raises
+    ------
+    ModelError
+        Layers differ in nodes or direction, have layers themselves, disagree on an attribute, or a
+        factor is not a finite number that is not negative, or names no layer.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> home = ergode.ContactNetwork.from_edges([0], [1], node_count=3)
+    >>> school = ergode.ContactNetwork.from_edges([0, 1], [1, 2], node_count=3)
+    >>> net = ergode.ContactNetwork.from_layers({"home": home, "school": school}, {"school": 0.5})
+    >>> net.targets.tolist(), net.layer.tolist(), net.weights.tolist()
+    ([1, 1, 0, 0, 2, 1], [0, 1, 0, 1, 1, 1], [1.0, 0.5, 1.0, 0.5, 0.5, 0.5])
+    """
+    names = tuple(networks)
+    if not 0 < len(names) <= checks.LAYERS_MOST:
+        raise ModelError(f"{len(names)} layers were given; expected 1 to {checks.LAYERS_MOST}")
+    multipliers = _multipliers(names, factors or {})
+    parts = list(networks.values())
+    first = parts[0]
+    attributes: dict[str, np.ndarray] = {}
+    for name, part in networks.items():
+        _check_like(first, names[0], part, name)
+        for key, values in part.attributes.items():
+            if key in attributes and not np.array_equal(attributes[key], values):
+                raise ModelError(f"attribute '{key}' of layer '{name}' differs from that before it")
+            attributes[key] = values
+    weighted = any(part.weights is not None for part in parts) or any(multipliers != 1)
+
+    ids = first.targets.dtype
+    offsets = np.zeros(first.node_count + 1, np.int64)
+    arrays = [np.empty(0, ids), np.empty(0, np.float32), np.empty(0, np.uint8)]
+    for index, part in enumerate(parts):
+        added = np.ones(part.arc_count, np.float32) if part.weights is None else part.weights
+        added = (added * multipliers[index]).astype(np.float32)
+        total = offsets + part.offsets
+        size = arrays[0].size + part.arc_count
+        merged = [np.empty(size, ids), np.empty(size, np.float32), np.empty(size, np.uint8)]
+        here = (part.offsets.astype(np.int64), part.targets.copy(), added, index)
+        run = devices.resolve("cpu").run
+        run(_MERGE, first.node_count, offsets, *arrays, *here, total, *merged)
+        offsets, arrays = total, merged
+    targets, weights, layer = arrays
+    rows = (
+        offsets.astype(adjacency.index_dtype(targets.size)),
+        targets,
+        weights if weighted else None,
+    )
+    others: dict[str, Any] = {"layers": names, "layer": layer, "attributes": attributes}
+    others |= {"directed": first.directed, "node_names": first.node_names}
+    return ContactNetwork._trusted(first.node_count, rows, **others)
+
+
+def _multipliers(names: tuple[str, ...], factors: Mapping[str, float]) -> np.ndarray:
+    for name, factor in factors.items():
+        if name not in names:
+            raise ModelError(f"factors names '{name}', which is not a layer; layers are {names}")
+        if not 0 <= factor < float("inf"):
+            raise ModelError(f"the factor of layer '{name}' is {factor}; expected 0 or more")
+    return np.array([factors.get(name, 1.0) for name in names])
+
+
+def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, name: str) -> None:
+    if part.node_count != first.node_count:
+        raise ModelError(
+            f"layer '{name}' has {part.node_count} nodes and '{first_name}' {first.node_count}; "
+            "layers connect the same nodes"
+        )
+    if part.directed != first.directed:
+        raise ModelError(f"one of the layers '{first_name}' and '{name}' is directed, one is not")
+    if part.layers:
+        raise ModelError(f"layer '{name}' has layers itself; give them side by side")
+    mine, theirs = first.node_names, part.node_names
+    if (mine is None) != (theirs is None) or (mine is not None and (mine != theirs).any()):
+        raise ModelError(f"layers '{first_name}' and '{name}' name their nodes differently")
+
+
+def _merge(
+    row,
+    a_offsets, a_targets, a_weights, a_layer,
+    b_offsets, b_targets, b_weights, b_index,
+    offsets, targets, weights, layer,
+):  # fmt: skip
+    a, b = a_offsets[row], b_offsets[row]
+    for place in range(offsets[row], offsets[row + 1]):
+        # On a tie the earlier layer comes first.
+        if b >= b_offsets[row + 1] or (a < a_offsets[row + 1] and a_targets[a] <= b_targets[b]):
+            targets[place], weights[place], layer[place] = a_targets[a], a_weights[a], a_layer[a]
+            a += 1
+        else:
+            targets[place], weights[place], layer[place] = b_targets[b], b_weights[b], b_index
+            b += 1
+
+
+_MERGE = kernels.for_each(_merge)

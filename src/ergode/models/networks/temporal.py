@@ -1,0 +1,251 @@
+"""Contacts that come and go."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core.errors import ModelError
+from ergode.models.networks import checks
+from ergode.models.networks.contact_network import ContactNetwork
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TemporalContacts:
+    """Who met whom, and when.
+
+    Build one with `from_meetings`, `from_layers` or `ergode.read_meetings`.
+
+    Parameters
+    ----------
+    network : ContactNetwork
+        All pairs that ever met.
+    first : ndarray of int64, shape [arc_count + 1]
+        Meetings of arc e are ``first[e]:first[e + 1]``.
+    begin, end : ndarray of float64, shape [meeting_count]
+        From when to when [time], ascending and without overlap within an arc; equal where a meeting
+        is instantaneous.
+    amount : ndarray of float64, shape [meeting_count]
+        Contact time of a meeting: its length times its intensity, or what an instantaneous one
+        stands for [time].
+    """
+
+    network: ContactNetwork
+    first: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    amount: np.ndarray
+
+    @classmethod
+    def from_meetings(
+        cls,
+        source: ArrayLike,
+        target: ArrayLike,
+        begin: ArrayLike,
+        end: ArrayLike | None = None,
+        *,
+        contact_time: ArrayLike | None = None,
+        node_count: int | None = None,
+        directed: bool = False,
+    ) -> TemporalContacts:
+        """Contacts from a list of meetings.
+
+        Meetings of one pair that touch or overlap are joined; time that they share counts once.
+
+        Parameters
+        ----------
+        source, target : array_like of int, shape [meeting_count]
+            Who met.
+        begin : array_like of float, shape [meeting_count]
+            When a meeting begins [time].
+        end : array_like of float, optional
+            When it ends. If not given, meetings are instantaneous.
+        contact_time : array_like of float, optional
+            For instantaneous meetings: the contact time that each stands for [time], a number or
+            one each. A meeting of contact time c transmits with probability 1 - exp(-rate x c):
+            from whom is infectious at that moment, to whom is susceptible then. A stay in a
+            compartment holds from its first moment on, the first of ``times`` included, and no
+            longer at its last, which is the first of the next stay; but who is infected at a moment
+            is at that moment, for others, as before.
+        node_count : int, optional
+            Number of nodes; one more than the largest id if not given.
+        directed : bool
+            Whether only the source can infect the target.
+
+        Raises
+        ------
+        ModelError
+            Lengths differ, an id or a time is not possible, or a meeting ends before it begins.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> school = ergode.TemporalContacts.from_meetings(
+        ...     [0, 1, 0], [1, 2, 1], begin=[0, 5, 2], end=[2, 6, 3]
+        ... )
+        >>> school.meeting_count, school.begin.tolist(), school.end.tolist()
+        (2, [0.0, 0.0, 5.0, 5.0], [3.0, 3.0, 6.0, 6.0])
+        """
+        one, other = checks.node_ids(source, "source"), checks.node_ids(target, "target")
+        if other.size != one.size:
+            raise ModelError(
+                f"source has {one.size} elements and target {other.size}; they must be equal"
+            )
+        start = _times(begin, "begin", one.size)
+        if (end is None) == (contact_time is None):
+            raise ModelError(
+                "give either `end`, or for instantaneous meetings the `contact_time` of each"
+            )
+        if end is not None:
+            stop = _times(end, "end", one.size)
+            checks.reject(stop <= start, stop, "end", "a meeting must end after it begins")
+            amount = stop - start
+        else:
+            stop = start
+            each = np.broadcast_to(np.asarray(contact_time, float), start.shape)
+            amount = _times(each, "contact_time", one.size)
+            checks.reject(amount <= 0, amount, "contact_time", "expected a time above zero")
+        kept = one != other
+        one, other, start, stop, amount = (x[kept] for x in (one, other, start, stop, amount))
+        if not directed:
+            one, other = np.concatenate([one, other]), np.concatenate([other, one])
+            start, stop, amount = (np.tile(x, 2) for x in (start, stop, amount))
+        network = ContactNetwork.from_edges(one, other, node_count, directed=True)
+        if not directed:
+            network = network._with(directed=False)
+        order = np.lexsort((start, other, one))
+        one, other, start, stop, amount = (x[order] for x in (one, other, start, stop, amount))
+        same = _same_pair(one, other)
+        if end is not None:
+            one, other, start, stop = _joined(one, other, start, stop, same)
+            amount = stop - start
+            same = _same_pair(one, other)
+        elif start.size:  # at one moment, contact times add up
+            leader = np.flatnonzero(~(same & np.append(False, start[1:] == start[:-1])))
+            amount = np.add.reduceat(amount, leader)
+            start, same = start[leader], same[leader]
+            stop = start
+        first = np.append(np.flatnonzero(~same), start.size).astype(np.int64)
+        return cls(network, *map(_read_only, (first, start, stop, amount)))
+
+    @classmethod
+    def from_layers(cls, contacts: Mapping[str, TemporalContacts]) -> TemporalContacts:
+        """Meetings in named layers - lessons, breaks - as one.
+
+        What happens to a layer, a `LayerClosure` or a `Calendar`, happens to its meetings. Two
+        nodes may meet in several layers, at one time too; each such meeting transmits by itself.
+
+        Parameters
+        ----------
+        contacts : mapping of str to TemporalContacts
+            The layers, in order: the same nodes, all directed or all undirected.
+
+        Raises
+        ------
+        ModelError
+            A layer is something else, or layers differ in what they must share (see
+            `ContactNetwork.from_layers`).
+
+        Examples
+        --------
+        >>> import ergode
+        >>> lessons = ergode.TemporalContacts.from_meetings([0], [1], [8], [12], node_count=3)
+        >>> breaks = ergode.TemporalContacts.from_meetings([0, 1], [1, 2], [9, 10], [9.5, 10.5])
+        >>> school = ergode.TemporalContacts.from_layers({"lessons": lessons, "breaks": breaks})
+        >>> school.network.layers, school.meeting_count
+        (('lessons', 'breaks'), 3)
+        """
+        for name, part in contacts.items():
+            if not isinstance(part, TemporalContacts):
+                raise ModelError(
+                    f"layer '{name}' is {type(part).__name__}; expected TemporalContacts"
+                )
+        network = ContactNetwork.from_layers({name: p.network for name, p in contacts.items()})
+        of_arc = np.asarray(network.layer)
+        counts = np.zeros(network.arc_count, np.int64)
+        for k, part in enumerate(contacts.values()):
+            counts[of_arc == k] = np.diff(part.first)
+        first = np.append(0, np.cumsum(counts))
+        times = np.empty((3, first[-1]))
+        layer = np.repeat(of_arc, counts)
+        for k, part in enumerate(contacts.values()):
+            # The arcs of a layer are in the same order among those of all.
+            times[:, layer == k] = part.begin, part.end, part.amount
+        return cls(network, *map(_read_only, (first, *times)))
+
+    @property
+    def meeting_count(self) -> int:
+        """Number of meetings, those of a pair that touch being one."""
+        return int(self.begin.size) // (1 if self.network.directed else 2)
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes."""
+        return self.network.node_count
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything it holds, in hexadecimal."""
+        identity = hashlib.sha256(self.network.digest.encode())
+        for array in (self.first, self.begin, self.end, self.amount):
+            identity.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        return identity.hexdigest()
+
+    def with_attributes(self, **arrays: ArrayLike) -> TemporalContacts:
+        """The same meetings, with node attributes added or replaced."""
+        network = self.network.with_attributes(**arrays)
+        return TemporalContacts(network, self.first, self.begin, self.end, self.amount)
+
+    def __repr__(self) -> str:
+        span = f"times {self.begin.min():g} to {self.end.max():g}" if self.begin.size else "none"
+        return (
+            f"TemporalContacts({self.node_count:,} nodes, {self.network.edge_count:,} pairs, "
+            f"{self.meeting_count:,} meetings, {span})"
+        )
+
+
+def _times(values: Any, name: str, count: int) -> np.ndarray:
+    array = checks.one_dimensional(values, name)
+    if array.size != count:
+        raise ModelError(f"{name} has {array.size} elements and source {count}; expected as many")
+    if array.size and array.dtype.kind not in "iuf":
+        raise ModelError(f"{name} holds {array.dtype}; expected numbers")
+    array = array.astype(np.float64)
+    checks.reject(~np.isfinite(array), array, name, "expected finite times")
+    return array
+
+
+def _same_pair(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Whether each meeting is of the pair before it."""
+    same = np.zeros(source.size, bool)
+    same[1:] = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
+    return same
+
+
+def _joined(
+    source: np.ndarray, target: np.ndarray, start: np.ndarray, stop: np.ndarray, same: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Sorted meetings, those that touch or overlap made one."""
+    if not source.size:
+        return source, target, start, stop
+    # The latest end so far within the pair: a running maximum that begins anew with each pair.
+    pair = np.cumsum(~same)
+    span = float(stop.max() - start.min()) + 1.0
+    latest = np.maximum.accumulate(stop + pair * span) - pair * span
+    begins = np.ones(source.size, bool)
+    # Times lose a few digits in the sum above: what is that near touches.
+    begins[1:] = ~(same[1:] & (start[1:] <= latest[:-1] + 1e-9 * span))
+    heads = np.flatnonzero(begins)
+    return source[heads], target[heads], start[heads], np.maximum.reduceat(stop, heads)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

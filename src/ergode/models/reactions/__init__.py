@@ -1,0 +1,1 @@
+"""Networks of reactions: species, reactions, rates, and what follows from them."""

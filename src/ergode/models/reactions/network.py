@@ -1,0 +1,367 @@
+"""Networks of reactions: what `ergode.stochastic` and `ergode.kinetics` simulate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
+from ergode.models.reactions.conservation import conservation_laws
+from ergode.models.reactions.events import Event
+from ergode.models.reactions.propensities import Propensities
+from ergode.models.reactions.reaction import Law, Reaction, ReactionTable
+from ergode.models.reactions.species import (
+    Compartment,
+    Species,
+    check_name,
+    compartments_of,
+    species_of,
+)
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+class ReactionNetwork:
+    """Species and the reactions between them.
+
+    Parameters
+    ----------
+    species : sequence of Species, or mapping of str to float
+        A mapping gives the initial amount of each name.
+    reactions : sequence of Reaction, or ReactionTable
+        A large network is best built as a table.
+    parameters : mapping of str to float or str
+        Numbers that formulas may use, or formulas of other parameters; those follow where events
+        assign to a parameter that they use.
+    compartments : sequence of Compartment, or mapping of str to float
+        A mapping gives the size of each name.
+    rules : mapping of str to str
+        Quantities that are defined by a formula at every time, by name: usable in other formulas,
+        and reported with the results.
+    events : sequence of Event
+    name : str, optional
+
+    Raises
+    ------
+    ModelError
+        A name is unknown, repeated or defined by itself; the message says where.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> network = ergode.ReactionNetwork(
+    ...     {"X": 0},
+    ...     [
+    ...         ergode.Reaction("0 -> X", rate_constant="alpha"),
+    ...         ergode.Reaction("X -> 0", rate_constant="mu"),
+    ...     ],
+    ...     parameters={"alpha": 10.0, "mu": 0.1},
+    ... )
+    >>> print(network.propensities())
+    R1  0 -> X  alpha
+    R2  X -> 0  mu * X
+    """
+
+    species: tuple[Species, ...]
+    reactions: ReactionTable
+    parameters: Mapping[str, float | Expression]
+    compartments: tuple[Compartment, ...]
+    rules: Mapping[str, Expression]
+    events: tuple[Event, ...]
+    name: str | None
+    _known: frozenset[str]
+
+    def __init__(
+        self,
+        species: Iterable[Species] | Mapping[str, float],
+        reactions: Iterable[Reaction] | ReactionTable,
+        parameters: Mapping[str, float | str | Expression] | None = None,
+        compartments: Iterable[Compartment] | Mapping[str, float] = (),
+        rules: Mapping[str, str | Expression] | None = None,
+        events: Iterable[Event] = (),
+        name: str | None = None,
+    ) -> None:
+        members = species_of(species)
+        if not members:
+            raise ModelError("species is empty; a network has at least one species")
+        names = tuple(member.name for member in members)
+        table = (
+            reactions
+            if isinstance(reactions, ReactionTable)
+            else ReactionTable.gather(list(reactions), names)
+        )
+        if table.species is not names and table.species != names:
+            raise ModelError("the reaction table refers to other species than the network has")
+        formulas = {}
+        for key, value in (parameters or {}).items():
+            check_name(key, "parameter")
+            formulas[key] = number_or_expression(value, f"parameter '{key}'")
+        defined = {}
+        for key, text in (rules or {}).items():
+            check_name(key, "rule")
+            rule = number_or_expression(text, f"rule '{key}'")
+            defined[key] = rule if isinstance(rule, Expression) else Expression(repr(rule))
+        self._set(
+            species=members,
+            reactions=table,
+            parameters=formulas,
+            compartments=compartments_of(compartments),
+            rules=defined,
+            events=tuple(events),
+            name=name,
+        )
+        self._check_names()
+        self._check_formulas()
+
+    def _set(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a ReactionNetwork does not change; make another for a new {name}")
+
+    def __repr__(self) -> str:
+        name = f" '{self.name}'" if self.name else ""
+        return (
+            f"<ReactionNetwork{name}: {len(self.species)} species, {len(self.reactions)} reactions>"
+        )
+
+    # ---- checks
+
+    def _check_names(self) -> None:
+        kinds = dict.fromkeys(RESERVED, "a word of the language of formulas")
+        kinds[TIME] = "the time"
+        for kind, names in (
+            ("species", (member.name for member in self.species)),
+            ("parameter", self.parameters),
+            ("compartment", (compartment.name for compartment in self.compartments)),
+            ("rule", self.rules),
+        ):
+            for name in names:
+                if name in kinds:
+                    raise ModelError(f"'{name}' is the name of a {kind} and of {kinds[name]}")
+                kinds[name] = f"a {kind}"
+        self._set(_known=frozenset(kinds) - RESERVED)
+        sizes = {compartment.name for compartment in self.compartments}
+        for member in self.species:
+            if member.compartment is not None and member.compartment not in sizes:
+                raise ModelError(
+                    f"species '{member.name}' is in the compartment '{member.compartment}', which "
+                    "the network does not have"
+                )
+
+    def _check_formulas(self) -> None:
+        fixed = frozenset(self.parameters) | {c.name for c in self.compartments}
+        for name, value in self.parameters.items():
+            self._check_uses(value, fixed, f"parameter '{name}'")
+        for compartment in self.compartments:
+            self._check_uses(compartment.size, fixed, f"size of '{compartment.name}'")
+        for member in self.species:
+            if isinstance(member.initial, Expression):
+                self._check_uses(member.initial, fixed, f"initial of '{member.name}'")
+        for name, value in self.rules.items():
+            self._check_uses(value, self._known, f"rule '{name}'")
+        table = self.reactions
+        for k, formula in table.formulas.items():
+            usable = self._known if table.laws[k] == Law.RATE else fixed
+            self._check_uses(formula, usable, f"rate of reaction '{table.name_of(k)}'")
+        for k, delay in table.delays.items():
+            self._check_uses(delay, fixed, f"delay of reaction '{table.name_of(k)}'")
+        for k, event in enumerate(self.events):
+            self._check_event(event, k)
+        _ = self.parameter_order, self.rule_order
+
+    def _check_uses(self, value: Any, usable: frozenset[str], what: str) -> None:
+        if not isinstance(value, Expression) or value.names <= usable:
+            return
+        name = min(value.names - usable)
+        if name in self._known:
+            raise ModelError(
+                f"{what}, '{value.text}', uses '{name}', which changes in time; expected parameters"
+                " and compartments alone"
+            )
+        close = get_close_matches(name, usable, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise ModelError(
+            f"{what}, '{value.text}', uses '{name}', which the network does not have{hint}"
+        )
+
+    def check_formula(self, formula: Expression, what: str) -> None:
+        """Refuse a formula that uses a name the network does not have.
+
+        Raises
+        ------
+        ModelError
+            It does; the message begins with `what`.
+        """
+        self._check_uses(formula, self._known, what)
+
+    def _check_event(self, event: Any, k: int) -> None:
+        if not isinstance(event, Event):
+            raise ModelError(f"events[{k}] is {event!r}; expected an Event")
+        what = f"event '{event.name or event.trigger.text}'"
+        for value in (event.trigger, event.delay, event.priority, *event.assignments.values()):
+            self._check_uses(value, self._known, what)
+        for name in event.assignments:
+            place = self.index.get(name)
+            if name not in self.parameters and place is None:
+                raise ModelError(
+                    f"{what} assigns to '{name}', which is neither a species nor a parameter"
+                )
+            if place is not None and self.species[place].constant:
+                raise ModelError(f"{what} assigns to '{name}', which is constant")
+
+    # ---- views
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Index of every species by its name."""
+        return {member.name: i for i, member in enumerate(self.species)}
+
+    @cached_property
+    def parameter_order(self) -> tuple[str, ...]:
+        """Parameters and compartments, each after those that define it."""
+        values = dict(self.parameters) | {c.name: c.size for c in self.compartments}
+        return _order(values, "parameter")
+
+    @cached_property
+    def rule_order(self) -> tuple[str, ...]:
+        """Rules, each after those that define it."""
+        return _order(self.rules, "rule")
+
+    @cached_property
+    def following(self) -> tuple[str, ...]:
+        """Parameters whose formulas use what events assign to, by way of others or not."""
+        moving = {name for event in self.events for name in event.assignments}
+        found = []
+        for name in self.parameter_order:
+            value = self.parameters.get(name)
+            if isinstance(value, Expression) and name not in moving and value.names & moving:
+                moving.add(name)
+                found.append(name)
+        return tuple(found)
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """Whether reactions leave a species as it is (boundary or constant), shape [species]."""
+        return np.array([member.boundary or member.constant for member in self.species], bool)
+
+    @cached_property
+    def stoichiometry(self) -> scipy.sparse.csr_matrix:
+        """Net change of every species by every reaction, shape [species, reaction].
+
+        Rows of boundary and constant species are zero.
+        """
+        change = self._matrix("product") - self._matrix("reactant")
+        if self.held.any():
+            import scipy.sparse
+
+            change = scipy.sparse.diags(np.where(self.held, 0.0, 1.0)) @ change
+        change = change.tocsr()
+        change.eliminate_zeros()
+        return change
+
+    @cached_property
+    def reactant_orders(self) -> scipy.sparse.csr_matrix:
+        """How many of every species a reaction takes, shape [species, reaction]."""
+        return self._matrix("reactant")
+
+    def _matrix(self, side: str) -> Any:
+        import scipy.sparse
+
+        table = self.reactions
+        starts = getattr(table, f"{side}_starts")
+        shape = (len(table), len(self.species))
+        entries = (
+            getattr(table, f"{side}_counts"),
+            getattr(table, f"{side}_species").copy(),
+            starts.copy(),
+        )
+        return scipy.sparse.csr_matrix(entries, shape=shape).T.tocsr()
+
+    def evaluate_parameters(self, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Numbers of all parameters and compartments, with some replaced by `values`.
+
+        Parameters
+        ----------
+        values : mapping of str to float or ndarray
+            By name of a parameter or a compartment.
+
+        Raises
+        ------
+        ModelError
+            A name is neither.
+        """
+        given = dict(values or {})
+        formulas = dict(self.parameters) | {c.name: c.size for c in self.compartments}
+        for name in given:
+            if name not in formulas:
+                close = get_close_matches(str(name), formulas, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                raise ModelError(
+                    f"'{name}' is neither a parameter nor a compartment of the network{hint}"
+                )
+        known: dict[str, Any] = {}
+        for name in self.parameter_order:
+            value = given.get(name, formulas[name])
+            known[name] = value.evaluate(known) if isinstance(value, Expression) else value
+        return known
+
+    def conserved_quantities(self) -> list[dict[str, int]]:
+        """Sums of species that no reaction changes: independent, with small whole weights.
+
+        Raises
+        ------
+        ModelError
+            A stoichiometry is not a whole number.
+
+        Examples
+        --------
+        >>> import ergode
+        >>> binding = ergode.Reaction("E + S -> C", rate_constant=1.0)
+        >>> ergode.ReactionNetwork({"E": 1, "S": 9, "C": 0}, [binding]).conserved_quantities()
+        [{'S': 1, 'C': 1}, {'E': 1, 'C': 1}]
+        """
+        free = np.flatnonzero(~self.held)
+        laws = conservation_laws(self.stoichiometry[free])
+        return [{self.species[free[i]].name: k for i, k in law.items()} for law in laws]
+
+    def propensities(self) -> Propensities:
+        """The propensity of every reaction, as it will be simulated, to look at."""
+        return Propensities(self)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal digest of all that is simulated, kept in the attributes of every result."""
+        table = self.reactions
+        parts: Sequence[Any] = (
+            self.species, self.compartments, sorted(self.parameters.items()),
+            sorted(self.rules.items()), self.events, sorted(table.formulas.items()),
+            sorted(table.delays.items()),
+        )  # fmt: skip
+        digest = hashlib.sha256(repr(parts).encode())
+        for array in (
+            table.reactant_starts, table.reactant_species, table.reactant_counts,
+            table.product_starts, table.product_species, table.product_counts,
+            table.laws, table.values,
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
+
+def _order(values: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+    uses = {
+        name: (value.names & set(values) if isinstance(value, Expression) else ())
+        for name, value in values.items()
+    }
+    try:
+        return tuple(TopologicalSorter(uses).static_order())
+    except CycleError as error:
+        raise ModelError(f"{kind}s define each other: {' -> '.join(error.args[1])}") from None

@@ -1,0 +1,259 @@
+"""Rate coefficients that depend on conditions: temperature, density, pressure."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ergode.core.errors import ModelError
+
+Efficiencies = tuple[tuple[str, float], ...]
+
+
+class RateCoefficient(ABC):  # noqa: B024 (what a coefficient computes is its own kind's to say)
+    """A deterministic mass-action rate constant that is a function of conditions.
+
+    What a `Reaction` accepts for `rate_constant` beside numbers and formulas.  Subclasses are
+    frozen dataclasses of numbers, whose ``repr`` says all there is to know of them.
+    """
+
+
+@dataclass(frozen=True)
+class Reaclib(RateCoefficient):
+    """A sum of exponentials of seven parameters, as JINA REACLIB has them.
+
+    k = prefactor * sum of exp(a0 + a1 / T9 + a2 / T9^(1/3) + a3 T9^(1/3) + a4 T9 + a5 T9^(5/3)
+    + a6 ln T9), in mol, cm and s.
+
+    Parameters
+    ----------
+    sets : sequence of seven floats each
+        Resonant and non-resonant parts.
+    prefactor : float
+        One over the factorial of the number of every kind of reactant: 0.5 for two alike.
+
+    References
+    ----------
+    R. H. Cyburt et al., Astrophys. J. Suppl. 189, 240 (2010), eq. (1).
+
+    Examples
+    --------
+    >>> from ergode.models.reactions.rates import Reaclib
+    >>> Reaclib([(-6.78, 0, 0, 0, 0, 0, 0)]).prefactor
+    1.0
+    """
+
+    sets: tuple[tuple[float, ...], ...]
+    prefactor: float = 1.0
+
+    def __post_init__(self) -> None:
+        sets = tuple(tuple(float(a) for a in one) for one in self.sets)
+        if not sets or any(len(one) != 7 or not all(map(math.isfinite, one)) for one in sets):
+            raise ModelError(f"sets of a Reaclib coefficient is {self.sets!r}; expected seven each")
+        object.__setattr__(self, "sets", sets)
+
+
+@dataclass(frozen=True)
+class Arrhenius(RateCoefficient):
+    """k = factor (T / 1 K)^exponent exp(-activation_temperature / T).
+
+    Parameters
+    ----------
+    factor : float
+        Pre-exponential factor [(cm3/mol)^(order - 1) / s]; negative ones occur in sums.
+    exponent : float
+    activation_temperature : float
+        Activation energy over the gas constant [K].
+
+    Examples
+    --------
+    >>> from ergode.models.reactions.rates import Arrhenius
+    >>> Arrhenius(3.52e16, -0.7, 8590.0).exponent
+    -0.7
+    """
+
+    factor: float
+    exponent: float = 0.0
+    activation_temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "exponent", "activation_temperature"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise ModelError(f"{name} of an Arrhenius coefficient is {value}")
+
+
+@dataclass(frozen=True)
+class ThreeBody(RateCoefficient):
+    """A coefficient times the concentration of collision partners.
+
+    Parameters
+    ----------
+    rate : Arrhenius
+    efficiencies : mapping of str to float
+        How each species counts as a partner.
+    default : float
+        How those count that are not named.
+    """
+
+    rate: Arrhenius
+    efficiencies: Efficiencies = ()
+    default: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "efficiencies", _pairs(self.efficiencies))
+
+
+@dataclass(frozen=True)
+class Falloff(RateCoefficient):
+    """Between a low-pressure and a high-pressure limit: falloff after Lindemann, Troe or SRI.
+
+    k = high P / (1 + P) F with P = low [partners] / high.
+
+    Parameters
+    ----------
+    low, high : Arrhenius
+        Limits; the low one has a concentration more.
+    efficiencies, default
+        As for `ThreeBody`.
+    troe : tuple of float, optional
+        Troe's a, T***, T* and, if there is one, T** [K].
+    sri : tuple of float, optional
+        a, b [K], c [K], d and e of SRI's F = d (a exp(-b / T) + exp(-T / c))^x T^e, with
+        x = 1 / (1 + log10(P)^2). With neither of both F is one (Lindemann).
+
+    References
+    ----------
+    R. G. Gilbert, K. Luther, J. Troe, Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
+    P. H. Stewart, C. W. Larson, D. M. Golden, Combust. Flame 75, 25 (1989).
+    """
+
+    low: Arrhenius
+    high: Arrhenius
+    efficiencies: Efficiencies = ()
+    default: float = 1.0
+    troe: tuple[float, ...] | None = None
+    sri: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "efficiencies", _pairs(self.efficiencies))
+        if self.troe is not None and len(self.troe) not in (3, 4):
+            raise ModelError(f"troe is {self.troe!r}; expected three or four numbers")
+        if self.sri is not None and (len(self.sri) != 5 or self.troe is not None):
+            raise ModelError(f"sri is {self.sri!r}; expected five numbers, and no troe")
+
+
+@dataclass(frozen=True)
+class PressureLog(RateCoefficient):
+    """Coefficients at several pressures, ln k straight in ln p between them ("PLOG").
+
+    Parameters
+    ----------
+    points : sequence of (float, Arrhenius)
+        Pressure [dyn/cm2] and coefficient, in any order; those of one pressure are added up. Below
+        the first and above the last pressure the coefficient stays.
+
+    Examples
+    --------
+    >>> from ergode.models.reactions.rates import Arrhenius, PressureLog
+    >>> PressureLog([(1e6, Arrhenius(2.0)), (1e5, Arrhenius(1.0))]).points[0][0]
+    100000.0
+    """
+
+    points: tuple[tuple[float, Arrhenius], ...]
+
+    def __post_init__(self) -> None:
+        points = tuple(sorted(((float(p), k) for p, k in self.points), key=lambda one: one[0]))
+        if not points or not all(0 < p < math.inf for p, _ in points):
+            raise ModelError("points of a PressureLog need one or more positive pressures")
+        object.__setattr__(self, "points", points)
+
+
+@dataclass(frozen=True)
+class Chebyshev(RateCoefficient):
+    """log10 k as a sum of Chebyshev polynomials of 1 / T and log p.
+
+    Parameters
+    ----------
+    temperatures, pressures : tuple of two floats
+        Range that the polynomials were made for [K], [dyn/cm2]; beyond it they go on.
+    coefficients : sequence of sequence of float
+        a[t][p] of the polynomials of degree t in reciprocal temperature and p in log pressure, in
+        log10 of mol, cm and s.
+
+    References
+    ----------
+    P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr, J. Chem. Phys. 107, 8904 (1997).
+    """
+
+    temperatures: tuple[float, float]
+    pressures: tuple[float, float]
+    coefficients: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        rows = tuple(tuple(float(a) for a in row) for row in self.coefficients)
+        if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
+            raise ModelError("coefficients of a Chebyshev rate must be rows of one length")
+        for name in ("temperatures", "pressures"):
+            low, high = map(float, getattr(self, name))
+            if not 0 < low < high < math.inf:
+                raise ModelError(f"{name} of a Chebyshev rate is {low:g} to {high:g}")
+            object.__setattr__(self, name, (low, high))
+        object.__setattr__(self, "coefficients", rows)
+
+
+@dataclass(frozen=True)
+class WeakTable(RateCoefficient):
+    """A weak rate on a table of electron density and temperature, interpolated in logarithms.
+
+    Parameters
+    ----------
+    electron_density : sequence of float
+        log10 of density times electron fraction [mol/cm3], ascending.
+    temperature : sequence of float
+        log10 of the temperature [K], ascending.
+    rate : sequence of sequence of float
+        log10 of the rate [1/s] at each electron density and temperature. Beyond the table it is
+        that of the nearest edge.
+    """
+
+    electron_density: tuple[float, ...]
+    temperature: tuple[float, ...]
+    rate: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        for name in ("electron_density", "temperature"):
+            axis = tuple(map(float, getattr(self, name)))
+            if len(axis) < 2 or not all(a < b for a, b in zip(axis[:-1], axis[1:], strict=True)):
+                raise ModelError(f"{name} of a weak table needs two or more values that ascend")
+            object.__setattr__(self, name, axis)
+        rows = tuple(tuple(map(float, row)) for row in self.rate)
+        shape = len(self.electron_density), len(self.temperature)
+        if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+            raise ModelError(f"rate of a weak table must have the shape {shape} of its axes")
+        if not all(math.isfinite(value) for row in rows for value in row):
+            raise ModelError("rate of a weak table has a value that is not finite")
+        object.__setattr__(self, "rate", rows)
+
+
+@dataclass(frozen=True)
+class DetailedBalance(RateCoefficient):
+    """What the reverse of a reaction must have for equilibrium to be thermodynamics' own.
+
+    Every species of the reaction needs its `thermochemistry`.
+
+    Parameters
+    ----------
+    forward : RateCoefficient
+        Of the same reaction the other way round.
+    """
+
+    forward: RateCoefficient
+
+
+def _pairs(given: Any) -> Efficiencies:
+    items = given.items() if isinstance(given, Mapping) else given
+    return tuple((str(name), float(value)) for name, value in items)

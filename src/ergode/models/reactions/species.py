@@ -1,0 +1,155 @@
+"""Species and the compartments they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ergode.core.errors import ModelError
+from ergode.models.expressions import RESERVED, Expression, number_or_expression
+from ergode.models.reactions.thermochemistry import Thermochemistry
+
+Quantity = Literal["amount", "concentration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compartment:
+    """A well-mixed volume.
+
+    Parameters
+    ----------
+    name : str
+    size : float or str
+        Volume [volume]; a formula of parameters is possible. Positive.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Compartment("cell", size=2.0).size
+    2.0
+    """
+
+    name: str
+    size: float | Expression = 1.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "compartment")
+        size = number_or_expression(self.size, f"size of compartment '{self.name}'")
+        if not isinstance(size, Expression) and size <= 0:
+            raise ModelError(f"size of compartment '{self.name}' is {size:g}; expected more than 0")
+        object.__setattr__(self, "size", size)
+
+
+@dataclass(frozen=True, slots=True)
+class Species:
+    """A kind of molecule, nucleus, cell or individual.
+
+    Parameters
+    ----------
+    name : str
+        An identifier where formulas are to use it; any text otherwise, such as ``"H3O+"``.
+    initial : float or str
+        What there is at the beginning, in the sense of `quantity`; a formula of parameters and
+        compartments is possible.
+    compartment : str, optional
+        Name of its compartment; None is a volume of one.
+    quantity : {"amount", "concentration"}
+        What `initial` means, and what the name stands for in formulas: an amount [molecules], or
+        an amount over the size of the compartment.
+    boundary : bool
+        Reactions do not change it, though it may be a reactant or a product; events may.
+    constant : bool
+        Nothing changes it.
+    mass_number : int, optional
+        Nucleons A of a nucleus.
+    charge_number : int, optional
+        Protons Z of a nucleus, or the charge of an ion.
+    thermochemistry : NasaPolynomials or Nucleus, optional
+        What detailed balance and the release of energy need.
+    label : str, optional
+        What to call it in print where `name` is a code, such as ``"ATP"`` for ``"s12"``; nothing
+        that is simulated depends on it.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.Species("P", 100).initial
+    100.0
+    """
+
+    name: str
+    initial: float | Expression = 0.0
+    compartment: str | None = None
+    quantity: Quantity = "amount"
+    boundary: bool = False
+    constant: bool = False
+    mass_number: int | None = None
+    charge_number: int | None = None
+    thermochemistry: Thermochemistry | None = None
+    label: str | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ModelError(f"a species is called {self.name!r}; expected a name")
+        if type(self.initial) is not float or not 0.0 <= self.initial < float("inf"):
+            initial = number_or_expression(self.initial, f"initial of species '{self.name}'")
+            if not isinstance(initial, Expression) and initial < 0:
+                raise ModelError(
+                    f"initial of species '{self.name}' is {initial:g}; expected 0 or more"
+                )
+            object.__setattr__(self, "initial", initial)
+        if self.quantity not in ("amount", "concentration"):
+            raise ModelError(
+                f"quantity of species '{self.name}' is {self.quantity!r}; expected 'amount' or "
+                "'concentration'"
+            )
+
+
+def check_name(name: Any, kind: str) -> None:
+    """Refuse a name that a formula could not use."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ModelError(
+            f"a {kind} is called {name!r}; expected letters, digits and underscores, not first a "
+            "digit"
+        )
+    if name in RESERVED:
+        raise ModelError(f"a {kind} is called '{name}', which formulas read as something else")
+
+
+def species_of(given: Any) -> tuple[Species, ...]:
+    """Species from a sequence of them, or from a mapping of names to what there is of each."""
+    if isinstance(given, Mapping):
+        items = []
+        for name, value in given.items():
+            if isinstance(value, Species):
+                if value.name != name:
+                    raise ModelError(f"species has '{value.name}' under the name '{name}'")
+                items.append(value)
+            else:
+                items.append(Species(name, value))
+        return tuple(items)
+    if isinstance(given, str):
+        raise ModelError(f"species is {given!r}; expected a sequence or a mapping")
+    made = []
+    for value in given:
+        if isinstance(value, str):
+            value = Species(value)
+        if not isinstance(value, Species):
+            raise ModelError(f"species has {value!r}; expected Species, or names")
+        made.append(value)
+    return tuple(made)
+
+
+def compartments_of(given: Any) -> tuple[Compartment, ...]:
+    """Compartments from a sequence of them, or from a mapping of names to sizes."""
+    if isinstance(given, Mapping):
+        given = [
+            size if isinstance(size, Compartment) else Compartment(name, size)
+            for name, size in given.items()
+        ]
+    made = tuple(Compartment(value) if isinstance(value, str) else value for value in given)
+    for value in made:
+        if not isinstance(value, Compartment):
+            raise ModelError(f"compartments has {value!r}; expected Compartment")
+    return made

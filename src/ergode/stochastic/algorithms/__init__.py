@@ -1,0 +1,1 @@
+"""How the next firing is found: one file an algorithm."""

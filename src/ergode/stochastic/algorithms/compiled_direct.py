@@ -1,0 +1,476 @@
+"""The direct method of a small network as straight-line code, made for that network.
+
+All propensities, their running sum and the choice are written out, without a branch or a table:
+what fires is whatever running sum the target has passed last.  On a GPU a thread keeps a
+realization in its registers; on a CPU the innermost loop is over realizations, and becomes vector
+instructions.  Who has finished takes the next realization from a queue.
+
+D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
+(1977).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import borrowing, cuda, outlined, real, unroll
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.kernel.outcomes import (
+    COUNT_LIMIT,
+    DONE,
+    EXTINCT,
+    INFINITY,
+    NEGATIVE,
+    NOT_FINITE,
+    OVERFLOW,
+    TOO_MANY,
+)
+from ergode.stochastic.laws import Formula, Naming
+
+_LOW_HALF = np.int64(0xFFFFFFFF)
+
+# Bound for each kernel.
+SPECIES, REACTIONS, PARAMETERS = 1, 1, 0
+LANES = 32
+SHARED = False
+
+
+class Rates(NamedTuple):
+    """What kernels read of a network."""
+
+    initial: Any  # [point, species]
+    coefficients: Any  # [point, reaction]
+    parameters: Any  # [point, used parameter]
+
+
+def transition(u, x, c, p):
+    """Sum of all propensities, the least of what must not be negative, the state after a firing.
+
+    Made for each network: `u` chooses, `x` is the state, `c` the coefficients, `p` parameters.
+    """
+    return real(0.0), real(0.0), x
+
+
+# ---- the code of a network
+
+
+def code_of(
+    network: ReactionNetwork, naming: Naming, laws: list[Any], counts_stay: bool = True
+) -> tuple[str, list[int]]:
+    """Text of `transition` for a network, and which parameters it reads.
+
+    Where counts stay above zero neither they nor mass action need be looked at.
+    """
+    used: list[int] = []
+    lines = ["def transition(u, x, c, p):"]
+    least: list[str] = []
+    for j, law in enumerate(laws):
+        factors = [f"c[{j}]"]
+        for variable, order in law.orders.items():
+            factors += [
+                f"x[{variable}]" if k == 0 else f"(x[{variable}] - {float(k)!r})"
+                for k in range(order)
+            ]
+        if isinstance(law, Formula):
+            tree = _Places(naming, used).visit(
+                ast.parse(ast.unparse(law.expression.tree), mode="eval").body
+            )
+            factors.append(f"({ast.unparse(ast.fix_missing_locations(tree))})")
+        if isinstance(law, Formula) or not counts_stay:
+            least.append(f"a{j}")
+        lines.append(f"    a{j} = {' * '.join(factors)}")
+        lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")
+    last = len(laws) - 1
+    stoichiometry = network.stoichiometry.toarray()
+    if not counts_stay:
+        least += [f"x[{i}]" for i in np.flatnonzero((stoichiometry < 0).any(axis=1))]
+    smallest = "0.0"
+    for name in least:
+        smallest = f"min({smallest}, {name})"
+    lines.append(f"    least = {smallest}")
+    lines.append(f"    target = u * s{last}")
+    for k in range(1, len(laws)):
+        lines.append(f"    k{k} = target >= s{k - 1}")
+    ends = []
+    for i in range(len(network.species)):
+        row = stoichiometry[i]
+        lines.append(f"    d{i} = {float(row[0])!r}")
+        lines += [
+            f"    d{i} = {float(row[k])!r} if k{k} else d{i}"
+            for k in range(1, len(laws))
+            if row[k] != row[k - 1]
+        ]
+        ends.append(f"x[{i}] + d{i}" if row.any() else f"x[{i}]")
+    lines.append(f"    return s{last}, least, ({', '.join(ends)},)")
+    return "\n".join(lines) + "\n", used
+
+
+class _Places(ast.NodeTransformer):
+    """Names of a formula as elements of the state and the parameters."""
+
+    def __init__(self, naming: Naming, used: list[int]) -> None:
+        self.naming, self.used = naming, used
+
+    def _parameter(self, number: int) -> ast.expr:
+        if number not in self.used:
+            self.used.append(number)
+        return ast.parse(f"p[{self.used.index(number)}]", mode="eval").body
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        naming = self.naming
+        if node.id not in naming.index:
+            return self._parameter(naming.parameters.index(node.id))
+        place = ast.parse(f"x[{naming.index[node.id]}]", mode="eval").body
+        size = naming.size_of(node.id)
+        if size is None:
+            return place
+        return ast.BinOp(place, ast.Div(), self._parameter(naming.parameters.index(size)))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        if (
+            isinstance(node.op, ast.Pow)
+            and isinstance(right, ast.Constant)
+            and isinstance(right.value, float)
+            and right.value.is_integer()
+            and 0 < right.value < 16
+        ):
+            right = ast.Constant(int(right.value))  # becomes multiplications
+        return ast.BinOp(left, node.op, right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        assert isinstance(node.func, ast.Name)
+        arguments = [self.visit(argument) for argument in node.args]
+        plain = node.func.id in ("abs", "min", "max")
+        name = node.func.id if plain else f"math.{node.func.id}"
+        return ast.Call(ast.parse(name, mode="eval").body, arguments, [])
+
+
+@lru_cache(maxsize=256)
+def function_of(text: str) -> Callable[..., Any]:
+    """The function that a text defines."""
+    return function_from_text(text, {"math": math})
+
+
+# ---- what both targets share
+
+
+def next_firing(seed, replicate, draw, t, x, c, p):
+    """Time of the next firing, the state after it, and sum and least as of `transition`."""
+    w0, w1, w2, w3 = draw_words(seed, replicate, 0, FIRING, draw)
+    total, least, y = transition(uniform(w2, w3), x, c, p)
+    return t + exponential(w0, w1) / total, y, total, least
+
+
+def outcome_of(total, least):
+    """How a realization ended in which nothing fires before infinity, or something is wrong."""
+    if least < 0.0 or total < 0.0:
+        return NEGATIVE
+    return EXTINCT if total == 0.0 else NOT_FINITE
+
+
+# ---- CPU: realizations in lanes
+
+
+# Rows of LANES numbers in one array: a compiler that sees offsets knows what does not overlap.
+def before(i):
+    """Row of a species, before the firing."""
+    return i * LANES
+
+
+def after(i):
+    """Row of a species, after it."""
+    return (SPECIES + i) * LANES
+
+
+def own(k):
+    """Rows of one number a lane: time, time of the firing, sum, least, limit."""
+    return (2 * SPECIES + k) * LANES
+
+
+def coefficient(j):
+    return (2 * SPECIES + 5 + j) * LANES
+
+
+def parameter(k):
+    return (2 * SPECIES + 5 + REACTIONS + k) * LANES
+
+
+@outlined
+def _write(k, lane, row, point, slot, rows, out):
+    """Report the state of one lane at time `k`; false if a count is too large."""
+    for i in range(SPECIES):
+        if not abs(rows[before(i) + lane]) < COUNT_LIMIT:
+            return False
+    if out.amounts.shape[0] > 0:
+        for i in range(SPECIES):
+            out.amounts[row, k, i] = rows[before(i) + lane]
+    if out.counts.shape[2] > 0:
+        out.counts[slot, point, k] += 1
+        for i in range(SPECIES):
+            n = np.int64(rows[before(i) + lane])
+            out.sums[slot, point, k, i] += n
+            square = n * n
+            out.squares_low[slot, point, k, i] += square & _LOW_HALF
+            out.squares_high[slot, point, k, i] += square >> 32
+    return True
+
+
+@outlined
+def _begin(lane, row, rates, plan, rows, words):
+    """Put the beginning of realization `row` into a lane, as if a firing had led to it."""
+    number = plan.first + row
+    point = number // plan.replicates
+    words[lane] = np.uint32(0)
+    words[LANES + lane] = np.uint32(number - point * plan.replicates)
+    for i in range(SPECIES):
+        rows[after(i) + lane] = rates.initial[point, i]
+    for j in range(REACTIONS):
+        rows[coefficient(j) + lane] = rates.coefficients[point, j]
+    for k in range(PARAMETERS):
+        rows[parameter(k) + lane] = rates.parameters[point, k]
+    rows[own(1) + lane] = plan.begin
+
+
+@borrowing
+def _fire(seed, most, rows, words):
+    """The next firing of every lane; how many lanes have something to report before it."""
+    reached = 0
+    for lane in range(LANES):
+        time, y, total, least = next_firing(
+            seed,
+            words[LANES + lane],
+            words[lane],
+            rows[own(0) + lane],
+            tuple(rows[before(i) + lane] for i in range(SPECIES)),
+            tuple(rows[coefficient(j) + lane] for j in range(REACTIONS)),
+            tuple(rows[parameter(k) + lane] for k in range(PARAMETERS)),
+        )
+        for i in unroll(range(SPECIES)):
+            rows[after(i) + lane] = y[i]
+        rows[own(1) + lane] = time
+        rows[own(2) + lane] = total
+        rows[own(3) + lane] = least
+        words[lane] = np.uint32(words[lane] + np.uint32(1))
+        fine = least >= 0.0 and total < INFINITY
+        goes_on = time < rows[own(4) + lane] and fine and words[lane] <= most
+        reached += 0 if goes_on else 1
+    return reached
+
+
+def _commit(rows):
+    """What a firing led to becomes the state."""
+    for lane in range(LANES):
+        for i in unroll(range(SPECIES)):
+            rows[before(i) + lane] = rows[after(i) + lane]
+        rows[own(0) + lane] = rows[own(1) + lane]
+
+
+@outlined
+def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out):
+    """Report what a lane has reached; false if its realization has ended."""
+    grid = out.grid
+    time, total, least = rows[own(1) + lane], rows[own(2) + lane], rows[own(3) + lane]
+    outcome = DONE
+    cursor = places[LANES + lane]
+    if least < 0.0 or not (total >= 0.0 and total < INFINITY):
+        outcome = outcome_of(total, least)
+    else:
+        cell = (plan.first + row) // plan.replicates - plan.first // plan.replicates
+        while cursor < grid.size and not (time < grid[cursor]):
+            if not _write(cursor, lane, row, cell, slot, rows, out):
+                outcome = OVERFLOW
+                break
+            cursor += 1
+        places[LANES + lane] = cursor
+        if outcome == DONE and cursor < grid.size:
+            if words[lane] <= firings_most:
+                rows[own(4) + lane] = grid[cursor]
+                return True
+            outcome = TOO_MANY
+        elif outcome == DONE and total == 0.0:
+            outcome = EXTINCT
+    out.status[row] = outcome
+    out.firings[row] = np.int64(words[lane]) - 1
+    out.rows[row] = cursor
+    out.ended[row] = rows[own(0) + lane] if outcome > EXTINCT else INFINITY
+    if out.states.shape[0] > 0:
+        for i in range(SPECIES):
+            out.states[row, i] = rows[before(i) + lane]
+    return False
+
+
+def lanes_cpu(start, stop, grain, rates, plan, out):
+    """Realizations `start` to `stop`, on one thread, LANES at a time."""
+    slot = start // grain
+    rows = np.empty((2 * SPECIES + 5 + REACTIONS + PARAMETERS) * LANES)
+    words = np.empty(2 * LANES, np.uint32)  # draws so far, replicate
+    places = np.empty(2 * LANES, np.int64)  # realization, next time of the grid
+    most = np.uint32(plan.firings_most)
+    following = start
+    active = 0
+    for lane in range(LANES):
+        # A lane without work of its own goes through the motions of the last.
+        _begin(lane, min(following, stop - 1), rates, plan, rows, words)
+        mine = following < stop
+        places[lane] = following if mine else -1
+        places[LANES + lane] = 0
+        rows[own(4) + lane] = out.grid[0] if mine else INFINITY
+        active += 1 if mine else 0
+        following += 1
+    _commit(rows)
+    while active > 0:
+        reached = _fire(plan.seed, most, rows, words)
+        if reached > 0:
+            for lane in range(LANES):
+                goes_on = (
+                    rows[own(1) + lane] < rows[own(4) + lane]
+                    and rows[own(2) + lane] < INFINITY
+                    and rows[own(3) + lane] >= 0.0
+                    and words[lane] <= most
+                )
+                row = places[lane]
+                if row < 0 or goes_on:
+                    continue
+                if not _report(
+                    lane, row, slot, most, rates, plan, rows, words, places, out
+                ):  # fmt: skip
+                    if following < stop:
+                        _begin(lane, following, rates, plan, rows, words)
+                        places[lane] = following
+                        places[LANES + lane] = 0
+                        rows[own(4) + lane] = out.grid[0]
+                        following += 1
+                    else:
+                        places[lane] = -1
+                        rows[own(4) + lane] = INFINITY
+                        active -= 1
+        _commit(rows)
+
+
+# ---- CUDA: a thread a realization
+
+
+# (Functions of their own: numba makes a long tuple only where it is all there is.)
+def initial_of(rates, point):
+    """State at the beginning."""
+    return tuple(rates.initial[point, i] for i in range(SPECIES))
+
+
+def coefficients_of(rates, point):
+    return tuple(rates.coefficients[point, j] for j in range(REACTIONS))
+
+
+def parameters_of(rates, point):
+    return tuple(rates.parameters[point, k] for k in range(PARAMETERS))
+
+
+def registers_cuda(queue, count, rates, plan, out):
+    """All realizations: a thread that has finished one takes the next from the queue.
+
+    Sums over realizations are gathered in the block's shared memory where they fit.
+    """
+    grid = out.grid
+    times = grid.size
+    cells = times * SPECIES
+    shared = cuda.shared.array(0, np.int64)
+    if SHARED:
+        for k in range(cuda.threadIdx.x, times + 2 * cells, cuda.blockDim.x):
+            shared[k] = 0
+        cuda.syncthreads()
+    first_point = plan.first // plan.replicates
+    most = np.uint32(plan.firings_most)
+    row = cuda.atomic.add(queue, 0, 1)
+    fresh = True
+    point = np.int64(0)
+    replicate = np.uint32(0)
+    x, c, p = initial_of(rates, 0), coefficients_of(rates, 0), parameters_of(rates, 0)
+    t = plan.begin
+    draw = np.uint32(0)
+    cursor = 0
+    limit = grid[0]
+    while row < count:
+        if fresh:
+            point = (plan.first + row) // plan.replicates
+            replicate = np.uint32(plan.first + row - point * plan.replicates)
+            x = initial_of(rates, point)
+            c = coefficients_of(rates, point)
+            p = parameters_of(rates, point)
+            t = plan.begin
+            draw = np.uint32(0)
+            cursor = 0
+            limit = grid[0]
+            fresh = False
+        time, y, total, least = next_firing(plan.seed, replicate, draw, t, x, c, p)
+        draw = np.uint32(draw + np.uint32(1))
+        if not (time < limit and least >= 0.0 and total < INFINITY and draw <= most):
+            outcome = DONE
+            ended = True
+            if least < 0.0 or not (total >= 0.0 and total < INFINITY):
+                outcome = outcome_of(total, least)
+            else:
+                while cursor < times and not (time < grid[cursor]):
+                    fits = True
+                    for i in unroll(range(SPECIES)):
+                        fits = fits and abs(x[i]) < COUNT_LIMIT
+                    if not fits:
+                        outcome = OVERFLOW
+                        break
+                    if out.amounts.shape[0] > 0:
+                        for i in unroll(range(SPECIES)):
+                            out.amounts[row, cursor, i] = np.int64(x[i])
+                    if SHARED:
+                        cuda.atomic.add(shared, cursor, 1)
+                        for i in unroll(range(SPECIES)):
+                            n = np.int64(x[i])
+                            place = times + 2 * (cursor * SPECIES + i)
+                            cuda.atomic.add(shared, place, n)
+                            cuda.atomic.add(shared, place + 1, (n * n) & _LOW_HALF)
+                            if (n * n) >> 32 != 0:
+                                cuda.atomic.add(
+                                    out.squares_high, (0, 0, cursor, i), (n * n) >> 32
+                                )  # fmt: skip
+                    elif out.counts.shape[2] > 0:
+                        cell = point - first_point
+                        cuda.atomic.add(out.counts, (0, cell, cursor), 1)
+                        for i in unroll(range(SPECIES)):
+                            n = np.int64(x[i])
+                            where = (0, cell, cursor, i)
+                            cuda.atomic.add(out.sums, where, n)
+                            cuda.atomic.add(out.squares_low, where, (n * n) & _LOW_HALF)
+                            if (n * n) >> 32 != 0:
+                                cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
+                    cursor += 1
+                if outcome == DONE and cursor < times:
+                    if draw <= most:
+                        limit = grid[cursor]
+                        ended = False
+                    else:
+                        outcome = TOO_MANY
+                elif outcome == DONE and total == 0.0:
+                    outcome = EXTINCT
+            if ended:
+                out.status[row] = outcome
+                out.firings[row] = np.int64(draw) - 1
+                out.rows[row] = cursor
+                out.ended[row] = t if outcome > EXTINCT else INFINITY
+                row = cuda.atomic.add(queue, 0, 1)
+                fresh = True
+        x = y
+        t = time
+    if SHARED:
+        cuda.syncthreads()
+        for k in range(cuda.threadIdx.x, times, cuda.blockDim.x):
+            cuda.atomic.add(out.counts, (0, 0, k), shared[k])
+        for k in range(cuda.threadIdx.x, cells, cuda.blockDim.x):
+            where = (0, 0, k // SPECIES, k % SPECIES)
+            cuda.atomic.add(out.sums, where, shared[times + 2 * k])
+            cuda.atomic.add(out.squares_low, where, shared[times + 2 * k + 1])

@@ -1,0 +1,256 @@
+"""Composition and rejection: the same time a firing, however many reactions there are.
+
+Reactions whose propensity is above one power of two and not above the next are in one group.  A
+group is chosen by its size times the upper power, a member of it evenly, and the member is
+accepted with the ratio of its propensity to the power: more than one half.  What is rejected takes
+time too (the process is a thinned one), so no sum of propensities is ever kept, and none can drift.
+
+A. Slepoy, A. P. Thompson, S. J. Plimpton, "A constant-time kinetic Monte Carlo algorithm for
+simulation of large biochemical reaction networks", J. Chem. Phys. 128 (2008).
+
+All reactions stand in one list, group after group, the highest first and behind the lowest in use
+those that cannot fire; a reaction that goes from a group to the next is exchanged with the one at
+the border.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import from_bits, outlined, real, to_bits
+from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.kernel.outcomes import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+)
+from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.tables import ONE_LESS, Tables
+
+GROUPS = 24
+HEADROOM = 3
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    order: Any  # [worker, reaction] reactions, group after group
+    place: Any  # [worker, reaction] where each is in that list
+    group: Any  # [worker, reaction] its group: 1 is the highest, beyond all is what cannot fire
+    starts: Any  # [worker, GROUPS + 3] where groups start; behind the lowest, what cannot fire
+    numbers: Any  # [worker, 3] highest exponent, lowest group in use, negative propensities
+    first_order: Any  # [point, reaction] the same at the beginning, where it was made beforehand
+    first_place: Any
+    first_group: Any
+    first_starts: Any
+    first_numbers: Any
+
+
+def exponent_of(a):
+    """The least e with a <= 2^e, of a positive number."""
+    above = (to_bits(a) - np.uint64(1)) >> np.uint64(52)
+    return np.int32(above & np.uint64(2047)) - np.int32(1022)
+
+
+def power_of_two(e):
+    """Two to the power `e`, and infinity from 1024 on."""
+    e = max(min(np.int64(e), np.int64(1024)), np.int64(-1022))
+    return from_bits(np.uint64(e + 1023) << np.uint64(52))
+
+
+def _group_of(a, top):
+    """Group of a propensity: below one if it is above all groups, or is no number."""
+    if not a > 0.0:
+        return np.int32(GROUPS + 1) if a <= 0.0 else np.int32(0)
+    return min(top - exponent_of(a) + np.int32(1), np.int32(GROUPS))
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Put every reaction into its group."""
+    count = own.order.shape[1]
+    highest = real(0.0)
+    negative = 0
+    for j in range(count):
+        a = propensity(j, w, t, point, net, work)
+        negative += 1 if a < 0.0 else 0
+        highest = max(highest, a) if a == a else real(INFINITY)
+    top = np.int32(0)
+    if highest > 0.0:
+        top = exponent_of(highest) + HEADROOM
+    lowest = np.int32(1)
+    for g in range(GROUPS + 3):
+        own.starts[w, g] = 0
+    for j in range(count):
+        g = max(_group_of(propensity(j, w, t, point, net, work), top), np.int32(1))
+        own.group[w, j] = g
+        own.starts[w, g + 1] += 1
+        if g <= GROUPS:
+            lowest = max(lowest, g)
+    for g in range(1, GROUPS + 3):
+        own.starts[w, g] += own.starts[w, g - 1]
+    for j in range(count):
+        g = own.group[w, j]
+        own.order[w, own.starts[w, g]] = j
+        own.place[w, j] = own.starts[w, g]
+        own.starts[w, g] += 1
+    for g in range(GROUPS + 2, 0, -1):
+        own.starts[w, g] = own.starts[w, g - 1]
+    own.numbers[w, 0] = top
+    own.numbers[w, 1] = lowest
+    own.numbers[w, 2] = negative
+
+
+def _exchange(here, there, w, own):
+    """Exchange what stands at two places of the list."""
+    if here != there:
+        a, b = own.order[w, here], own.order[w, there]
+        own.order[w, here] = b
+        own.order[w, there] = a
+        own.place[w, a] = there
+        own.place[w, b] = here
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Move the reactions that depend on what changed; false if one is above all groups."""
+    top = own.numbers[w, 0]
+    lowest = own.numbers[w, 1]
+    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+        variable = net.changed[entry]
+        for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[k]
+            a = propensity(r, w, t, point, net, work)
+            if a < 0.0:
+                own.numbers[w, 2] = 1
+            to = _group_of(a, top)
+            g = np.int32(own.group[w, r])
+            if to == g:
+                continue
+            if to < 1:
+                return False
+            own.group[w, r] = to
+            while lowest < to and to <= GROUPS:  # groups between are empty
+                own.starts[w, lowest + 2] = own.starts[w, lowest + 1]
+                lowest += np.int32(1)
+                own.numbers[w, 1] = lowest
+            g, to = min(g, lowest + np.int32(1)), min(to, lowest + np.int32(1))
+            here = own.place[w, r]
+            while g < to:
+                last = own.starts[w, g + 1] - 1
+                _exchange(here, last, w, own)
+                own.starts[w, g + 1] = last
+                here = last
+                g += 1
+            while g > to:
+                first = own.starts[w, g]
+                _exchange(here, first, w, own)
+                own.starts[w, g] = first + 1
+                here = first
+                g -= 1
+    return True
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """Candidates at the rate of all upper bounds, until one is accepted."""
+    if own.numbers[w, 2] > 0:
+        return t, FAILED_NEGATIVE, draw
+    lowest = own.numbers[w, 1]
+    while lowest > 1 and own.starts[w, lowest] == own.starts[w, lowest + 1]:
+        lowest -= np.int32(1)
+    own.numbers[w, 1] = lowest
+    highest_bound = power_of_two(own.numbers[w, 0])
+    total = real(0.0)
+    bound = highest_bound
+    for g in range(1, lowest + 1):
+        total += real(own.starts[w, g + 1] - own.starts[w, g]) * bound
+        bound *= 0.5
+    if total == 0.0:
+        return real(INFINITY), NO_REACTION, draw
+    if not (total > 0.0 and total < INFINITY):
+        return t, FAILED_NOT_FINITE, draw
+    while True:
+        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+        draw += 1
+        t += exponential(w0, w1) / total
+        if t >= limit:
+            return t, NO_REACTION, draw
+        target = uniform(w2, w3) * total
+        bound = highest_bound
+        g = 1
+        weight = real(own.starts[w, 2] - own.starts[w, 1]) * bound
+        while g < lowest and target >= weight:
+            target -= weight
+            bound *= 0.5
+            g += 1
+            weight = real(own.starts[w, g + 1] - own.starts[w, g]) * bound
+        first = own.starts[w, g]
+        count = own.starts[w, g + 1] - first
+        if count == 0:
+            continue
+        position = target / bound
+        member = min(np.int32(position), np.int32(count - 1))
+        j = own.order[w, first + member]
+        a = propensity(j, w, t, point, net, work)
+        # The place within the member's share is even, and decides whether it is accepted.
+        if (position - real(member)) * bound < a:
+            return t, j, draw
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    count = tables.reaction_count
+    return {
+        "order": (count, np.int32),
+        "place": (count, np.int32),
+        "group": (count, np.int8),
+        "starts": (GROUPS + 3, np.int32),
+        "numbers": (3, np.int32),
+    }
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """What all workers share: nothing."""
+    rows = arrays(tables).items()
+    return {f"first_{name}": np.zeros((0, 0), kind) for name, (_, kind) in rows}
+
+
+# ---- a beginning that is made once
+
+
+def copy_prepared(w, lane, lanes, point, own):
+    """Begin with the groups of the initial state: a share of every array."""
+    for j in range(lane, own.order.shape[1], lanes):
+        own.order[w, j] = own.first_order[point, j]
+        own.place[w, j] = own.first_place[point, j]
+        own.group[w, j] = own.first_group[point, j]
+    for k in range(lane, own.starts.shape[1], lanes):
+        own.starts[w, k] = own.first_starts[point, k]
+    for k in range(lane, own.numbers.shape[1], lanes):
+        own.numbers[w, k] = own.first_numbers[point, k]
+
+
+def prepared(tables: Tables) -> dict[str, np.ndarray]:
+    """What `prepare` makes of the initial state of every point."""
+    net = tables.net
+    n, m = (net.initial[:, net.pairs[:, k] & (ONE_LESS - 1)] for k in (0, 1))
+    a = net.coefficients * (n * (m - (net.pairs[:, 1] >> 30)))
+    exponents = (((a.view(np.int64) - 1) >> 52) & 2047).astype(np.int32) - 1022
+    able = a > 0
+    top = np.where(able, exponents, -(2**20)).max(axis=1, initial=-(2**20)) + HEADROOM
+    top[~able.any(axis=1)] = 0
+    group = np.where(able, np.minimum(top[:, None] - exponents + 1, GROUPS), GROUPS + 1)
+    order = np.argsort(group, axis=1, kind="stable")
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(order.shape[1])[None, :], axis=1)
+    starts = np.array([np.searchsorted(np.sort(row), np.arange(GROUPS + 3)) for row in group])
+    lowest = np.where(able, group, 1).max(axis=1, initial=1)
+    return {
+        "first_order": order.astype(np.int32),
+        "first_place": place.astype(np.int32),
+        "first_group": group.astype(np.int8),
+        "first_starts": starts.astype(np.int32),
+        "first_numbers": np.stack([top, lowest, np.zeros_like(top)], axis=1).astype(np.int32),
+    }

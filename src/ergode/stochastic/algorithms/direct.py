@@ -1,0 +1,119 @@
+"""The direct method on tables: propensities in blocks, a search over blocks and then in one.
+
+The search in levels is that of M. Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  A block that
+changed is added up anew: sums that are only corrected drift.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real
+from ergode.stochastic.kernel.next_firing import find
+from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.tables import Tables
+
+BLOCK_LEAST = 8
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    a: Any  # [worker, reaction] propensities
+    sums: Any  # [worker, block]
+    dirty: Any  # [worker, block] whether the sum is to be made anew
+    listed: Any  # [worker, block] which blocks are
+    negative: Any  # [worker, 1] how many propensities are negative
+    width: Any  # [1] reactions of a block
+
+
+def _add_up(block, w, own):
+    width = own.width[0]
+    first = block * width
+    total = real(0.0)
+    for j in range(first, min(first + width, own.a.shape[1])):
+        total += own.a[w, j]
+    own.sums[w, block] = total
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """All propensities, and all sums."""
+    negative = 0
+    for j in range(own.a.shape[1]):
+        a = propensity(j, w, t, point, net, work)
+        negative += 1 if a < 0.0 else 0
+        own.a[w, j] = a
+    own.negative[w, 0] = negative
+    for block in range(own.sums.shape[1]):
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Propensities of the reactions that depend on what changed, and the sums of their blocks."""
+    width = own.width[0]
+    count = 0
+    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+        variable = net.changed[entry]
+        for place in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[place]
+            a = propensity(r, w, t, point, net, work)
+            before = own.a[w, r]
+            own.negative[w, 0] += (1 if a < 0.0 else 0) - (1 if before < 0.0 else 0)
+            own.a[w, r] = a
+            block = r // width
+            if own.dirty[w, block] == 0:
+                own.dirty[w, block] = 1
+                own.listed[w, count] = block
+                count += 1
+    for k in range(count):
+        block = own.listed[w, k]
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+    return True
+
+
+def choose(target, w, point, own):
+    """Reaction in whose share of the sum of all propensities `target` falls."""
+    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    if block < 0:
+        return -1
+    width = own.width[0]
+    first = block * width
+    chosen, target = find(target, own.a, w, first, min(first + width, own.a.shape[1]))
+    return chosen
+
+
+def total_of(w, own):
+    """Sum of all propensities; below zero where one of them is."""
+    total = real(0.0)
+    for block in range(own.sums.shape[1]):
+        total += own.sums[w, block]
+    return real(-1.0) if own.negative[w, 0] > 0 else total
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    reaction_count = tables.reaction_count
+    width = block_width(reaction_count)
+    blocks = -(-reaction_count // width)
+    return {
+        "a": (reaction_count, np.float64),
+        "sums": (blocks, np.float64),
+        "dirty": (blocks, np.int8),
+        "listed": (blocks, np.int32),
+        "negative": (1, np.int32),
+    }
+
+
+def block_width(reaction_count: int) -> int:
+    """Reactions of a block: about as many as there are blocks."""
+    return max(BLOCK_LEAST, int(np.sqrt(reaction_count)))
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """What all workers share."""
+    return {"width": np.array([block_width(tables.reaction_count)], np.int32)}

@@ -1,0 +1,499 @@
+"""Many firings in one step: tau-leaping, and the chemical Langevin equation.  Approximations.
+
+A step has two halves (the weak trapezoidal scheme).  In the first each reaction fires a Poisson
+number of times, at its propensity at the beginning; in the second at twice the propensity in the
+middle less that at the beginning.  Means and variances are of second order in the step.  For the
+Langevin equation the numbers are normal.
+
+Three bounds control the step, none of which is the grid of results:
+
+- the expected change, and the spread, of every propensity is within a share `tolerance` of it;
+- relaxation: with lambda the largest eigenvalue of the Jacobian of the drift, estimated by power
+  iteration with directional differences, (lambda step)^2 / 4 is at most a third of `tolerance`.
+  For linear relaxation that is the largest relative error of a variance, in the middle of a step;
+  at its end the error is (lambda step)^3 / 8;
+- where a step would not be worth several firings, firings are simulated one by one.
+
+Reactions that are within a few firings of using up a reactant are critical: they fire one by one,
+at the integral of their propensities, and end the step.  A step that would make a count negative
+is taken again, half as long.
+
+Results at times within a step are drawn from the step's numbers of firings: firings of a half are
+spread evenly over it, so that those before a time are binomial (for normal numbers, a Brownian
+bridge).  The path therefore does not depend on the times that are asked for.
+
+D. F. Anderson, M. Koyama, "Weak error analysis of numerical methods for stochastic models of
+population processes", Multiscale Model. Simul. 10 (2012), algorithm 3 with theta = 1/2.
+D. F. Anderson, J. C. Mattingly, "A weak trapezoidal method for a class of stochastic differential
+equations", Commun. Math. Sci. 9 (2011).
+Y. Cao, D. T. Gillespie, L. R. Petzold, "Efficient step size selection for the tau-leaping
+simulation method", J. Chem. Phys. 124 (2006), equations 27 to 33.
+D. T. Gillespie, "The chemical Langevin equation", J. Chem. Phys. 113 (2000), equation 23.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, outlined, real
+from ergode.core.math.random import (
+    FIRING,
+    LEAP,
+    LEAP_BRIDGE,
+    binomial,
+    draw_words,
+    exponential,
+    normal,
+    poisson,
+    uniform,
+)
+from ergode.stochastic.kernel.bytecode import evaluate
+from ergode.stochastic.kernel.outcomes import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+)
+from ergode.stochastic.tables import Tables
+
+LEAPS = True
+TOLERANCE = 0.03
+CRITICAL = 10.0
+SINGLE_BELOW = 10.0
+SINGLE_FIRINGS = 100
+# Iterations for the largest eigenvalue where nothing is known of it, and at every step after.
+SWEEPS = 12
+# How far an estimate of it may be too small.
+MARGIN = 1.2
+# A formula may be so much steeper than its variables: a Hill function of exponent three.
+FORMULA_ORDER = 3
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    a: Any  # [worker, reaction] propensities in the first half of the step
+    b: Any  # [worker, reaction] in the second
+    critical: Any  # [worker, reaction] whether it is
+    first: Any  # [worker, reaction] firings in the first half that are still to be reported
+    second: Any  # [worker, reaction]
+    drift: Any  # [worker, variable] expected change a time
+    spread: Any  # [worker, variable] its variance a time
+    start: Any  # [worker, variable] state at the beginning of the step
+    finish: Any  # [worker, variable] state at its end
+    mode: Any  # [worker, variable] eigenvector of the drift's Jacobian, in units of the state
+    moved: Any  # [worker, variable]
+    clock: Any  # [worker, 3] where reporting has got to in the step, its middle, its end
+    fired: Any  # [worker, 3] firings of the step; single ones to come; whether the mode is known
+    stats: Any  # [worker, 4] largest error of a step, steps, single firings, steps below zero
+    highest: Any  # [variable] highest order of a reaction that it takes part in
+    alike: Any  # [variable] how many of it such a reaction takes
+    gaussian: Any  # [1] whether numbers of firings are normal: the Langevin equation
+    control: Any  # [3] tolerance, a given step or 0, the last time that is reported
+
+
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Begin a step at a time anew."""
+    if work.begun[w, 0] == 0:
+        work.begun[w, 0] = 1
+        for k in range(own.stats.shape[1]):
+            own.stats[w, k] = 0.0
+    own.fired[w, 1] = 0.0
+    own.fired[w, 2] = 0.0
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Nothing is kept from step to step."""
+    return True
+
+
+@outlined
+def _propensity(j, w, t, point, net, work):
+    """As everywhere, but zero of a count below zero, which the Langevin equation may lead to."""
+    a = net.coefficients[point, j]
+    for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
+        x = work.x[w, net.reactants[entry]]
+        for k in range(net.orders[entry]):
+            a *= max(x - real(k), real(0.0))
+    if net.laws[j] >= 0:
+        a *= evaluate(net.laws[j], w, t, point, net, work)
+    return a
+
+
+def _order_factor(variable, x, own):
+    """How many times faster than the count a propensity changes (the g of equation 27)."""
+    highest, alike = own.highest[variable], own.alike[variable]
+    g = real(highest)
+    if alike >= 2:
+        below = max(x - 1.0, real(1.0))
+        extra = 1.0 / below
+        if highest == 3 and alike == 2:
+            extra *= 1.5
+        elif alike >= 3:
+            extra += 2.0 / max(x - 2.0, real(1.0))
+        g += extra
+    return g
+
+
+@outlined
+def _look(w, t, point, net, work, own):
+    """Propensities and which are critical: total, total of the critical, step; total < 0: wrong."""
+    for variable in range(own.drift.shape[1]):
+        own.drift[w, variable] = 0.0
+        own.spread[w, variable] = 0.0
+    total, rare = real(0.0), real(0.0)
+    gaussian = own.gaussian[0] != 0
+    for j in range(own.a.shape[1]):
+        a = _propensity(j, w, t, point, net, work)
+        if a < 0.0:
+            return real(-1.0), rare, real(0.0)
+        own.a[w, j] = a
+        total += a
+        own.critical[w, j] = 0
+        first, last = net.change_starts[j], net.change_starts[j + 1]
+        if not gaussian and a > 0.0:
+            for entry in range(first, last):
+                if work.x[w, net.changed[entry]] < -CRITICAL * net.changes[entry]:
+                    own.critical[w, j] = 1
+            if own.critical[w, j] == 1:
+                rare += a
+        if own.critical[w, j] == 0:
+            for entry in range(first, last):
+                v = net.changes[entry]
+                own.drift[w, net.changed[entry]] += v * a
+                own.spread[w, net.changed[entry]] += v * v * a
+    step = real(INFINITY)
+    for variable in range(own.drift.shape[1]):
+        if own.highest[variable] == 0 or own.spread[w, variable] == 0.0:
+            continue
+        x = max(work.x[w, variable], real(0.0))
+        allowed = max(own.control[0] * x / _order_factor(variable, x, own), real(1.0))
+        drift = abs(own.drift[w, variable])
+        if drift > 0.0:
+            step = min(step, allowed / drift)
+        step = min(step, allowed * allowed / own.spread[w, variable])
+    return total, rare, step
+
+
+@outlined
+def _relaxation(w, t, point, net, work, own):
+    """Largest rate of relaxation (or growth) of what is not critical, by power iteration.
+
+    Each iteration adds some of every direction, so that one that begins to lead is found.
+    """
+    count = own.drift.shape[1]
+    sweeps = 2
+    if own.fired[w, 2] == 0.0:
+        own.fired[w, 2] = 1.0
+        sweeps = SWEEPS
+        for variable in range(count):
+            own.mode[w, variable] = 0.0
+    for variable in range(count):
+        own.start[w, variable] = work.x[w, variable]
+    rate = real(0.0)
+    for sweep in range(sweeps):
+        length = real(0.0)
+        for variable in range(count):
+            # Of uneven sizes: equal ones might be where nothing relaxes.
+            own.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
+            length = max(length, abs(own.mode[w, variable]))
+        for variable in range(count):
+            own.mode[w, variable] /= length
+            scale = max(abs(own.start[w, variable]), real(1.0))
+            work.x[w, variable] = fma(
+                DIFFERENCE * scale, own.mode[w, variable], own.start[w, variable]
+            )
+            own.moved[w, variable] = 0.0
+        for j in range(own.a.shape[1]):
+            if own.critical[w, j] == 0:
+                a = _propensity(j, w, t, point, net, work)
+                slope = fma(a, real(1.0), -own.a[w, j]) / DIFFERENCE
+                for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+                    variable = net.changed[entry]
+                    own.moved[w, variable] = fma(net.changes[entry], slope, own.moved[w, variable])
+        length = real(0.0)
+        for variable in range(count):
+            own.moved[w, variable] /= max(abs(own.start[w, variable]), real(1.0))
+            length = max(length, abs(own.moved[w, variable]))
+        rate = length
+        for variable in range(count):
+            work.x[w, variable] = own.start[w, variable]
+            own.mode[w, variable] = own.moved[w, variable] / length if length > 0.0 else real(0.0)
+        if not (length > 0.0 and length < INFINITY):
+            break
+    return MARGIN * rate if rate < INFINITY else real(INFINITY)
+
+
+# Of a state, for the difference of propensities: far above rounding, far below what curves.
+DIFFERENCE = 1e-6
+
+
+@outlined
+def _fire_one(u, second, only_critical, w, net, own):
+    """One firing in the step's end, in proportion to propensities; false for a negative count."""
+    sum_of = real(0.0)
+    for j in range(own.a.shape[1]):
+        if not only_critical or own.critical[w, j] == 1:
+            sum_of += own.b[w, j] if second else own.a[w, j]
+    target = u * sum_of
+    chosen = -1
+    for j in range(own.a.shape[1]):
+        a = own.b[w, j] if second else own.a[w, j]
+        if a > 0.0 and (not only_critical or own.critical[w, j] == 1):
+            chosen = j
+            if target < a:
+                break
+            target -= a
+    fine = True
+    if chosen >= 0:
+        for entry in range(net.change_starts[chosen], net.change_starts[chosen + 1]):
+            x = own.finish[w, net.changed[entry]] + net.changes[entry]
+            own.finish[w, net.changed[entry]] = x
+            fine = fine and x >= 0.0
+    return fine
+
+
+@outlined
+def _number(j, mean, draw, replicate, gaussian, plan):
+    """How often a reaction fires in half a step."""
+    entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
+    index = np.uint32(draw & 0xFFFFFF)
+    if gaussian:
+        w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP, index)
+        return fma(math.sqrt(mean), normal(w0, w1), mean)
+    return real(poisson(plan.seed, replicate, entity, LEAP, index, mean))
+
+
+@outlined
+def _half(rates, numbers, length, draw, w, plan, replicate, net, own):
+    """Fire in half a step, from `finish` on: how often; below zero if that makes a count so."""
+    gaussian = own.gaussian[0] != 0
+    firings = real(0.0)
+    for j in range(own.a.shape[1]):
+        number = real(0.0)
+        if own.critical[w, j] == 0 and rates[w, j] > 0.0 and length > 0.0:
+            number = _number(j, rates[w, j] * length, draw, replicate, gaussian, plan)
+            firings += abs(number)
+            for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+                variable = net.changed[entry]
+                own.finish[w, variable] = fma(number, net.changes[entry], own.finish[w, variable])
+        numbers[w, j] = number
+    if not gaussian:
+        for variable in range(own.finish.shape[1]):
+            x = own.finish[w, variable]
+            if x < 0.0 and x < own.start[w, variable]:
+                return real(-1.0)
+    return firings
+
+
+@outlined
+def _second_rates(w, t, point, net, work, own):
+    """Propensities of the second half, from the state in the middle; their critical sum.
+
+    Below zero if one is wrong there.
+    """
+    for variable in range(own.finish.shape[1]):
+        work.x[w, variable] = own.finish[w, variable]
+    rare = real(0.0)
+    fine = True
+    for j in range(own.a.shape[1]):
+        b = _propensity(j, w, t, point, net, work)
+        fine = fine and b >= 0.0 and b < INFINITY
+        own.b[w, j] = max(2.0 * b - own.a[w, j], real(0.0))
+        if own.critical[w, j] == 1:
+            rare += own.b[w, j]
+    for variable in range(own.finish.shape[1]):
+        work.x[w, variable] = own.start[w, variable]
+    return rare if fine else real(-1.0)
+
+
+@outlined
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """One step, or one firing: when it ends, and in `own.finish` how.
+
+    The state stays that at the beginning until the driver has reported what is within the step.
+    """
+    gaussian = own.gaussian[0] != 0
+    given = own.control[1]
+    total, rare, step = _look(w, t, point, net, work, own)
+    if total < 0.0:
+        return t, FAILED_NEGATIVE, draw
+    if not total < INFINITY:
+        return t, FAILED_NOT_FINITE, draw
+    if total == 0.0:
+        return real(INFINITY), NO_REACTION, draw
+    if t >= limit:
+        return limit, NO_REACTION, draw
+    for variable in range(own.finish.shape[1]):
+        own.start[w, variable] = work.x[w, variable]
+        own.finish[w, variable] = work.x[w, variable]
+    own.fired[w, 0] = 0.0
+    w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+    draw += 1
+    wait = exponential(w0, w1)
+    u = uniform(w2, w3)
+    relaxation = real(0.0)
+    if given > 0.0:
+        step = given
+    if own.fired[w, 1] <= 0.0:
+        relaxation = _relaxation(w, t, point, net, work, own)
+        if given == 0.0 and relaxation > 0.0:
+            step = min(step, math.sqrt(own.control[0] * (4.0 / 3.0)) / relaxation)
+        if not step < INFINITY:
+            # Rates that follow nothing: a step as long as what is reported.
+            step = max(own.control[2] - t, real(1.0) / total)
+        if not gaussian and given == 0.0 and step * total < SINGLE_BELOW:
+            own.fired[w, 1] = SINGLE_FIRINGS
+    if own.fired[w, 1] > 0.0:
+        own.fired[w, 1] -= 1.0
+        if t + wait / total >= limit:
+            own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = limit, limit, limit
+            return limit, 0, draw
+        ends_at = t + wait / total
+        own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = ends_at, ends_at, ends_at
+        if not _fire_one(u, False, False, w, net, own):
+            return ends_at, FAILED_NEGATIVE, draw
+        own.fired[w, 0] = 1.0
+        own.stats[w, 2] += 1.0
+        return ends_at, 0, draw
+    step = min(step, limit - t)
+    for _ in range(60):
+        half = 0.5 * step
+        fires = rare * half > wait
+        second = False
+        if fires:
+            half = 0.5 * (wait / rare)
+        for variable in range(own.finish.shape[1]):
+            own.finish[w, variable] = own.start[w, variable]
+        before = _half(own.a, own.first, half, draw, w, plan, replicate, net, own)
+        draw += 1
+        after = real(-1.0)
+        rest = half
+        if before >= 0.0:
+            rare_then = _second_rates(w, t + half, point, net, work, own)
+            left = fma(-rare, half, wait)
+            if not fires and rare_then * half > left:
+                fires, second = True, True
+                rest = left / rare_then
+            if rare_then >= 0.0:
+                after = _half(own.b, own.second, rest, draw, w, plan, replicate, net, own)
+            draw += 1
+        if after >= 0.0:
+            ends_at = t + (half + rest)
+            if not fires and step == limit - t:
+                ends_at = limit
+            elif ends_at >= limit:
+                ends_at, fires = limit, False
+            own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = t, t + half, ends_at
+            own.fired[w, 0] = math.floor(before + after + 0.5)
+            if fires:
+                if not _fire_one(u, second, True, w, net, own):
+                    return ends_at, FAILED_NEGATIVE, draw
+                own.fired[w, 0] += 1.0
+            scaled = relaxation * (half + rest)
+            own.stats[w, 0] = max(own.stats[w, 0], 0.25 * scaled * scaled)
+            own.stats[w, 1] += 1.0
+            return ends_at, 0, draw
+        step = 0.5 * step
+    return t, FAILED_NOT_FINITE, draw
+
+
+@outlined
+def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, own):
+    """Firings from where reporting has got to up to a time, of those in this half of the step."""
+    length = ends_at - own.clock[w, 0]
+    share = min((upto - own.clock[w, 0]) / length, real(1.0))
+    if not share > 0.0:
+        return
+    gaussian = own.gaussian[0] != 0
+    for j in range(own.a.shape[1]):
+        number = numbers[w, j]
+        if own.critical[w, j] == 1 or (number == 0.0 and not gaussian):
+            continue
+        part = number
+        if share < 1.0:
+            entity = np.uint64(j) | (np.uint64(k >> 24) << np.uint64(32))
+            index = np.uint32(k & 0xFFFFFF)
+            if gaussian:
+                w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP_BRIDGE, index)
+                variance = rates[w, j] * length * share * (1.0 - share)
+                part = fma(math.sqrt(variance), normal(w0, w1), number * share)
+            else:
+                part = real(
+                    binomial(
+                        plan.seed, replicate, entity, LEAP_BRIDGE, index, np.int64(number), share
+                    )
+                )
+        numbers[w, j] = number - part
+        for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+            work.x[w, net.changed[entry]] += part * net.changes[entry]
+    own.clock[w, 0] = upto
+
+
+@outlined
+def between(k, time, w, plan, replicate, net, work, own):
+    """Put the state at time `k` of the grid, within the step made last, into its row."""
+    middle, ends_at = own.clock[w, 1], own.clock[w, 2]
+    if own.clock[w, 0] < middle:
+        _move(
+            k, min(time, middle), middle, own.a, own.first, w, plan, replicate, net, work, own
+        )  # fmt: skip
+    if time > middle and own.clock[w, 0] < ends_at:
+        _move(k, time, ends_at, own.b, own.second, w, plan, replicate, net, work, own)
+
+
+def arrive(row, w, work, own, out):
+    """Put the state at the end of the step made last into its row; firings of the step."""
+    below = False
+    for variable in range(own.finish.shape[1]):
+        x = own.finish[w, variable]
+        work.x[w, variable] = x
+        below = below or x < 0.0
+    own.stats[w, 3] += 1.0 if below else 0.0
+    for k in range(own.stats.shape[1]):
+        out.leaps[row, k] = own.stats[w, k]
+    return np.int64(own.fired[w, 0])
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    by_reaction = dict.fromkeys(("a", "b", "first", "second"), (tables.reaction_count, np.float64))
+    by_variable = dict.fromkeys(
+        ("drift", "spread", "start", "finish", "mode", "moved"),
+        (tables.variable_count, np.float64),
+    )
+    return {
+        **by_reaction,
+        **by_variable,
+        "critical": (tables.reaction_count, np.int8),
+        "clock": (3, np.float64),
+        "fired": (3, np.float64),
+        "stats": (4, np.float64),
+    }
+
+
+def control(gaussian: bool, tolerance: float, step: float, end: float) -> dict[str, np.ndarray]:
+    """What controls the step: the constants of a run."""
+    return {
+        "gaussian": np.array([gaussian], np.int8),
+        "control": np.array([tolerance, step, end], np.float64),
+    }
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """Highest orders: what all workers share."""
+    net = tables.net
+    highest = np.zeros(tables.variable_count, np.int32)
+    alike = np.zeros(tables.variable_count, np.int32)
+    rows = np.repeat(np.arange(tables.reaction_count), np.diff(net.reactant_starts))
+    totals = np.bincount(rows, weights=net.orders, minlength=tables.reaction_count).astype(np.int32)
+    np.maximum.at(highest, net.reactants, totals[rows])
+    top = totals[rows] == highest[net.reactants]
+    np.maximum.at(alike, net.reactants[top], net.orders[top])
+    formulas = net.laws[net.affected] >= 0
+    variables = np.repeat(np.arange(tables.variable_count), np.diff(net.affected_starts))
+    np.maximum.at(highest, variables[formulas], np.int32(FORMULA_ORDER))
+    return {"highest": highest, "alike": alike, **control(False, TOLERANCE, 0.0, 0.0)}

@@ -1,0 +1,176 @@
+"""The next-reaction method: every reaction has its own clock, and the earliest fires.
+
+The clock of a reaction is a Poisson process of rate one in the reaction's internal time, the
+integral of its propensity; a change of the propensity changes only how fast that time passes.  So
+one random number a firing is enough, and two networks that differ in a parameter, given the same
+clocks, stay as close as they can: what finite differences of the common reaction path need.
+
+M. A. Gibson, J. Bruck, "Efficient exact stochastic simulation of chemical systems with many
+species and many channels", J. Phys. Chem. A 104 (2000); D. F. Anderson, "A modified next reaction
+method for simulating chemical systems with time dependent propensities and delays", J. Chem. Phys.
+127 (2007); M. Rathinam, P. W. Sheppard, M. Khammash, "Efficient computation of parameter
+sensitivities of discrete stochastic chemical reaction networks", J. Chem. Phys. 132 (2010).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real
+from ergode.core.math.random import CHANNEL, draw_words, exponential
+from ergode.stochastic.kernel.outcomes import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+)
+from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.tables import Tables
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    a: Any  # [worker, reaction] propensity
+    since: Any  # [worker, reaction] since when
+    passed: Any  # [worker, reaction] internal time then
+    goal: Any  # [worker, reaction] internal time of its next firing
+    times: Any  # [worker, reaction] time of its next firing
+    fired: Any  # [worker, reaction] how often it has fired
+    heap: Any  # [worker, reaction] reactions, by time
+    place: Any  # [worker, reaction] where each is
+    wrong: Any  # [worker, 2] propensities that are negative, not finite
+
+
+def _draw(j, count, replicate, plan):
+    """Internal time from one firing of a reaction to the next."""
+    w0, w1, w2, w3 = draw_words(plan.seed, replicate, j, CHANNEL, count)
+    return exponential(w0, w1)
+
+
+def _sink(j, w, own):
+    """Move a reaction down to where its time belongs."""
+    time = own.times[w, j]
+    hole = own.place[w, j]
+    size = own.heap.shape[1]
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        other = own.heap[w, child]
+        if child + 1 < size:
+            right = own.heap[w, child + 1]
+            if own.times[w, right] < own.times[w, other]:
+                child += 1
+                other = right
+        if own.times[w, other] >= time:
+            break
+        own.heap[w, hole] = other
+        own.place[w, other] = hole
+        hole = child
+    own.heap[w, hole] = j
+    own.place[w, j] = hole
+
+
+def _settle(j, w, own):
+    """Move a reaction to where its time belongs in the heap."""
+    time = own.times[w, j]
+    hole = own.place[w, j]
+    while hole > 0:
+        parent = (hole - 1) // 2
+        other = own.heap[w, parent]
+        if own.times[w, other] <= time:
+            break
+        own.heap[w, hole] = other
+        own.place[w, other] = hole
+        hole = parent
+    own.heap[w, hole] = j
+    own.place[w, j] = hole
+    _sink(j, w, own)
+
+
+def _follow(j, w, t, point, net, work, own):
+    """Let internal time pass up to now, and go on with the present propensity."""
+    before = own.a[w, j]
+    a = propensity(j, w, t, point, net, work)
+    if a < 0.0:
+        own.wrong[w, 0] = 1
+    if not abs(a) < INFINITY:
+        own.wrong[w, 1] = 1
+    if before > 0.0:
+        own.passed[w, j] += before * (t - own.since[w, j])
+    own.since[w, j] = t
+    own.a[w, j] = a
+    rest = max(own.goal[w, j] - own.passed[w, j], real(0.0))
+    own.times[w, j] = t + rest / a if a > 0.0 else real(INFINITY)
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Begin; or after an event go on, with the same clocks."""
+    count = own.a.shape[1]
+    own.wrong[w, 0] = 0
+    own.wrong[w, 1] = 0
+    begins = work.begun[w, 0] == 0
+    work.begun[w, 0] = 1
+    for j in range(count):
+        if begins:
+            own.a[w, j] = 0.0
+            own.since[w, j] = t
+            own.passed[w, j] = 0.0
+            own.fired[w, j] = 0
+            own.goal[w, j] = _draw(j, 0, replicate, plan)
+            own.heap[w, j] = j
+            own.place[w, j] = j
+        _follow(j, w, t, point, net, work, own)
+    # Children before parents, each moved down: a heap.
+    if begins:
+        for j in range(count):
+            own.place[w, j] = j
+    for k in range(count // 2 - 1, -1, -1):
+        _sink(own.heap[w, k], w, own)
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """The fired reaction's next goal, and the times of those that depend on what changed."""
+    own.fired[w, j] += 1
+    own.passed[w, j] = own.goal[w, j]
+    own.since[w, j] = t
+    own.goal[w, j] += _draw(j, own.fired[w, j], replicate, plan)
+    _follow(j, w, t, point, net, work, own)
+    _settle(j, w, own)
+    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+        variable = net.changed[entry]
+        for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[k]
+            _follow(r, w, t, point, net, work, own)
+            _settle(r, w, own)
+    return True
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """The reaction on top of the heap."""
+    if own.wrong[w, 0] > 0:
+        return t, FAILED_NEGATIVE, draw
+    if own.wrong[w, 1] > 0:
+        return t, FAILED_NOT_FINITE, draw
+    if own.heap.shape[1] == 0:
+        return real(INFINITY), NO_REACTION, draw
+    j = own.heap[w, 0]
+    fires_at = own.times[w, j]
+    if fires_at >= limit:
+        return fires_at, NO_REACTION, draw
+    return fires_at, j, draw
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    count = tables.reaction_count
+    numbers = {name: (count, np.float64) for name in ("a", "since", "passed", "goal", "times")}
+    integers = {name: (count, np.int32) for name in ("fired", "heap", "place")}
+    return {**numbers, **integers, "wrong": (2, np.int32)}
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """What all workers share: nothing."""
+    return {}

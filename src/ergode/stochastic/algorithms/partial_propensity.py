@@ -1,0 +1,430 @@
+"""Partial propensities: for mass action in which everything reacts with everything.
+
+The propensity of a reaction of two molecules is n times what is left, its partial propensity,
+which depends on the other molecule alone.  Reactions that share a factor n form a group, of which
+the sum of partial propensities is kept; when a count changes, it is these sums that change: at
+most one for each species it reacts with, not one for each reaction.
+
+R. Ramaswamy, N. Gonzalez-Segredo, I. F. Sbalzarini, "A new class of highly efficient exact
+stochastic simulation algorithms for chemical reaction networks", J. Chem. Phys. 130 (2009).
+
+The partial propensities themselves are not stored but made of the counts where they are needed.
+Sums are corrected by differences; a group that is searched, and one whose sum has all but
+vanished, is added up anew, so that they do not drift.
+
+On a GPU a team of threads has a realization: counts and sums in shared memory, a share of the
+groups, and of the members of the group that is searched, for every thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real, rolled
+from ergode.stochastic.group.ops import (
+    STRIDE,
+    TEAM,
+    anyone,
+    change_rows,
+    from_lane,
+    row_of_change,
+    search,
+    spot_of,
+    spots_of,
+    sync,
+)
+from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.next_firing import find
+from ergode.stochastic.tables import ONE_LESS, Tables, offsets
+
+BLOCK = 16
+# Of what a sum was, so little may be left before it is added up anew.
+VANISHED = 2.0**-20
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each, and what all share."""
+
+    counts: Any  # [worker, variable + 1 ...] the state, and a one; zeros up to the end of a block
+    partial: Any  # [worker, group ...] sum of partial propensities; the same
+    sums: Any  # [worker, block] sum of propensities
+    parts: Any  # [worker, 4] of the sum of a block
+    member_starts: Any  # [group + 1]
+    members: Any  # [entry] reaction
+    partners: Any  # [entry] variable it depends on besides: the last, which is one, for none
+    coefficients: Any  # [point, entry]
+    touch_starts: Any  # [variable + 1]
+    touched: Any  # [entry] group that depends on the variable by partial propensities
+    touch_coefficients: Any  # [point, entry] their sum of coefficients
+
+
+def _partial_of(entry, w, point, own):
+    """Partial propensity of a member of a group."""
+    partner = own.partners[at(entry)]
+    n = own.counts[w, at(partner & (ONE_LESS - 1))] - real(partner >> 30)
+    return own.coefficients[point, at(entry)] * n
+
+
+def _four_of(entry, w, point, own):
+    """Sum of the partial propensities of four members."""
+    return (_partial_of(entry, w, point, own) + _partial_of(entry + 1, w, point, own)) + (
+        _partial_of(entry + 2, w, point, own) + _partial_of(entry + 3, w, point, own)
+    )
+
+
+@outlined
+def _add_up(g, w, point, own):
+    total = real(0.0)
+    for entry in range(own.member_starts[at(g)], own.member_starts[at(g + 1)], 4):
+        total += _four_of(entry, w, point, own)
+    own.partial[w, at(g)] = total
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """All sums from the counts."""
+    groups = work.x.shape[1]
+    for g in range(own.partial.shape[1]):
+        own.counts[w, g] = work.x[w, g] if g < groups else 0.0
+        own.partial[w, g] = 0.0
+    for g in range(groups):
+        _add_up(g, w, point, own)
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Correct the sums of the groups that depend on what changed."""
+    for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
+        variable = net.changed[at(entry)]
+        delta = net.changes[at(entry)]
+        # One by one: a sum that is added up anew knows the counts that were looked at, not others.
+        own.counts[w, at(variable)] += delta
+        first, last = own.touch_starts[at(variable)], own.touch_starts[at(variable + 1)]
+        for k in range(np.int64(first), np.int64(last)):
+            g = own.touched[at(k)]
+            before = own.partial[w, at(g)]
+            after = before + delta * own.touch_coefficients[point, at(k)]
+            own.partial[w, at(g)] = after
+            if abs(after) <= VANISHED * abs(before):
+                _add_up(g, w, point, own)
+    return True
+
+
+def choose(target, w, point, own):
+    """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
+    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    if block < 0:
+        return -1
+    chosen = -1
+    inside = real(0.0)
+    for g in range(block * BLOCK, (block + 1) * BLOCK):
+        n = own.counts[w, at(g)]
+        a = n * own.partial[w, at(g)]
+        if a > 0.0:
+            chosen = g
+            inside = target / n
+            if target < a:
+                break
+        target -= a
+    if chosen < 0:
+        return -1
+    four = -1
+    total, rest = real(0.0), real(0.0)
+    first, last = own.member_starts[at(chosen)], own.member_starts[at(chosen + 1)]
+    for entry in range(np.int64(first), np.int64(last), 4):
+        value = _four_of(entry, w, point, own)
+        if value > 0.0 and inside >= total:
+            four, rest = entry, inside - total
+        total += value
+    own.partial[w, at(chosen)] = total
+    found = -1
+    if four >= 0:
+        for entry in range(four, four + 4):
+            value = _partial_of(entry, w, point, own)
+            if value > 0.0 and rest >= 0.0:
+                found = entry
+            rest -= value
+    return own.members[at(found)] if found >= 0 else -1
+
+
+def _sum_of_block(block, w, own):
+    """Sum of the propensities of a block, in four parts that do not wait for each other."""
+    s0, s1, s2, s3 = real(0.0), real(0.0), real(0.0), real(0.0)
+    for g in range(block * BLOCK, (block + 1) * BLOCK, 4):
+        s0 += own.counts[w, at(g)] * own.partial[w, at(g)]
+        s1 += own.counts[w, at(g + 1)] * own.partial[w, at(g + 1)]
+        s2 += own.counts[w, at(g + 2)] * own.partial[w, at(g + 2)]
+        s3 += own.counts[w, at(g + 3)] * own.partial[w, at(g + 3)]
+    # Written next to each other they are calculated together.
+    own.parts[w, at(0)], own.parts[w, at(1)] = s0, s1
+    own.parts[w, at(2)], own.parts[w, at(3)] = s2, s3
+    return (s0 + s1) + (s2 + s3)
+
+
+def total_of(w, own):
+    """Sum of all propensities."""
+    total = real(0.0)
+    for block in range(own.sums.shape[1]):
+        part = _sum_of_block(block, w, own)
+        own.sums[w, at(block)] = part
+        total += part
+    return total
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    blocks = -(-(tables.variable_count + 1) // BLOCK)
+    return {
+        "counts": (blocks * BLOCK, np.float64),
+        "partial": (blocks * BLOCK, np.float64),
+        "sums": (blocks, np.float64),
+        "parts": (4, np.float64),
+    }
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """Groups, with room for a number of members that four divides: what all workers share."""
+    found = groups_of(tables)
+    starts = found["member_starts"]
+    lengths = np.diff(starts)
+    padded = np.concatenate([[0], np.cumsum(-(-lengths // 4) * 4)]).astype(np.int32)
+    group = np.repeat(np.arange(lengths.size), lengths)
+    place = padded[group] + np.arange(group.size) - starts[group]
+    return {**found, "member_starts": padded, **_spread(found, place, padded[-1])}
+
+
+def _spread(found: dict[str, np.ndarray], place: np.ndarray, count: int) -> dict[str, np.ndarray]:
+    """Members at their places; between them are some that nothing makes react."""
+    members = np.zeros(count, np.int32)
+    partners = np.zeros(count, np.int32)
+    coefficients = np.zeros((len(found["coefficients"]), count))
+    members[place], partners[place] = found["members"], found["partners"]
+    coefficients[:, place] = found["coefficients"]
+    return {"members": members, "partners": partners, "coefficients": coefficients}
+
+
+def groups_of(tables: Tables) -> dict[str, np.ndarray]:
+    """Groups, their members one after another. The last group has no factor."""
+    net, groups = tables.net, tables.variable_count + 1
+    count = tables.reaction_count
+    one = groups - 1
+    starts = net.reactant_starts
+    kinds = np.diff(starts)
+    first, partner = np.full(count, one), np.full(count, one)
+    some = kinds > 0
+    first[some] = net.reactants[starts[:-1][some]]
+    doubled = some.copy()
+    doubled[some] = (net.orders[starts[:-1][some]] == 2) & (kinds[some] == 1)
+    partner[doubled] = first[doubled]
+    pairs = kinds == 2
+    partner[pairs] = net.reactants[starts[:-1][pairs] + 1]
+    # Of two reactants the one with fewer reactions is the partner: its sums are corrected more.
+    busy = np.diff(net.affected_starts)
+    swap = pairs.copy()
+    swap[pairs] = busy[partner[pairs]] > busy[first[pairs]]
+    first[swap], partner[swap] = partner[swap], first[swap]
+    order = np.argsort(first, kind="stable")
+    # Groups that a variable touches, each once, with the sum of their coefficients.
+    moved = np.flatnonzero(partner < one)
+    key, place = np.unique(partner[moved] * groups + first[moved], return_inverse=True)
+    sums = np.zeros((len(net.coefficients), key.size))
+    for point, row in enumerate(net.coefficients):
+        sums[point] = np.bincount(place, weights=row[moved], minlength=key.size)
+    return {
+        "member_starts": offsets(first, groups),
+        "members": order.astype(np.int32),
+        "partners": (partner + ONE_LESS * doubled)[order].astype(np.int32),
+        "coefficients": np.ascontiguousarray(net.coefficients[:, order]),
+        "touch_starts": offsets(key // groups, tables.variable_count),
+        "touched": (key % groups).astype(np.int32),
+        "touch_coefficients": sums,
+    }
+
+
+# ---- a team of threads
+
+# An entry is three numbers in one: where the count is, whether one molecule less of it counts, and
+# the number of the coefficient, of which most networks have few. What is read most is short so.
+_SPOTS, _ONE_LESS, _NUMBER = np.uint32(2**14 - 1), np.uint32(2**14), np.uint32(15)
+_NOT_A_NUMBER = float("nan")
+
+
+class TeamOwn(NamedTuple):
+    """As `Own`; counts and sums are in shared memory, members in the order threads read them.
+
+    The k-th member of the share of thread `m` stands at ``k * TEAM + m`` of its group.  Tables of
+    several dimensions are flat: what is read at every firing is found by few steps.
+    """
+
+    width: Any  # rows of shared memory that groups take
+    changes_most: Any  # changes of a reaction
+    number_count: Any  # coefficients of a point
+    member_starts: Any  # [group + 1]
+    members: Any  # [place] reaction
+    entries: Any  # [place] partner, packed
+    numbers: Any  # [point * number] coefficients
+    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
+    touches: Any  # [place] sum of a group, packed
+
+
+def team_value(place, me, own):
+    """Sum of the propensities of a group."""
+    return me.memory[place] * me.memory[at(place + own.width * STRIDE)]
+
+
+def team_count(i, me, work, own):
+    """Count of a species."""
+    return me.memory[at(me.base + spot_of(np.int32(i), own.width))]
+
+
+def _team_partial_of(place, first, me, own):
+    """Partial propensity of the member at `place`; coefficients of its point begin at `first`."""
+    entry = own.entries[at(place)]
+    n = me.memory[at(me.base + (entry & _SPOTS))]
+    if entry & _ONE_LESS != np.uint32(0):
+        n -= 1.0
+    return own.numbers[at(first + (entry >> _NUMBER))] * n
+
+
+def _team_add_up(g, first, me, own):
+    """Sum of a group, by one thread."""
+    total = real(0.0)
+    for place in rolled(range(own.member_starts[at(g)], own.member_starts[at(g + 1)])):
+        total += _team_partial_of(place, first, me, own)
+    return total
+
+
+def team_prepare(t, point, me, net, work, own):
+    """All sums from the counts."""
+    groups = own.member_starts.size - 1
+    for k in rolled(range(own.width)):
+        g = me.number * own.width + k
+        n = real(0.0)
+        if g < groups:
+            n = net.initial[point, at(g)]
+        me.memory[at(me.base + k * STRIDE + me.number)] = n
+    sync()
+    for k in rolled(range(own.width)):
+        g = me.number * own.width + k
+        total = real(0.0)
+        if g < groups:
+            total = _team_add_up(g, point * own.number_count, me, own)
+        me.memory[at(me.base + (own.width + k) * STRIDE + me.number)] = total
+
+
+def team_choose(g, place, target, point, me, work, own):
+    """Reaction of group `g` in whose share `target` falls; -1 for none."""
+    memory = me.memory
+    first, last = own.member_starts[at(g)], own.member_starts[at(g + 1)]
+    numbers = np.uint32(point * own.number_count)
+    target /= memory[place]
+    value = real(0.0)
+    entry = np.int32(first + me.number)
+    while entry < last:
+        value += _team_partial_of(entry, numbers, me, own)
+        entry = np.int32(entry + TEAM)
+    column, target, total = search(value, target, me)
+    if me.number == 0:
+        memory[at(place + own.width * STRIDE)] = total
+    j = np.int32(-1)
+    if column >= 0:
+        begin = np.int32(first + column)
+        while begin < last:
+            value = real(0.0)
+            entry = np.int32(begin + me.number * TEAM)
+            if entry < last:
+                value = _team_partial_of(entry, numbers, me, own)
+            row, rest, total = search(value, target, me)
+            if row >= 0:
+                j = own.members[at(begin + row * TEAM)]
+                if target < total:
+                    break
+            target -= total
+            begin = np.int32(begin + TEAM * TEAM)
+    sync()
+    return j
+
+
+def team_follow(j, t, point, me, net, work, own):
+    """Change the counts by what reaction `j` does, and correct the sums that depend on them."""
+    memory = me.memory
+    numbers = np.uint32(point * own.number_count)
+    sums = np.uint32(me.base + own.width * STRIDE)
+    spot, delta, begin, end = row_of_change(j, me, own)
+    if spot >= 0 and me.number == me.lane:
+        memory[at(me.base + spot)] += real(delta)
+    sync()
+    vanished = False
+    k = np.int32(0)
+    while k < own.changes_most:
+        if from_lane(spot, k) < 0:
+            break
+        change = real(from_lane(delta, k))
+        place, last = np.int32(from_lane(begin, k) + me.number), from_lane(end, k)
+        while place < last:
+            entry = own.touches[at(place)]
+            where = at(sums + (entry & _SPOTS))
+            before = memory[where]
+            after = before + change * own.numbers[at(numbers + (entry >> _NUMBER))]
+            if abs(after) <= VANISHED * abs(before):
+                after = real(_NOT_A_NUMBER)  # whatever is added to it
+                vanished = True
+            memory[where] = after
+            place = np.int32(place + TEAM)
+        sync()
+        k = np.int32(k + 1)
+    if anyone(vanished, me):
+        for k in rolled(range(own.width)):
+            where = at(sums + k * STRIDE + me.number)
+            if memory[where] != memory[where]:
+                memory[where] = _team_add_up(me.number * own.width + k, numbers, me, own)
+
+
+def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a team keeps in shared memory, and what is bound: nothing."""
+    width = -(-(tables.variable_count + 1) // size)
+    return 2 * width * (size + 1), ()
+
+
+def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
+    """Length and type of what a team keeps elsewhere: nothing."""
+    return {}
+
+
+def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What all teams of so many threads share."""
+    found = groups_of(tables)
+    groups = tables.variable_count + 1
+    spots = spots_of(groups, size)
+    lengths = np.diff(found["member_starts"])
+    rows = -(-lengths // size)
+    starts = np.concatenate([[0], np.cumsum(rows * size)]).astype(np.int32)
+    group = np.repeat(np.arange(lengths.size), lengths)
+    number = np.arange(group.size) - found["member_starts"][:-1][group]
+    place = starts[group] + number % rows[group] * size + number // rows[group]
+    members = np.zeros(int(starts[-1]), np.int32)
+    members[place] = found["members"]
+    # A place without a member has the coefficient 0, which is number 0.
+    both = np.hstack([found["coefficients"], found["touch_coefficients"]])
+    numbers, which = np.unique(both, axis=1, return_inverse=True)
+    which = which.reshape(-1) + 1
+    partners = spots[found["partners"] & (ONE_LESS - 1)]
+    less = found["partners"] >> 30
+    packed = partners | less * int(_ONE_LESS) | which[: place.size] << int(_NUMBER)
+    entries = np.zeros(members.size, np.uint32)
+    entries[place] = packed
+    touches = spots[found["touched"]] | which[place.size :] << int(_NUMBER)
+    changes = change_rows(tables, spots, found["touch_starts"], False)
+    return {
+        "width": np.int32(-(-groups // size)),
+        "changes_most": np.int32(changes.shape[1]),
+        "number_count": np.int32(numbers.shape[1] + 1),
+        "member_starts": starts,
+        "members": members,
+        "entries": entries,
+        "numbers": np.hstack([np.zeros((len(numbers), 1)), numbers]).reshape(-1),
+        "rows": changes.reshape(-1),
+        "touches": touches.astype(np.uint32),
+    }

@@ -1,0 +1,263 @@
+"""Rejection by bounds: expensive rate laws are looked at only when they might have fired.
+
+Around every count there is an interval, and every propensity has an upper bound that holds in all
+of it; candidates come at the rate of the bounds and are accepted with the ratio of propensity to
+bound.  As long as counts stay in their intervals nothing is to be followed.  Bounds of any formula
+come from interval arithmetic - over time too, and so rates that depend on time are met exactly:
+bounds over a short window, then over the next.
+
+Where the bounds allow that a rate is negative, infinite or not a number somewhere in the interval,
+the interval is the state itself, and every propensity is looked at in every state: such a rate is
+noticed in the state in which it is one, as by other methods.  Of a rate that follows time it is
+noticed at the beginning of a window, or by a candidate.
+
+V. H. Thanh, C. Priami, R. Zunino, "Efficient rejection-based simulation of biochemical reactions
+with stochastic noise and delays", J. Chem. Phys. 141 (2014).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real
+from ergode.core.math.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
+from ergode.stochastic.algorithms import direct as block_search
+from ergode.stochastic.algorithms.direct import choose
+from ergode.stochastic.kernel.bytecode import bounds_of_product, evaluate_bounds
+from ergode.stochastic.kernel.outcomes import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+)
+from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.tables import Tables
+
+# Width of the interval around a count: a tenth of it either way, four molecules at least.
+SHARE, LEAST = 0.1, 4.0
+# Candidates expected in a window of time, and windows that a time to the next break is cut into.
+CANDIDATES, WINDOWS = 16.0, 64.0
+# So often a window is halved: down to a pulse that is 1e-15 of the run.
+HALVINGS = 50
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each."""
+
+    a: Any  # [worker, reaction] upper bound of the propensity
+    lower: Any  # [worker, reaction] lower bound
+    sums: Any  # [worker, block] of upper bounds
+    dirty: Any  # [worker, block]
+    listed: Any  # [worker, block]
+    low: Any  # [worker, variable] interval of the state
+    high: Any
+    stack: Any  # [worker, depth] upper ends
+    negative: Any  # [worker, 1] whether a propensity is
+    window: Any  # [worker, 4] begin and end of the window of time, its greatest width, the next
+    width: Any  # [1] reactions of a block
+    follows_time: Any  # [1] whether a rate depends on time
+
+
+def _surround(variable, w, work, own):
+    """Put an interval around what there is."""
+    x = work.x[w, variable]
+    half = max(real(LEAST), math.floor(SHARE * abs(x)))
+    own.low[w, variable] = max(x - half, min(x, real(0.0)))
+    own.high[w, variable] = x + half
+
+
+@outlined
+def _bound(j, w, point, net, work, own):
+    """Bounds of a propensity for all states in their intervals and times in the window."""
+    low, high = real(1.0), real(1.0)
+    for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
+        variable = net.reactants[entry]
+        least, most = own.low[w, variable], own.high[w, variable]
+        low, high = bounds_of_product(low, high, least, most)
+        for k in range(1, net.orders[entry]):
+            low, high = bounds_of_product(
+                low, high, max(least - real(k), real(0.0)), max(most - real(k), real(0.0))
+            )
+    c = net.coefficients[point, j]
+    low, high = c * low, c * high
+    if net.laws[j] >= 0:
+        t_low, t_high = own.window[w, 0], own.window[w, 1]
+        least, most = evaluate_bounds(
+            net.laws[j], w, t_low, t_high, point, net, work, own
+        )  # fmt: skip
+        low, high = bounds_of_product(least, most, low, high)
+        low = min(low, least) if least == -INFINITY else low
+    own.lower[w, j] = low
+    own.a[w, j] = max(high, real(0.0))
+
+
+def _add_up(block, w, own):
+    first = block * own.width[0]
+    total = real(0.0)
+    for j in range(first, min(first + own.width[0], own.a.shape[1])):
+        total += own.a[w, j]
+    own.sums[w, block] = total
+
+
+def _is_doubtful(j, w, own):
+    """Whether the bounds of a reaction allow that something is wrong with it."""
+    return not own.a[w, j] < INFINITY or own.lower[w, j] < 0.0
+
+
+@outlined
+def _bound_all(w, t, point, net, work, own):
+    """All bounds and sums; of the state itself if something may be wrong within its interval."""
+    doubtful = False
+    own.negative[w, 0] = 0
+    for j in range(own.a.shape[1]):
+        _bound(j, w, point, net, work, own)
+        doubtful = doubtful or _is_doubtful(j, w, own)
+    if doubtful:
+        for variable in range(own.low.shape[1]):
+            own.low[w, variable] = work.x[w, variable]
+            own.high[w, variable] = work.x[w, variable]
+        for j in range(own.a.shape[1]):
+            a = propensity(j, w, t, point, net, work)
+            if own.follows_time[0] != 0:
+                _bound(j, w, point, net, work, own)
+            else:
+                own.a[w, j] = a
+                own.lower[w, j] = a
+            if a < 0.0:
+                own.negative[w, 0] = 1
+            if not a < INFINITY:
+                own.a[w, j] = real(INFINITY)
+    for block in range(own.sums.shape[1]):
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Intervals around the state, a window of no width, and all bounds."""
+    own.window[w, 0] = t
+    own.window[w, 1] = t
+    own.window[w, 2] = 0.0
+    own.window[w, 3] = 0.0
+    for variable in range(own.low.shape[1]):
+        _surround(variable, w, work, own)
+    _bound_all(w, t, point, net, work, own)
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Nothing, as long as counts are in their intervals; else new ones, and new bounds."""
+    count = 0
+    for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+        variable = net.changed[entry]
+        x = work.x[w, variable]
+        if x >= own.low[w, variable] and x <= own.high[w, variable]:
+            continue
+        _surround(variable, w, work, own)
+        for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
+            r = net.affected[k]
+            _bound(r, w, point, net, work, own)
+            if _is_doubtful(r, w, own):
+                return False
+            block = r // own.width[0]
+            if own.dirty[w, block] == 0:
+                own.dirty[w, block] = 1
+                own.listed[w, count] = block
+                count += 1
+    for k in range(count):
+        block = own.listed[w, k]
+        _add_up(block, w, own)
+        own.dirty[w, block] = 0
+    return True
+
+
+def _total(w, own):
+    total = real(0.0)
+    for block in range(own.sums.shape[1]):
+        total += own.sums[w, block]
+    return total
+
+
+def _least(w, own):
+    """Sum of lower bounds."""
+    total = real(0.0)
+    for j in range(own.a.shape[1]):
+        total += own.lower[w, j]
+    return total
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """Candidates at the rate of the bounds, until one is accepted."""
+    follows_time = own.follows_time[0] != 0
+    while True:
+        total = _total(w, own)
+        if follows_time and t >= own.window[w, 1]:
+            if t >= limit:
+                return t, NO_REACTION, draw
+            if own.window[w, 2] == 0.0:
+                own.window[w, 2] = (limit - t) / WINDOWS
+                own.window[w, 3] = own.window[w, 2]
+            width = min(min(limit - t, own.window[w, 2]), own.window[w, 3])
+            for _ in range(HALVINGS):
+                own.window[w, 0] = t
+                own.window[w, 1] = t + width
+                _bound_all(w, t, point, net, work, own)
+                total = _total(w, own)
+                # A pulse within the window bounds all of it: where that costs, look at less.
+                if total * width <= CANDIDATES or t + 0.5 * width <= t:
+                    break
+                if total < INFINITY and _least(w, own) > 0.5 * total:
+                    break
+                width *= 0.5
+            own.window[w, 3] = 2.0 * width
+        if own.negative[w, 0] != 0:
+            return t, FAILED_NEGATIVE, draw
+        if total == 0.0 and not follows_time:
+            return real(INFINITY), NO_REACTION, draw
+        if not (total >= 0.0 and total < INFINITY):
+            return t, FAILED_NOT_FINITE, draw
+        w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+        candidate = t + exponential(w0, w1) / total
+        if follows_time and candidate >= own.window[w, 1] and own.window[w, 1] < limit:
+            draw += 1
+            t = own.window[w, 1]
+            continue
+        if candidate >= limit:
+            return candidate, NO_REACTION, draw + 1
+        t = candidate
+        j = choose(uniform(w2, w3) * total, w, point, own)
+        if j >= 0:
+            w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, ACCEPTANCE, draw)
+            height = uniform(w0, w1) * own.a[w, j]
+            if height < own.lower[w, j]:
+                return t, j, draw + 1
+            a = propensity(j, w, t, point, net, work)
+            if a < 0.0:
+                return t, FAILED_NEGATIVE, draw
+            if not a < INFINITY:
+                return t, FAILED_NOT_FINITE, draw
+            if height < a:
+                return t, j, draw + 1
+        draw += 1
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    return {
+        **block_search.arrays(tables),
+        "lower": (tables.reaction_count, np.float64),
+        "low": (tables.variable_count, np.float64),
+        "high": (tables.variable_count, np.float64),
+        "stack": (tables.depth, np.float64),
+        "window": (4, np.float64),
+    }
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """What all workers share."""
+    return {
+        **block_search.constants(tables),
+        "follows_time": np.array([tables.time_dependent], np.int8),
+    }

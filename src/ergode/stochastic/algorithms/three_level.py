@@ -1,0 +1,430 @@
+"""The direct method of any network: a search in three levels, blocks, chunks and reactions.
+
+Thirty-two reactions are a chunk, and thirty-two chunks a block; of both the sums of propensities
+are kept, and a search goes through the sums of blocks, of the chunks of one, and through the
+reactions of one of those.  What a firing changes is listed once for all realizations, sorted by
+chunk, so that a chunk's sum is corrected once.  Where reactions are coupled weakly there is a list
+for every reaction; where they are not, one for every species, of which there are fewer.
+
+I. Komarov, R. M. D'Souza, "Accelerating the Gillespie exact stochastic simulation algorithm using
+hybrid parallel execution on graphics processing units", PLoS ONE 7 e46693 (2012).
+
+Sums that are only corrected drift.  A chunk that is searched, and one whose sum has all but
+vanished, is added up anew; sums of blocks are always added up.
+
+On a GPU a team of threads has a realization, and each level is one step of all its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda, outlined, real, rolled
+from ergode.stochastic.group.ops import (
+    PART,
+    STRIDE,
+    TEAM,
+    change_rows,
+    from_before,
+    from_lane,
+    hand_out,
+    one_of,
+    row_of_change,
+    search,
+    spot_of,
+    spots_of,
+    sum_up_to,
+    sync,
+)
+from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.next_firing import find
+from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.tables import Tables, offsets
+
+WIDTH = 32
+# Of what a sum was, so little may be left before it is added up anew.
+VANISHED = 2.0**-20
+# Up to so many entries a reaction, on the average, each reaction has a list of its own.
+_LISTED_MOST = 32
+
+
+class Own(NamedTuple):
+    """What the method keeps; rows of one worker each, and what all share."""
+
+    a: Any  # [worker, reaction] propensities
+    chunks: Any  # [worker, chunk] their sums
+    blocks: Any  # [worker, block]
+    negative: Any  # [worker, 1] whether a propensity is
+    by_reaction: Any  # [1] whether a list belongs to a reaction, not to a variable
+    list_starts: Any  # [list + 1]
+    list_chunks: Any  # [entry] chunk
+    entry_starts: Any  # [entry + 1]
+    listed: Any  # [place] reaction of the chunk whose propensity depends on what changed
+
+
+def _add_up_chunk(chunk, w, own):
+    total = real(0.0)
+    for r in range(chunk * WIDTH, min((chunk + 1) * WIDTH, own.a.shape[1])):
+        total += own.a[w, r]
+    own.chunks[w, chunk] = total
+
+
+def _add_up_block(block, w, own):
+    total = real(0.0)
+    for chunk in range(block * WIDTH, min((block + 1) * WIDTH, own.chunks.shape[1])):
+        total += own.chunks[w, chunk]
+    own.blocks[w, block] = total
+
+
+@outlined
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """All propensities, and all sums."""
+    own.negative[w, 0] = 0
+    for r in range(own.a.shape[1]):
+        a = propensity(r, w, t, point, net, work)
+        own.a[w, r] = a
+        if a < 0.0:
+            own.negative[w, 0] = 1
+    for chunk in range(own.chunks.shape[1]):
+        _add_up_chunk(chunk, w, own)
+    for block in range(own.blocks.shape[1]):
+        _add_up_block(block, w, own)
+
+
+def _follow(which, w, t, point, net, work, own):
+    """Propensities of a list, and the sums of their chunks and blocks."""
+    block = -1
+    for entry in range(own.list_starts[which], own.list_starts[which + 1]):
+        chunk = own.list_chunks[entry]
+        change = real(0.0)
+        for place in range(own.entry_starts[entry], own.entry_starts[entry + 1]):
+            r = own.listed[place]
+            a = propensity(r, w, t, point, net, work)
+            change += a - own.a[w, r]
+            own.a[w, r] = a
+            if a < 0.0:
+                own.negative[w, 0] = 1
+        before = own.chunks[w, chunk]
+        after = before + change
+        own.chunks[w, chunk] = after
+        if not abs(after) > VANISHED * abs(before):
+            _add_up_chunk(chunk, w, own)
+        if block >= 0 and chunk // WIDTH != block:
+            _add_up_block(block, w, own)
+        block = chunk // WIDTH
+    if block >= 0:
+        _add_up_block(block, w, own)
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Follow what changed, by the list of the reaction or the lists of its species."""
+    by_reaction = own.by_reaction[0] != 0
+    first, last = net.change_starts[j], net.change_starts[j + 1]
+    if by_reaction:
+        last = min(last, first + 1)
+    for entry in range(first, last):
+        which = net.changed[entry]
+        if by_reaction:
+            which = j
+        _follow(which, w, t, point, net, work, own)
+    return True
+
+
+def choose(target, w, point, own):
+    """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
+    block, target = find(target, own.blocks, w, 0, own.blocks.shape[1])
+    if block < 0:
+        return -1
+    chunks = own.chunks.shape[1]
+    chunk, target = find(
+        target, own.chunks, w, block * WIDTH, min((block + 1) * WIDTH, chunks)
+    )  # fmt: skip
+    chosen = -1
+    if chunk >= 0:
+        _add_up_chunk(chunk, w, own)
+        reactions = own.a.shape[1]
+        chosen, target = find(
+            target, own.a, w, chunk * WIDTH, min((chunk + 1) * WIDTH, reactions)
+        )  # fmt: skip
+    if chosen < 0:
+        _add_up_block(block, w, own)
+    return chosen
+
+
+def total_of(w, own):
+    """Sum of all propensities; below zero where one of them is."""
+    total = real(0.0)
+    for block in range(own.blocks.shape[1]):
+        total += own.blocks[w, block]
+    return real(-1.0) if own.negative[w, 0] != 0 else total
+
+
+def _counts(tables: Tables) -> tuple[int, int]:
+    """Numbers of chunks and of blocks."""
+    chunks = -(-tables.reaction_count // WIDTH)
+    return chunks, -(-chunks // WIDTH)
+
+
+def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
+    """Length and type of each row that a worker keeps."""
+    chunks, blocks = _counts(tables)
+    return {
+        "a": (tables.reaction_count, np.float64),
+        "chunks": (chunks, np.float64),
+        "blocks": (blocks, np.float64),
+        "negative": (1, np.int8),
+    }
+
+
+def lists(tables: Tables) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Reactions that depend on what a firing changes, in order.
+
+    Returns
+    -------
+    bool
+        Whether there is a list for every reaction that fires; else one for every variable.
+    ndarray of int32
+        Where lists begin, and where the last ends.
+    ndarray of int32
+        Reactions.
+    """
+    net, count = tables.net, tables.reaction_count
+    affected = np.diff(net.affected_starts)
+    by_reaction = bool(affected[net.changed].sum() <= _LISTED_MOST * count)
+    if by_reaction:
+        lengths = affected[net.changed]
+        firing = np.repeat(np.arange(count), np.diff(net.change_starts))
+        firsts = net.affected_starts[:-1][net.changed]
+        owners = np.repeat(firing, lengths)
+        inside = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        reactions = net.affected[np.repeat(firsts, lengths) + inside]
+        list_count = count
+    else:
+        owners, reactions = np.repeat(np.arange(affected.size), affected), net.affected
+        list_count = affected.size
+    key = np.unique(owners.astype(np.int64) * count + reactions)
+    return by_reaction, offsets(key // count, list_count), (key % count).astype(np.int32)
+
+
+def constants(tables: Tables) -> dict[str, np.ndarray]:
+    """Lists, in which reactions of one chunk are one entry: what all workers share."""
+    by_reaction, starts, listed = lists(tables)
+    chunk = listed // WIDTH
+    begins = np.ones(listed.size, bool)
+    begins[1:] = np.diff(chunk) != 0
+    begins[starts[:-1][np.diff(starts) > 0]] = True
+    places = np.flatnonzero(begins)
+    return {
+        "by_reaction": np.array([by_reaction], np.int8),
+        "list_starts": np.searchsorted(places, starts).astype(np.int32),
+        "list_chunks": chunk[places].astype(np.int32),
+        "entry_starts": np.append(places, listed.size).astype(np.int32),
+        "listed": listed,
+    }
+
+
+# ---- a team of threads
+
+# Bound: how many reactions of a chunk each thread has, a power of two.
+HEIGHT = 4
+_HEIGHTS = (1, 4, 32)
+
+
+class TeamOwn(NamedTuple):
+    """As `Own`; rows of one team each. Sums of chunks are in shared memory.
+
+    Thread m has reactions ``m * HEIGHT`` to ``(m + 1) * HEIGHT`` of every chunk; the h-th of them
+    stands at ``h * TEAM + m``, so that threads read what is next to each other.
+    """
+
+    a: Any  # [team, place]
+    width: Any  # rows of shared memory that sums of chunks take
+    changes_most: Any  # changes of a reaction
+    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
+    listed: Any  # [entry] reaction whose propensity depends on what changed
+    spots: Any  # [entry] where the sum of its chunk is
+
+
+def team_value(place, me, own):
+    """Sum of a chunk."""
+    return me.memory[place]
+
+
+def team_count(i, me, work, own):
+    """Count of a species."""
+    return work.x[me.team, at(i)]
+
+
+def _place_of(r):
+    """Where the propensity of a reaction is."""
+    inside = r & (HEIGHT * TEAM - 1)
+    return r - inside + (inside & (HEIGHT - 1)) * TEAM + inside // HEIGHT
+
+
+def _team_share(chunk, me, own):
+    """What this thread has of the sum of a chunk."""
+    first = chunk * (HEIGHT * TEAM) + me.number
+    mine = real(0.0)
+    for h in range(HEIGHT):
+        mine += own.a[me.team, at(first + h * TEAM)]
+    return mine
+
+
+def team_prepare(t, point, me, net, work, own):
+    """All propensities, and all sums."""
+    for i in rolled(range(me.number, work.x.shape[1], TEAM)):
+        work.x[me.team, at(i)] = net.initial[point, at(i)]
+    sync()
+    team_refresh(t, point, me, net, work, own)
+
+
+def team_refresh(t, point, me, net, work, own):
+    """All propensities, and all sums, from the state as it is."""
+    w = at(cuda.grid(1))
+    for spot in rolled(range(me.number, own.width * STRIDE, TEAM)):
+        me.memory[at(me.base + spot)] = 0.0
+    sync()
+    count = net.coefficients.shape[1]
+    chunks = own.a.shape[1] // (HEIGHT * TEAM)
+    for chunk in rolled(range(chunks)):
+        first = (chunk * TEAM + me.number) * HEIGHT
+        for r in rolled(range(first, first + HEIGHT)):
+            a = real(0.0)
+            if r < count:
+                a = propensity(r, w, t, point, net, work)
+            own.a[me.team, at(_place_of(r))] = a
+            if a < 0.0:
+                me.memory[at(me.base - 1)] = 1.0
+        _, total = sum_up_to(_team_share(chunk, me, own), me)
+        if me.number == 0:
+            spot = spot_of(np.int32(chunk), own.width)
+            me.memory[at(me.base + spot)] = total
+
+
+def team_choose(chunk, place, target, point, me, work, own):
+    """Reaction of a chunk in whose share `target` falls; -1 for none."""
+    column, target, total = search(_team_share(chunk, me, own), target, me)
+    if me.number == 0:
+        me.memory[place] = total
+    j = np.int32(-1)
+    if column >= 0:
+        # Each thread looks among its own, but only one has a reason to.
+        first = chunk * (HEIGHT * TEAM) + me.number
+        row = np.int32(0)
+        for h in range(HEIGHT):
+            a = own.a[me.team, at(first + h * TEAM)]
+            if a > 0.0 and target >= 0.0:
+                row = np.int32(h)
+            target -= a
+        row = np.int32(hand_out(real(row), column, me))
+        j = np.int32((chunk * TEAM + column) * HEIGHT + row)
+    sync()
+    return j
+
+
+def _sum_of_alike(value, key, most, me):
+    """Sum of this thread's value and of those before it with its key; and if it is the last."""
+    distance = np.int32(1)
+    while distance < most and distance < PART:
+        other = from_before(value, distance)
+        same = from_before(key, distance) == key
+        if me.lane >= distance and same:
+            value += other
+        distance = np.int32(2 * distance)
+    behind = from_lane(key, min(me.lane + 1, PART - 1))
+    return value, me.lane == PART - 1 or behind != key
+
+
+def _add_up_spot(spot, me, own):
+    """Sum of the chunk whose sum is there, by all."""
+    chunk = spot % STRIDE * own.width + spot // STRIDE
+    sync()
+    _, total = sum_up_to(_team_share(chunk, me, own), me)
+    if me.number == 0:
+        me.memory[at(me.base + spot)] = total
+
+
+def team_follow(j, t, point, me, net, work, own):
+    """Change the state by what reaction `j` does, and correct the sums that depend on it."""
+    w = at(cuda.grid(1))
+    memory = me.memory
+    variable, delta, begin, end = row_of_change(j, me, own)
+    if variable >= 0 and me.number == me.lane:
+        x = work.x[me.team, at(variable)] + real(delta)
+        work.x[me.team, at(variable)] = x
+        if x < 0.0:
+            memory[at(me.base - 1)] = 1.0
+    sync()
+    k = np.int32(0)
+    while k < own.changes_most:
+        if from_lane(variable, k) < 0:
+            break
+        first, last = from_lane(begin, k), from_lane(end, k)
+        while first < last:
+            change, spot = real(0.0), np.int32(-1)
+            entry = np.int32(first + me.number)
+            if entry < last:
+                r = own.listed[at(entry)]
+                spot = own.spots[at(entry)]
+                a = propensity(r, w, t, point, net, work)
+                place = at(_place_of(r))
+                change = a - own.a[me.team, place]
+                own.a[me.team, place] = a
+                if a < 0.0:
+                    memory[at(me.base - 1)] = 1.0
+            change, ends = _sum_of_alike(change, spot, last - first, me)
+            vanished = False
+            for part in range(TEAM // PART):  # two may have a chunk in common
+                if ends and spot >= 0 and change != 0.0 and me.number // PART == part:
+                    before = memory[at(me.base + spot)]
+                    after = before + change
+                    memory[at(me.base + spot)] = after
+                    vanished = not abs(after) > VANISHED * abs(before)
+                if part + 1 < TEAM // PART:
+                    sync()
+            who = one_of(vanished, False, me)
+            while who >= 0:
+                _add_up_spot(np.int32(hand_out(real(spot), who, me)), me, own)
+                vanished = vanished and me.number != who
+                who = one_of(vanished, False, me)
+            first = np.int32(first + TEAM)
+            sync()
+        k = np.int32(k + 1)
+
+
+def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a team keeps in shared memory, of so much room, and what is bound."""
+    found = (0, 0)
+    for height in _HEIGHTS:
+        chunks = -(-tables.reaction_count // (size * height))
+        found = -(-chunks // size) * (size + 1), height
+        if found[0] <= room:
+            break
+    return found[0], (("HEIGHT", found[1]),)
+
+
+def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
+    """Length and type of what a team keeps elsewhere."""
+    chunk = size * options["HEIGHT"]
+    return {
+        "x": (tables.variable_count + 1, np.float64),
+        "a": (-(-tables.reaction_count // chunk) * chunk, np.float64),
+    }
+
+
+def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What all teams share."""
+    by_reaction, starts, listed = lists(tables)
+    chunk = size * options["HEIGHT"]
+    chunks = -(-tables.reaction_count // chunk)
+    changes = change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
+    return {
+        "width": np.int32(-(-chunks // size)),
+        "changes_most": np.int32(changes.shape[1]),
+        "rows": changes.reshape(-1),
+        "listed": listed,
+        "spots": spots_of(chunks, size)[listed // chunk].astype(np.int32),
+    }

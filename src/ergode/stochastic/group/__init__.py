@@ -1,0 +1,1 @@
+"""Realizations on a GPU, a group of threads for each."""

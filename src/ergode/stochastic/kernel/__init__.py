@@ -1,0 +1,1 @@
+"""One realization inside a kernel: what fires next, and what interrupts it."""

@@ -1,0 +1,365 @@
+"""What happens to a realization besides firings: late products, events, breaks, a condition.
+
+An event is triggered when a condition turns true: by a firing, by another event, or at a break, a
+time at which a comparison with time turns.  Conditions that time alone turns are not looked at
+between breaks.
+
+At a break the process has two positions: the time itself (``after`` is 0), at which ``time >= 2``
+turns, and just after it (``after`` is 1), at which ``time > 2`` turns.  Times are carried as they
+are; only formulas see a time that is later by one unit of the last place (see `moment_of`).
+
+SBML Level 3 Version 1 Core, section 4.12, says what an event does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, outlined, real
+from ergode.core.math.elementary import NOT_A_NUMBER
+from ergode.core.math.random import (
+    EVENT_DRAW,
+    EVENT_ROUNDING,
+    binomial,
+    draw_words,
+    poisson,
+    uniform,
+)
+from ergode.stochastic.kernel.bytecode import evaluate, row_of
+from ergode.stochastic.kernel.outcomes import (
+    COUNT_LIMIT,
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    FAILED_TO_END,
+    INFINITY,
+)
+
+EVENT_LIMIT = 10000
+# Times are alike within so much of themselves: a few sums of rounded numbers.
+ROUNDING = 2e-15
+# A number of molecules that was divided by a volume and multiplied again is whole within this.
+ALIKE = 1e-9
+
+
+class Waiting(NamedTuple):
+    """What is to happen besides firings; rows of one worker each."""
+
+    armed: Any  # [worker, event] whether the trigger was true
+    due: Any  # [worker, pending] time of a pending event
+    due_after: Any  # [worker, pending] whether it is due just after that time
+    pending: Any  # [worker, pending] which event; -1 for none
+    values: Any  # [worker, pending * most values]
+    keys: Any  # [worker, 3] of random draws: seed, replicate, how many events have drawn
+    late_times: Any  # [worker, late] heap of times of late products
+    late_reactions: Any  # [worker, late]
+    late_count: Any  # [worker, 1] how many
+
+
+# ---- late products: a heap by time
+
+
+@outlined
+def push_late(time, j, w, waiting):
+    """Remember that products of `j` appear at `time`; false if there is no room."""
+    size = waiting.late_count[w, 0]
+    if size >= waiting.late_times.shape[1]:
+        return False
+    hole = size
+    while hole > 0 and waiting.late_times[w, (hole - 1) // 2] > time:
+        waiting.late_times[w, hole] = waiting.late_times[w, (hole - 1) // 2]
+        waiting.late_reactions[w, hole] = waiting.late_reactions[w, (hole - 1) // 2]
+        hole = (hole - 1) // 2
+    waiting.late_times[w, hole] = time
+    waiting.late_reactions[w, hole] = j
+    waiting.late_count[w, 0] = size + 1
+    return True
+
+
+@outlined
+def pop_late(w, waiting):
+    """The reaction whose products are next."""
+    j = waiting.late_reactions[w, 0]
+    size = waiting.late_count[w, 0] - 1
+    waiting.late_count[w, 0] = size
+    time, last = waiting.late_times[w, size], waiting.late_reactions[w, size]
+    hole = 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and waiting.late_times[w, child + 1] < waiting.late_times[w, child]:
+            child += 1
+        if waiting.late_times[w, child] >= time:
+            break
+        waiting.late_times[w, hole] = waiting.late_times[w, child]
+        waiting.late_reactions[w, hole] = waiting.late_reactions[w, child]
+        hole = child
+    waiting.late_times[w, hole] = time
+    waiting.late_reactions[w, hole] = last
+    return j
+
+
+# ---- events
+
+
+@outlined
+def arm(w, seed, replicate, others, waiting):
+    """State of triggers before the beginning, with nothing under way."""
+    row = row_of(w)
+    waiting.keys[row, 0] = np.uint64(seed)
+    waiting.keys[row, 1] = np.uint64(replicate)
+    waiting.keys[row, 2] = np.uint64(0)
+    waiting.late_count[row, 0] = 0
+    for e in range(others.triggers.size):
+        waiting.armed[row, e] = (others.flags[e] >> 1) & 1
+    for q in range(waiting.pending.shape[1]):
+        waiting.pending[row, q] = -1
+
+
+@outlined
+def _drawn(d, number, w, t, point, net, others, work, waiting):
+    """Draw `d` of an event; not a number where there is no such distribution."""
+    row = row_of(w)
+    first = evaluate(others.draws[d, 2], w, t, point, net, work)
+    second = evaluate(others.draws[d, 3], w, t, point, net, work)
+    seed, replicate = waiting.keys[row, 0], waiting.keys[row, 1]
+    entity = np.uint64(d) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
+    index = np.uint32(number & np.uint64(0xFFFFFF))
+    kind = others.draws[d, 0]
+    count = np.int64(-1)
+    if kind == 0:
+        near = math.floor(first + real(0.5)) * real(1.0)
+        if near >= 0.0 and abs(first - near) <= real(ALIKE) * max(near, real(1.0)):
+            count = binomial(seed, replicate, entity, EVENT_DRAW, index, near, second)
+    elif kind == 1:
+        count = poisson(seed, replicate, entity, EVENT_DRAW, index, first)
+    elif second >= first:
+        w0, w1, w2, w3 = draw_words(seed, replicate, entity, EVENT_DRAW, index)
+        return fma(uniform(w0, w1), second - first, first)
+    return real(count) if count >= 0 else real(NOT_A_NUMBER)
+
+
+def _next_number(row, waiting):
+    """Number of the next draw of a realization's events."""
+    number = waiting.keys[row, 2]
+    waiting.keys[row, 2] = number + np.uint64(1)
+    return number
+
+
+@outlined
+def _rounded(value, mode, entry, w, waiting):
+    """A whole number of molecules, as the modeller chose; none where amounts are not whole."""
+    low, near = math.floor(value) * real(1.0), math.floor(value + real(0.5)) * real(1.0)
+    if abs(value - near) <= real(ALIKE) * max(abs(value), real(1.0)) or mode == 0 or mode == 2:
+        return near
+    if mode == 3:
+        return low
+    row = row_of(w)
+    number = _next_number(row, waiting)
+    entity = np.uint64(entry) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
+    index = np.uint32(number & np.uint64(0xFFFFFF))
+    w0, w1, w2, w3 = draw_words(
+        waiting.keys[row, 0], waiting.keys[row, 1], entity, EVENT_ROUNDING, index
+    )
+    return low + 1.0 if uniform(w0, w1) < value - low else low
+
+
+@outlined
+def _assign_values(e, q, w, t, point, net, others, work, waiting):
+    """Compute what event `e` assigns, into place `q`."""
+    row = row_of(w)
+    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
+    if others.draw_starts[e] < others.draw_starts[e + 1]:
+        number = _next_number(row, waiting)
+        for d in range(others.draw_starts[e], others.draw_starts[e + 1]):
+            value = _drawn(d, number, w, t, point, net, others, work, waiting)
+            work.x[row, others.draws[d, 1]] = value
+    first = others.assignment_starts[e]
+    for entry in range(first, others.assignment_starts[e + 1]):
+        value = evaluate(others.assignments[entry], w, t, point, net, work)
+        waiting.values[row, base + entry - first] = value
+
+
+@outlined
+def _due(time, place, w, t, point, net, others, work, waiting):
+    """When an event is due: at the time of a break, or of another event, but for rounding."""
+    row = row_of(w)
+    near = abs(time) * real(ROUNDING)
+    for q in range(waiting.pending.shape[1]):
+        if q != place and waiting.pending[row, q] >= 0 and abs(waiting.due[row, q] - time) <= near:
+            return waiting.due[row, q]
+    for b in range(others.breaks.size):
+        turns_at = evaluate(others.breaks[b], w, t, point, net, work)
+        if abs(turns_at - time) <= near:
+            return turns_at
+    return time
+
+
+@outlined
+def _trigger(w, t, after, point, net, others, work, waiting):
+    """Look at every trigger; false if there is no room for another pending event."""
+    row = row_of(w)
+    moment = moment_of(t, after)
+    for e in range(others.triggers.size):
+        now = 1 if evaluate(others.triggers[e], w, moment, point, net, work) != 0.0 else 0
+        flags = others.flags[e]
+        if now == 1 and waiting.armed[row, e] == 0:
+            place = -1
+            for q in range(waiting.pending.shape[1]):
+                if waiting.pending[row, q] < 0:
+                    place = q
+                    break
+            if place < 0:
+                return False
+            delay = real(0.0)
+            if others.event_delays[e] >= 0:
+                delay = evaluate(others.event_delays[e], w, moment, point, net, work)
+            waiting.pending[row, place] = e
+            waiting.due[row, place] = t
+            if delay > 0.0:
+                waiting.due[row, place] = _due(
+                    t + delay, place, w, moment, point, net, others, work, waiting
+                )
+            waiting.due_after[row, place] = after
+            if flags & 4 != 0:
+                _assign_values(e, place, w, moment, point, net, others, work, waiting)
+        elif now == 0 and waiting.armed[row, e] == 1 and flags & 1 == 0:
+            for q in range(waiting.pending.shape[1]):
+                if waiting.pending[row, q] == e:
+                    waiting.pending[row, q] = -1
+        waiting.armed[row, e] = now
+    return True
+
+
+@outlined
+def _execute(q, w, t, point, species_count, net, others, work, waiting):
+    """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
+    row = row_of(w)
+    e = waiting.pending[row, q]
+    waiting.pending[row, q] = -1
+    if others.flags[e] & 4 == 0:
+        _assign_values(e, q, w, t, point, net, others, work, waiting)
+    base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
+    first = others.assignment_starts[e]
+    for entry in range(first, others.assignment_starts[e + 1]):
+        variable = others.assigned[entry]
+        value = waiting.values[row, base + entry - first]
+        # Amounts are whole, but for the Langevin equation; parameters, which come after the
+        # species, are what they are.
+        if variable < species_count:
+            if not abs(value) < INFINITY:
+                return FAILED_NOT_FINITE
+            mode = (others.flags[e] >> 3) & 7
+            if abs(value) < COUNT_LIMIT and mode != 4:
+                value = _rounded(value, mode, entry, w, waiting)
+            if value < 0.0:
+                return FAILED_NEGATIVE
+        work.x[row_of(w), variable] = value
+    return 1
+
+
+@outlined
+def turned(w, t, point, net, others, work, waiting):
+    """Whether a firing turned a trigger."""
+    row = row_of(w)
+    for k in range(others.watched.size):
+        e = others.watched[k]
+        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
+        if now != waiting.armed[row, e]:
+            return True
+    return False
+
+
+@outlined
+def happen(w, t, after, point, species_count, net, others, work, waiting):
+    """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
+    row = row_of(w)
+    moment = moment_of(t, after)
+    happened = 0
+    for _ in range(EVENT_LIMIT):
+        if not _trigger(w, t, after, point, net, others, work, waiting):
+            return FAILED_TO_END
+        best, highest = -1, real(-INFINITY)
+        for q in range(waiting.pending.shape[1]):
+            due = waiting.due[row, q]
+            if waiting.pending[row, q] >= 0 and (
+                due < t or (due == t and waiting.due_after[row, q] <= after)
+            ):
+                priority = real(-INFINITY)
+                program = others.priorities[waiting.pending[row, q]]
+                if program >= 0:
+                    priority = evaluate(program, w, moment, point, net, work)
+                if best < 0 or priority > highest:
+                    best, highest = q, priority
+        if best < 0:
+            return happened
+        happened = _execute(best, w, moment, point, species_count, net, others, work, waiting)
+        if happened < 0:
+            return happened
+    return FAILED_TO_END
+
+
+@outlined
+def next_break(w, t, after, point, net, others, work, waiting):
+    """The next position at which something turns, or is due: its time, and whether just after."""
+    row = row_of(w)
+    moment = moment_of(t, after)
+    soonest, side = real(INFINITY), 0
+    for b in range(others.breaks.size):
+        time = evaluate(others.breaks[b], w, moment, point, net, work)
+        if time == t and after == 0:
+            soonest, side = t, 1
+        elif time > t and (time < soonest or (time == soonest and side == 1)):
+            soonest, side = time, 0
+    for q in range(waiting.pending.shape[1]):
+        if waiting.pending[row, q] >= 0:
+            due, due_after = waiting.due[row, q], int(waiting.due_after[row, q])
+            if due < soonest or (due == soonest and due_after < side):
+                soonest, side = due, due_after
+    if waiting.late_count[row, 0] > 0:
+        due = waiting.late_times[row, 0]
+        if due < soonest or (due == soonest and side == 1):
+            soonest, side = due, 0
+    return soonest, side
+
+
+def just_after(t):
+    """A time so little later that comparisons with `t` have turned."""
+    return t + max(abs(t) * real(2.220446049250313e-16), real(1e-300))
+
+
+def moment_of(t, after):
+    """The time that formulas see at a position."""
+    return just_after(t) if after != 0 else t
+
+
+def is_over(g, limit, side):
+    """Whether a time of the grid is over when a break at `limit` is next.
+
+    Times that differ by rounding alone are the same: 1.1 + 2.2 is not after 3.3.
+    """
+    return limit > g + abs(g) * real(ROUNDING) or (side == 1 and limit >= g)
+
+
+@outlined
+def interrupt(
+    w, t, after, point, species_count, plan, after_firing, soonest, side, net, others, work, waiting
+):
+    """What a firing or a break leads to besides what follows of propensities.
+
+    Whether anything happened, or what is wrong; the next break and whether it is just after its
+    time; whether a condition ends it all.
+    """
+    happened = 0
+    again = not after_firing or plan.moving_breaks
+    if not after_firing or turned(w, t, point, net, others, work, waiting):
+        if others.triggers.size > 0:
+            happened = happen(w, t, after, point, species_count, net, others, work, waiting)
+        again = True
+    if again:
+        soonest, side = next_break(w, t, after, point, net, others, work, waiting)
+    over = False
+    if others.stop.size > 0 and happened >= 0:
+        over = evaluate(others.stop[0], w, moment_of(t, after), point, net, work) != 0.0
+    return happened, soonest, side, over

@@ -1,0 +1,97 @@
+"""The next firing by the direct method, which is the same however propensities are kept.
+
+When it is, the sum of all propensities says; which reaction it is, a search among them.
+
+D. T. Gillespie, "A general method for numerically simulating the stochastic time evolution of
+coupled chemical reactions", J. Comput. Phys. 22 (1976).
+"""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import ByTarget, outlined, real
+from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.outcomes import (
+    FAILED_NEGATIVE,
+    FAILED_NOT_FINITE,
+    INFINITY,
+    NO_REACTION,
+)
+
+# ---- bound for each method
+
+
+def total_of(w, own):
+    """Sum of all propensities; below zero where one of them is."""
+    return real(0.0)
+
+
+def choose(target, w, point, own):
+    """Reaction in whose share of the sum `target` falls; -1 if rounding led astray."""
+    return 0
+
+
+# ---- draws: a CPU makes several at once, which become vector instructions
+
+AHEAD = 32
+
+
+@outlined
+def _draw_ahead(seed, replicate, draw, w, work):
+    for k in range(AHEAD):
+        w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + k)
+        work.waits[w, at(k)] = exponential(w0, w1)
+        work.choices[w, at(k)] = uniform(w2, w3)
+
+
+def _from_many(seed, replicate, draw, w, work):
+    k = draw & (AHEAD - 1)
+    if k == 0:
+        _draw_ahead(seed, replicate, draw, w, work)
+    return work.waits[w, at(k)], work.choices[w, at(k)]
+
+
+def _one(seed, replicate, draw, w, work):
+    w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw)
+    return exponential(w0, w1), uniform(w2, w3)
+
+
+wait_and_choice = ByTarget(cpu=_from_many, cuda=_one)
+"""Draw number `draw` of a realization; they are asked for one after another, from the first."""
+
+
+# ---- what they have in common
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """The next firing: when, by the sum of all propensities; which, in proportion to them."""
+    while True:
+        total = total_of(w, own)
+        if total == 0.0:
+            return real(INFINITY), NO_REACTION, draw
+        if not (total > 0.0 and total < INFINITY):
+            return t, FAILED_NEGATIVE if total < 0.0 else FAILED_NOT_FINITE, draw
+        wait, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
+        draw += 1
+        fires_at = t + wait / total
+        if fires_at >= limit:
+            return fires_at, NO_REACTION, draw
+        j = choose(choice * total, w, point, own)
+        if j >= 0:
+            return fires_at, j, draw
+
+
+def find(target, values, w, first, last):
+    """Which of the values from `first` to `last` `target` falls into, and what is left of it.
+
+    The last that is above zero if rounding leads behind all; -1 if none is.
+    """
+    found = -1
+    for k in range(first, last):
+        a = values[w, at(k)]
+        if a > 0.0:
+            found = k
+            if target < a:
+                break
+        target -= a
+    return found, target

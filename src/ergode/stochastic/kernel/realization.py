@@ -1,0 +1,419 @@
+"""One realization, by any exact method: from firing to firing, with all that interrupts them.
+
+A method tells what fires next (`advance`) and follows what changed (`prepare`, `update`).  The
+rest is the same for all and is here: results on the grid, events, products that are late, breaks
+at which rates turn, conditions that end a realization, and what went wrong.
+
+Between breaks the process has no memory, so stopping at one and drawing anew is exact.  The grid
+of results is no break: it never changes a realization.
+
+D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
+(1977).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import borrowing, cuda, outlined, real
+from ergode.stochastic.kernel.bytecode import evaluate, row_of
+from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.interruptions import (
+    arm,
+    interrupt,
+    is_over,
+    moment_of,
+    pop_late,
+    push_late,
+)
+from ergode.stochastic.kernel.outcomes import (
+    COUNT_LIMIT,
+    DONE,
+    EXTINCT,
+    INFINITY,
+    NEGATIVE,
+    NO_REACTION,
+    OVERFLOW,
+    TOO_MANY,
+    outcome_of,
+)
+from ergode.stochastic.tables import ONE_LESS
+
+# Bound by methods that step over firings: where they have been is asked for afterwards.
+LEAPS = False
+# Bound for each network, so that what it does not need is not compiled: whether there may be more
+# than mass action of at most two molecules - formulas, events, breaks, delays, a condition that
+# ends a realization, a list of firings to be kept.
+GENERAL = True
+# Bound where a method knows how to begin from what was made before, once for all realizations.
+PREPARED = False
+ONLY_VARIABLE = ONE_LESS - 1
+_WARP = np.uint32(0xFFFFFFFF)
+
+
+class Plan(NamedTuple):
+    """What is asked for; numbers."""
+
+    seed: Any
+    replicates: Any  # replicates of every point
+    first: Any  # number of the first realization of this chunk
+    begin: Any  # time at which realizations begin
+    firings_most: Any
+    moving_breaks: Any  # whether breaks depend on the state
+
+
+class Work(NamedTuple):
+    """What a worker keeps, whatever the method; rows of one worker each."""
+
+    x: Any  # [worker, variable + 1] the state, and a one
+    stack: Any  # [worker, depth]
+    begun: Any  # [worker, 1] whether the method has begun
+    waits: Any  # [worker, draw] draws that are made ahead (see `direct_step`)
+    choices: Any  # [worker, draw]
+
+
+class Out(NamedTuple):
+    """Results; what is not asked for has no rows."""
+
+    grid: Any  # [time]
+    amounts: Any  # [row, time, species]
+    sums: Any  # [slot, point, time, species]
+    squares_low: Any
+    squares_high: Any
+    counts: Any  # [slot, point, time]
+    status: Any  # [row]
+    firings: Any  # [row]
+    rows: Any  # [row] times of the grid that were reported
+    ended: Any  # [row] time at which it was ended by a condition, or failed
+    states: Any  # [row, species] the last state, where it is asked for
+    leaps: Any  # [row, 4] what a method that leaps says of its steps (see `leap`)
+    log_starts: Any  # [row + 1]
+    log_times: Any
+    log_reactions: Any
+
+
+# ---- bound for each method and target
+
+
+def prepare(w, t, point, plan, replicate, net, work, own):
+    """Make everything that the method keeps from the state."""
+
+
+def update(j, w, t, point, plan, replicate, net, work, own):
+    """Follow the change that reaction `j` made to the state; false if that cannot be."""
+    return True
+
+
+def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+    """Time of the next firing, its reaction, and the next draw's index.
+
+    The time is `limit` or later, without a reaction, if nothing fires before it.
+    """
+    return t, 0, draw
+
+
+def between(k, time, w, plan, replicate, net, work, own):
+    """Put the state at time `k` of the grid, within the step made last, into its row."""
+
+
+def arrive(row, w, work, own, out):
+    """Put the state at the end of the step made last into its row; firings of the step."""
+    return np.int64(0)
+
+
+def add_to(array, slot, point, k, i, value):
+    """Add to a shared accumulator."""
+    array[slot, point, k, i] += value
+
+
+def add_to_count(array, slot, point, k):
+    array[slot, point, k] += 1
+
+
+# ---- propensities
+
+
+def falling_factorials(j, w, net, work):
+    """Number of ordered ways to choose the reactants of a law."""
+    product = real(1.0)
+    for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
+        n = work.x[row_of(w), net.reactants[entry]]
+        product *= n
+        for k in range(1, net.orders[entry]):
+            product *= max(n - real(k), real(0.0))
+    return product
+
+
+def propensity(j, w, t, point, net, work):
+    """Probability per time that reaction `j` fires."""
+    if GENERAL and (net.laws[j] >= 0 or net.pairs.shape[0] == 0):
+        a = net.coefficients[point, j] * falling_factorials(j, w, net, work)
+        if net.laws[j] >= 0:
+            rate = evaluate(net.laws[j], w, t, point, net, work)
+            a = rate * a
+    else:
+        second = net.pairs[at(j), 1]
+        n = work.x[row_of(w), at(net.pairs[at(j), 0])]
+        m = work.x[row_of(w), at(second & ONLY_VARIABLE)] - real(second >> 30)
+        a = net.coefficients[point, at(j)] * (n * m)
+    return a
+
+
+def change(j, w, net, work):
+    """Change the state by what reaction `j` does at once; false if a count falls below zero."""
+    fine = True
+    for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
+        variable = at(net.changed[at(entry)])
+        x = work.x[w, variable] + net.changes[at(entry)]
+        work.x[w, variable] = x
+        fine = fine and x >= 0.0
+    return fine
+
+
+# ---- results
+
+
+@outlined
+def write(k, w, row, point, slot, work, out):
+    """Report the state at time `k` of the grid; false if a count is too large."""
+    fits = True
+    for i in range(out.sums.shape[3]):
+        x = work.x[w, i]
+        fits = fits and abs(x) < COUNT_LIMIT
+    if not fits:
+        return False
+    if out.amounts.shape[0] > 0:
+        for i in range(out.amounts.shape[2]):
+            out.amounts[row, k, i] = work.x[w, i]
+    if out.counts.shape[2] > 0:
+        add_to_count(out.counts, slot, point, k)
+        for i in range(out.sums.shape[3]):
+            n = np.int64(work.x[w, i])
+            if n != 0:
+                square = n * n
+                add_to(out.sums, slot, point, k, i, n)
+                add_to(out.squares_low, slot, point, k, i, square & np.int64(0xFFFFFFFF))
+                if square >> 32 != 0:
+                    add_to(out.squares_high, slot, point, k, i, square >> 32)
+    return True
+
+
+# ---- the realization
+
+
+@borrowing
+@outlined
+def realize(row, w, slot, net, others, work, waiting, own, plan, out):
+    """Simulate one realization, which is row `row` of the results."""
+    number = plan.first + row
+    first_point = plan.first // plan.replicates
+    point = number // plan.replicates
+    replicate = number - point * plan.replicates
+    cell = point - first_point
+    work.begun[w, 0] = 0
+    grid = out.grid
+    species_count = out.sums.shape[3]
+    end = grid[grid.size - 1]
+    t = plan.begin
+    after = 0
+    outcome = DONE
+    draw = np.int64(0)
+    firings = np.int64(0)
+    cursor = 0
+    soonest, side = real(INFINITY), 0
+    over = False
+    if GENERAL:
+        arm(w, plan.seed, replicate, others, waiting)
+        log_place, log_last = np.int64(0), np.int64(0)
+        if out.log_starts.size > 1:
+            log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
+        happened, soonest, side, over = interrupt(
+            w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
+            waiting,
+        )  # fmt: skip
+        if happened < 0:
+            outcome, over = outcome_of(happened), True
+        if soonest > t:
+            prepare(w, t, point, plan, replicate, net, work, own)
+    elif not PREPARED:
+        prepare(w, t, point, plan, replicate, net, work, own)
+    while not over:
+        moment = t
+        breaks = False
+        limit = end
+        if GENERAL:
+            moment = moment_of(t, after)
+            breaks = not is_over(end, soonest, side)
+            limit = soonest if breaks else end
+        if GENERAL and limit <= moment:
+            fires_at, j = limit, NO_REACTION
+        else:
+            fires_at, j, draw = advance(
+                w, moment, soonest if LEAPS else limit, point, draw, plan, replicate, net, work, own
+            )  # fmt: skip
+        # What happens at a time of the grid is over when that is reported.
+        while cursor < grid.size:
+            g = grid[cursor]
+            if j == NO_REACTION and breaks:
+                passed = is_over(g, limit, side)
+            else:
+                passed = g < fires_at or (j == NO_REACTION and g <= limit)
+            if LEAPS and j >= 0 and fires_at == soonest:
+                passed = is_over(g, soonest, 0)
+            if not passed:
+                break
+            if LEAPS and j != NO_REACTION and fires_at > moment:
+                between(cursor, g, w, plan, replicate, net, work, own)
+            if not write(cursor, w, row, cell, slot, work, out):
+                outcome = OVERFLOW
+                break
+            cursor += 1
+        if outcome != DONE:
+            break
+        if cursor == grid.size:
+            if fires_at == INFINITY and soonest == INFINITY:
+                outcome = EXTINCT
+            break
+        if j < NO_REACTION:
+            outcome = outcome_of(j)
+            t = fires_at
+            break
+        if j >= 0:
+            t, after = fires_at, 0
+            if LEAPS:
+                firings += arrive(row, w, work, own, out)
+            else:
+                firings += 1
+                if not change(j, w, net, work):
+                    outcome = NEGATIVE
+                    break
+            if GENERAL:
+                if log_place < log_last:
+                    out.log_times[log_place] = t
+                    out.log_reactions[log_place] = j
+                    log_place += 1
+                if not LEAPS and others.delays[j] >= 0:
+                    delay = evaluate(others.delays[j], w, t, point, net, work)
+                    if not push_late(t + max(delay, real(0.0)), j, w, waiting):
+                        outcome = OVERFLOW
+                        break
+                    if waiting.late_times[w, 0] < soonest:
+                        soonest, side = waiting.late_times[w, 0], 0
+                happened, soonest, side, over = interrupt(
+                    w, t, after, point, species_count, plan, True, soonest, side, net, others, work,
+                    waiting,
+                )  # fmt: skip
+                if happened < 0:
+                    outcome = outcome_of(happened)
+                    break
+                followed = update(j, w, t, point, plan, replicate, net, work, own)
+                if happened == 1 or not followed:
+                    prepare(w, t, point, plan, replicate, net, work, own)
+            elif not update(j, w, t, point, plan, replicate, net, work, own):
+                prepare(w, t, point, plan, replicate, net, work, own)
+            if firings >= plan.firings_most:
+                outcome = TOO_MANY
+                break
+        elif GENERAL:
+            # A break: products appear, comparisons turn, events happen.
+            t, after = limit, side
+            while waiting.late_count[w, 0] > 0 and waiting.late_times[w, 0] <= t:
+                late = pop_late(w, waiting)
+                for entry in range(others.late_starts[late], others.late_starts[late + 1]):
+                    work.x[w, others.late[entry]] += others.late_changes[entry]
+            happened, soonest, side, over = interrupt(
+                w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
+                waiting,
+            )  # fmt: skip
+            if happened < 0:
+                outcome = outcome_of(happened)
+                break
+            if soonest > t:
+                prepare(w, moment_of(t, after), point, plan, replicate, net, work, own)
+    if GENERAL and over and outcome == DONE:
+        # The state in which it was stopped is what is reported from then on.
+        while cursor < grid.size:
+            if not write(cursor, w, row, cell, slot, work, out):
+                outcome = OVERFLOW
+                break
+            cursor += 1
+    out.status[row] = outcome
+    out.firings[row] = firings
+    out.rows[row] = cursor
+    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+    if out.states.shape[0] > 0:
+        for i in range(out.states.shape[1]):
+            out.states[row, i] = work.x[w, i]
+
+
+# ---- CPU and CUDA: a thread a realization
+
+
+@borrowing
+def begin(row, w, lane, lanes, net, work, own, plan):
+    """Put the state at the beginning of a realization into the rows of a worker: a share of it."""
+    point = (plan.first + row) // plan.replicates
+    for i in range(lane, net.initial.shape[1], lanes):
+        work.x[w, i] = net.initial[point, i]
+    if PREPARED:
+        copy_prepared(w, lane, lanes, point, own)
+
+
+def copy_prepared(w, lane, lanes, point, own):
+    """The same of what the method keeps; bound where it knows how."""
+
+
+def realize_cpu(start, stop, grain, net, others, work, waiting, own, plan, out):
+    """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
+    w = start // grain
+    for row in range(start, stop):
+        begin(row, w, 0, 1, net, work, own, plan)
+        realize(row, w, w, net, others, work, waiting, own, plan, out)
+
+
+def add_to_cuda(array, slot, point, k, i, value):
+    """Add to a shared accumulator, whoever else does."""
+    cuda.atomic.add(array, (slot, point, k, i), value)
+
+
+def add_to_count_cuda(array, slot, point, k):
+    """Count, whoever else does."""
+    cuda.atomic.add(array, (slot, point, k), 1)
+
+
+def realize_cuda(queue, count, net, others, work, waiting, own, plan, out):
+    """All realizations: a thread takes the next from the queue when it has finished one."""
+    w = cuda.grid(1)
+    if w >= work.x.shape[0]:
+        return
+    row = cuda.atomic.add(queue, 0, 1)
+    while row < count:
+        begin(row, w, 0, 1, net, work, own, plan)
+        realize(row, w, 0, net, others, work, waiting, own, plan, out)
+        row = cuda.atomic.add(queue, 0, 1)
+
+
+def realize_led_cuda(queue, count, net, others, work, waiting, own, plan, out):
+    """The same with a warp for each: one thread works, and the others help it begin.
+
+    Threads of a warp wait for each other where they do different things, and where there are few
+    realizations each may as well have several threads to itself.
+    """
+    w = cuda.grid(1) // 32
+    if w >= work.x.shape[0]:
+        return
+    lane = cuda.threadIdx.x & 31
+    row = np.int64(0)
+    while True:
+        if lane == 0:
+            row = cuda.atomic.add(queue, 0, 1)
+        row = cuda.shfl_sync(_WARP, row, 0)
+        if row >= count:
+            break
+        begin(row, w, lane, 32, net, work, own, plan)
+        cuda.syncwarp(_WARP)
+        if lane == 0:
+            realize(row, w, 0, net, others, work, waiting, own, plan, out)
+        cuda.syncwarp(_WARP)

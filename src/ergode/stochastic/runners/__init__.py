@@ -1,0 +1,1 @@
+"""Realizations on a device, chunk by chunk."""

@@ -1,0 +1,147 @@
+"""Realizations of a small network by code made for it (see `straight_line`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.compiler.language import Formula
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.algorithms import compiled_direct as straight_line
+from ergode.stochastic.algorithms.compiled_direct import Rates
+from ergode.stochastic.kernel.realization import Out
+from ergode.stochastic.laws import law_of
+from ergode.stochastic.runners.threads import Ensemble, Wanted, settled
+from ergode.stochastic.tables import Tables
+
+FIRINGS_MOST = 2**32 - 2
+LANES = 64
+_LANES_FROM = 8
+_THREADS = 128
+_SHARED_BYTES = 48 * 1024
+
+
+class SmallEnsemble(Ensemble):
+    """The same as `Ensemble` for the direct method, with straight-line code."""
+
+    def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
+        super().__init__(tables, method=None, **options)
+        naming = tables.naming
+        laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
+        self._text, self._used = straight_line.code_of(
+            network, naming, laws, tables.unlimited is None
+        )
+        self._rates: Rates | None = None
+
+    def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:
+        """What a kernel is made for."""
+        return {
+            "transition": Formula(straight_line.function_of(self._text)),
+            "SPECIES": self.tables.species_count,
+            "REACTIONS": self.tables.reaction_count,
+            "PARAMETERS": len(self._used),
+            "LANES": lanes,
+            "SHARED": shared,
+        }
+
+    def made_kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
+        """The kernel of this network."""
+        bindings = self.bindings(lanes, shared)
+        if self.device.is_cuda:
+            return kernels.cuda_kernel(straight_line.registers_cuda, bindings=bindings)
+        return kernels.cpu_kernel(straight_line.lanes_cpu, bindings=bindings)
+
+    def rates(self) -> Rates:
+        """The network's numbers on the device."""
+        if self._rates is None:
+            net, put = self.tables.net, self.device.put
+            used = net.parameters[:, self._used] if self._used else np.zeros((1, 1))
+            self._rates = Rates(put(net.initial), put(net.coefficients), put(used))
+        return self._rates
+
+    def run(
+        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
+    ) -> dict[str, np.ndarray]:
+        plan = self._plan._replace(
+            first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
+        )
+        points = -(-(first + count) // self.replicates) - first // self.replicates
+        kernel = self.kernel_for(count, points, wanted)
+        if self.device.is_cuda:
+            out = self.results(count, 1, points, wanted)
+            self.launch(kernel, count, points, wanted, plan, out)
+            report(count)
+            return self._fetch(out, wanted)
+        slots, grain = self.ranges(count)
+        out = self.results(count, slots, points, wanted)
+
+        def finished(start: int, stop: int) -> None:
+            report(stop - start)
+
+        try:
+            with kernels.readable_errors():
+                self.device.run(
+                    kernel, count, grain, self.rates(), plan, out, grain=grain, finished=finished
+                )
+        except KeyboardInterrupt as error:
+            out = settled(out, error, wanted)
+        return self._fetch(out, wanted)
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        points = -(-count // self.replicates)
+        kernel = self.kernel_for(count, points, wanted)
+        out = self.results(0, 1, 1, wanted)
+        with kernels.readable_errors():
+            if self.device.is_cuda:
+                from ergode.core import cuda
+
+                arguments = (self._queue(), np.int64(0), self.rates(), self._plan, out)
+                cuda.specialize(kernel.compiled("cuda"), arguments)
+            else:
+                kernel.compiled("cpu")(0, 0, 1, self.rates(), self._plan, out)
+
+    def kernel_for(self, count: int, points: int, wanted: Wanted) -> kernels.Kernel:
+        """The kernel for so many realizations."""
+        if self.device.is_cuda:
+            return self.made_kernel(shared=self.shared_bytes(points, wanted) > 0)
+        return self.made_kernel(LANES if self.ranges(count)[1] >= _LANES_FROM else 1)
+
+    def ranges(self, count: int) -> tuple[int, int]:
+        """Ranges that threads take, and their size: a multiple of the lanes if that is possible."""
+        grain = max(1, -(-count // (4 * self.device.core_count)))
+        if grain > LANES:
+            grain = -(-grain // LANES) * LANES
+        return -(-count // grain), grain
+
+    def shared_bytes(self, points: int, wanted: Wanted) -> int:
+        """Shared memory in which a block gathers sums over its realizations; none if too little."""
+        needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
+        return needed if wanted.statistics and points == 1 and needed <= _SHARED_BYTES else 0
+
+    def launch(
+        self, kernel: kernels.Kernel, count: int, points: int, wanted: Wanted, plan: Any, out: Out
+    ) -> None:
+        """Run the CUDA kernel."""
+        from ergode.core import cuda
+
+        shared = self.shared_bytes(points, wanted)
+        arguments = (self._queue(), np.int64(count), self.rates(), plan, out)
+        with kernels.readable_errors():
+            compiled = kernel.compiled("cuda")
+            resident = cuda.cooperative_block_count(compiled, _THREADS, arguments, shared)
+            blocks = min(resident, -(-count // _THREADS))
+            cuda.launch(compiled, blocks, _THREADS, arguments, shared)
+            cuda.synchronize()
+
+
+def fits(tables: Tables, reactions_most: int = 64) -> bool:
+    """Whether a network can be simulated by straight-line code."""
+    return (
+        1 <= tables.reaction_count <= reactions_most
+        and not tables.is_interrupted
+        and not tables.time_dependent
+        and tables.variable_count == tables.species_count
+    )

@@ -1,0 +1,79 @@
+"""What went wrong in the first realization that failed: the reaction, the state and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import devices
+from ergode.core.status import Status
+from ergode.models.expressions import TIME, Expression
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.stochastic.laws import Formula, law_of
+from ergode.stochastic.runners.threads import Wanted
+from ergode.stochastic.tables import Tables
+
+_SHOWN_MOST = 8
+
+
+def first(
+    status: np.ndarray,
+    runner_on: Callable[[devices.Device], Any],
+    network: ReactionNetwork,
+    tables: Tables,
+    replicates: int,
+) -> str:
+    """A sentence about the first that failed; empty if none did.
+
+    It is simulated once more, for the state in which it ended.
+    """
+    failed = np.flatnonzero([Status(int(code)).is_error for code in status])
+    failed = failed[status[failed] != Status.NOT_RUN]
+    if not failed.size:
+        return ""
+    number = int(failed[0])
+    runner = runner_on(devices.resolve("cpu:1"))
+    found = runner.run(number, 1, Wanted(states=True), lambda _: None)
+    if found["status"][0] != status[number]:
+        return ""  # rounding differs between devices
+    time, state = float(found["ended"][0]), found["states"][0]
+    shown = [f"{member.name} = {x:g}" for member, x in zip(network.species, state, strict=True)]
+    if len(shown) > _SHOWN_MOST:
+        shown = [*shown[:_SHOWN_MOST], "..."]
+    point = number // replicates
+    return (
+        f"replicate {number - point * replicates}"
+        f"{f' of point {point}' if len(tables.net.initial) > 1 else ''} failed at time {time:.9g}"
+        f"{_reasons(network, tables, point, time, state)}; the state was {', '.join(shown)}"
+    )
+
+
+def _reasons(
+    network: ReactionNetwork, tables: Tables, point: int, time: float, state: np.ndarray
+) -> str:
+    """Amounts and propensities that cannot be."""
+    found = [
+        f"there were {x:g} of '{member.name}'"
+        for member, x in zip(network.species, state, strict=True)
+        if not 0 <= x < 2**31
+    ]
+    naming = tables.naming
+    if len(naming.variables) == len(network.species):  # what events assign to is not at hand
+        known: dict[str, Any] = {TIME: time}
+        known |= dict(zip(naming.parameters, tables.net.parameters[point], strict=False))
+        for member, x in zip(network.species, state, strict=True):
+            size = naming.size_of(member.name)
+            known[member.name] = float(x) if size is None else float(x) / known[size]
+        for k in range(len(network.reactions) if len(found) == 0 else 0):
+            law = law_of(network, naming, k)
+            value = law.expression if isinstance(law, Formula) else law.coefficient
+            rate = value.evaluate(known) if isinstance(value, Expression) else value
+            for i, order in law.orders.items():
+                for below in range(order):
+                    rate *= state[i] - below
+            if not 0 <= rate < np.inf:
+                name = network.reactions.name_of(k)
+                found.append(f"the propensity of reaction '{name}' was {rate:g}")
+    return f": {', '.join(found)}" if found else ""

@@ -1,0 +1,1 @@
+"""Steps of the size that a tolerance allows."""

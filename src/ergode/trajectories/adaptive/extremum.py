@@ -1,0 +1,65 @@
+"""What observables ask of a step: of the cubic through both its ends with its slopes there."""
+
+from __future__ import annotations
+
+import math
+
+from ergode.core.compiler.language import real
+
+
+def highest(h, y0, f0, y1, f1):
+    """Largest value of a step."""
+    # At the fraction x the slope is a + 2 b x + 3 c x^2: its zero with falling slope is the top.
+    a = h * f0
+    rise = y1 - y0
+    b = 3.0 * rise - 2.0 * a - h * f1
+    c = a + h * f1 - 2.0 * rise
+    root = math.sqrt(max(b * b - 3.0 * a * c, real(0.0)))
+    x = a / (root - b) if root > b else real(0.0)
+    top = y0 + x * (a + x * (b + x * c))
+    inside = (x > 0.0) & (x < 1.0)
+    ends = max(y0, y1)
+    return max(ends, top) if inside else ends
+
+
+def area(h, y0, f0, y1, f1):
+    """Integral over a step."""
+    return h * (0.5 * (y0 + y1) + h * (f0 - f1) / 12.0)
+
+
+def part_above(h, y0, f0, y1, f1):
+    """Fraction of a step with a positive value."""
+    a = h * f0
+    rise = y1 - y0
+    b = 3.0 * rise - 2.0 * a - h * f1
+    c = a + h * f1 - 2.0 * rise
+    # Between its extrema the cubic crosses zero once at most.
+    q = -(b + math.copysign(math.sqrt(max(b * b - 3.0 * a * c, real(0.0))), b))
+    one, other = q / (3.0 * c), a / q
+    one = one if (one > 0.0) & (one < 1.0) else real(0.0)
+    other = other if (other > 0.0) & (other < 1.0) else real(0.0)
+    first, second = min(one, other), max(one, other)
+    return (
+        _monotone_above(real(0.0), first, y0, a, b, c)
+        + _monotone_above(first, second, y0, a, b, c)
+        + _monotone_above(second, real(1.0), y0, a, b, c)
+    )
+
+
+def _monotone_above(left, right, y0, a, b, c):
+    """How much of an interval where y0 + a x + b x^2 + c x^3 is monotone lies above zero."""
+    begins = y0 + left * (a + left * (b + left * c)) > 0.0
+    ends = y0 + right * (a + right * (b + right * c)) > 0.0
+    low, high = left, right
+    x = 0.5 * (low + high)
+    # Newton's method, kept within what is known to bracket the zero.
+    for _ in range(12):
+        value = y0 + x * (a + x * (b + x * c))
+        before = (value > 0.0) == begins
+        low = x if before else low
+        high = high if before else x
+        newton = x - value / (a + x * (2.0 * b + x * (3.0 * c)))
+        x = newton if (newton >= low) & (newton <= high) else 0.5 * (low + high)
+    crossing = x - left if begins else right - x
+    whole = right - left if begins else real(0.0)
+    return crossing if begins != ends else whole

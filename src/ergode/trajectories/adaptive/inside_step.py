@@ -1,0 +1,228 @@
+"""What lies within a step: the state between its ends, events, and times to be saved.
+
+The function g(t, y) of an event is known at the nodes of a step: INTERVALS + 1 fractions of it,
+enough that their polynomial is g itself where g is linear in a variable.  The Bernstein
+coefficients of that polynomial bound its values.  Where they allow a zero the step is looked into:
+between two nodes of different sign lies a crossing; between two of one sign lie two crossings if
+g turns round there and its extremum has the other sign.  The extremum is found on g by golden
+section, a crossing by regula falsi in the Illinois variant.
+
+A g that wiggles faster than its polynomial can follow is not seen: `largest_step` is for that.
+
+G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
+P. Jarratt, BIT 11, 168 (1971).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ergode.core.compiler.language import real, unroll
+from ergode.trajectories.steppers.equations import VARIABLES, delayed
+
+# Bound for each method and each set of events.
+DENSE = ((1.0,), (0.0,))
+EVENTS = 0
+DIRECTIONS = ()  # 1 rising, -1 falling, 0 both
+ACTS = ()  # whether the event changes the state or ends the run
+ACTING = False  # whether any does
+RECORDED = 0  # hits of every event that are kept, the last ones
+EDGES = 0  # of the events, the last ones, where a delay that depends on the state passes a break
+INTERVALS = 2  # between the nodes of a step
+NODES = (0.0, 0.5, 1.0)
+BERNSTEIN = ((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0))  # from values at nodes
+SLOPES = ((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0))  # at nodes, from values there
+
+_LOCATING = 60
+_TURNING = 40
+_GOLDEN = 0.3819660112501051
+_SLACK = 0.125  # of its range, that a function may leave the range of its polynomial by
+_TOUCHING = 1e-9
+_SOON = 1e-4  # of a step
+
+
+def gaps(t, y, yd, p):
+    """The functions whose zeros are events: bound for each set of events."""
+    return ()
+
+
+def edges(t, y, past, p):
+    """The functions whose zeros these are: bound for each kernel."""
+    return ()
+
+
+def between(x, y, k):
+    """The state at the fraction `x` of a step from `y`."""
+    powers = (x,)
+    for m in unroll(range(1, len(DENSE[0]))):
+        powers = powers + (powers[m - 1] * x,)  # noqa: RUF005
+    weights = tuple(
+        sum(DENSE[j][m] * powers[m] for m in range(len(DENSE[j])) if DENSE[j][m] != 0.0)
+        for j in range(len(DENSE))
+    )
+    return tuple(
+        sum((weights[j] * k[j][i] for j in range(len(DENSE))), y[i]) for i in range(VARIABLES)
+    )
+
+
+def gaps_at(x, t, h, y, k, past, p):
+    """The functions of the events at the fraction `x` of a step."""
+    time = t + x * h
+    state = between(x, y, k)
+    return gaps_here(time, state, past, p)
+
+
+def gaps_here(t, y, past, p):
+    """The functions of the events at a state."""
+    g = gaps(t, y, delayed(t, y, past, p), p)
+    found = tuple(real(g[e]) for e in range(EVENTS - EDGES))
+    if EDGES > 0:
+        return found + edges(t, y, past, p)
+    return found
+
+
+def gaps_at_begin(g0, t, h, y, k, past, p):
+    """The functions of the events where a step begins; shortly after it, where they are zero.
+
+    An event that acts leaves its own function at zero, and may happen again in the next step.
+    """
+    if ACTING:
+        return gaps_after_begin(g0, t, h, y, k, past, p)
+    return g0
+
+
+def gaps_after_begin(g0, t, h, y, k, past, p):
+    """The functions of the events where a step begins, or shortly after it."""
+    soon = gaps_at(real(_SOON), t, h, y, k, past, p)
+    return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
+
+
+def crosses(before, after, direction):
+    """Whether zero is crossed; what begins at zero has not crossed it."""
+    rises = before < 0.0 and after >= 0.0
+    falls = before > 0.0 and after <= 0.0
+    if direction > 0:
+        return rises
+    if direction < 0:
+        return falls
+    return rises or falls
+
+
+def gaps_at_nodes(g0, g1, t, h, y, k, past, p):
+    """The functions of the events at all nodes of a step, of which the ends are known."""
+    inner = tuple(gaps_at(real(NODES[j]), t, h, y, k, past, p) for j in range(1, INTERVALS))
+    return (g0,) + inner + (g1,)  # noqa: RUF005
+
+
+def may_happen(nodes):
+    """Whether any event may be in the step, by its functions at the nodes."""
+    found = False
+    for e in unroll(range(EVENTS)):
+        found = found | _may_cross(tuple(nodes[j][e] for j in range(INTERVALS + 1)), DIRECTIONS[e])
+    return found
+
+
+def _may_cross(g, direction):
+    """Whether a function of these values at the nodes may cross zero in the step."""
+    b = tuple(
+        sum(BERNSTEIN[j][i] * g[i] for i in range(INTERVALS + 1) if BERNSTEIN[j][i] != 0.0)
+        for j in range(INTERVALS + 1)
+    )
+    low, high = b[0], b[0]
+    rises, falls = False, False
+    for j in unroll(range(1, INTERVALS + 1)):
+        low = min(low, b[j])
+        high = max(high, b[j])
+        rises = rises | (b[j] > b[j - 1])
+        falls = falls | (b[j] < b[j - 1])
+    # Without a turn the extrema are the ends, which are known.
+    slack = _SLACK * (high - low) if rises & falls else real(0.0)
+    fits = rises if direction > 0 else (falls if direction < 0 else rises | falls)
+    return fits & (low - slack <= 0.0) & (high + slack >= 0.0)
+
+
+def column(nodes, e):
+    """The function of one event at the nodes, and its slopes there (times the step)."""
+    g = tuple(nodes[j][e] for j in range(INTERVALS + 1))
+    slopes = tuple(
+        sum(SLOPES[j][i] * g[i] for i in range(INTERVALS + 1) if SLOPES[j][i] != 0.0)
+        for j in range(INTERVALS + 1)
+    )
+    return g, slopes
+
+
+def next_crossing(e, direction, at, g, slopes, t, h, y, k, past, p):
+    """Where in a step event `e` happens next: the fraction, beyond one if it does not.
+
+    `at` is where the search stands - the interval, a fraction in it, and the function there - and
+    is returned too, to go on with.
+    """
+    j, a, ga = at
+    turned = a > real(j) / real(INTERVALS)
+    x = real(2.0)
+    while j < INTERVALS and x > 1.0:
+        b, gb = real(j + 1) / real(INTERVALS), g[j + 1]
+        alike = (ga > 0.0 and gb > 0.0) or (ga < 0.0 and gb < 0.0)
+        if alike and not turned and ga * slopes[j] < 0.0 and gb * slopes[j + 1] > 0.0:
+            b, gb = towards_zero(e, a, ga, b, t, h, y, k, past, p)
+            turned = True
+        else:
+            j += 1
+            turned = False
+        if crosses(ga, gb, direction):
+            x = locate(e, a, ga, b, gb, t, h, y, k, past, p)
+        a, ga = b, gb
+    return x, (j, a, ga)
+
+
+def towards_zero(e, a, ga, b, t, h, y, k, past, p):
+    """Where between `a` and `b` the function of an event is nearest to zero, or beyond it.
+
+    Returned is the first fraction found where the function does not have the sign of `ga`; else
+    that of the extremum.
+    """
+    sign = math.copysign(real(1.0), ga)
+    x = a + real(_GOLDEN) * (b - a)
+    z = b - real(_GOLDEN) * (b - a)
+    gx = gaps_at(x, t, h, y, k, past, p)[e]
+    gz = gaps_at(z, t, h, y, k, past, p)[e]
+    for _ in range(_TURNING):
+        if sign * gx <= 0.0 or not sign * gz > 0.0:
+            break
+        if sign * gx < sign * gz:
+            b, z, gz = z, x, gx
+            x = a + real(_GOLDEN) * (b - a)
+            gx = gaps_at(x, t, h, y, k, past, p)[e]
+        else:
+            a, x, gx = x, z, gz
+            z = b - real(_GOLDEN) * (b - a)
+            gz = gaps_at(z, t, h, y, k, past, p)[e]
+    return (x, gx) if sign * gx <= sign * gz else (z, gz)
+
+
+def locate(e, a, ga, b, gb, t, h, y, k, past, p):
+    """Fraction of the step, on the far side of the zero of event `e` between `a` and `b`."""
+    side = 0
+    for _ in range(_LOCATING):
+        x = (a * gb - b * ga) / (gb - ga)
+        x = x if (x > a and x < b) else 0.5 * (a + b)
+        if x <= a or x >= b:
+            break
+        g = gaps_at(x, t, h, y, k, past, p)[e]
+        if (g > 0.0) == (gb > 0.0) and g != 0.0:
+            b, gb = x, g
+            ga = 0.5 * ga if side == 1 else ga
+            side = 1
+        elif g == 0.0:
+            b = x
+            break
+        else:
+            a, ga = x, g
+            gb = 0.5 * gb if side == -1 else gb
+            side = -1
+    return b
+
+
+def touched(gap, g0, g1):
+    """The value of an event's function after it has happened: zero if it nearly is."""
+    return real(0.0) if math.fabs(gap) <= _TOUCHING * (math.fabs(g0) + math.fabs(g1)) else gap

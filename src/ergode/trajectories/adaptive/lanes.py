@@ -1,0 +1,403 @@
+"""What is done to LANES trajectories at once on a thread of a CPU (see `adaptive`).
+
+Arrays have lanes last.  Loops over lanes without branches become vector instructions; what happens
+to a lane now and then is done for one lane.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import outlined, real, unroll
+from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
+from ergode.trajectories.adaptive.inside_step import (
+    EVENTS,
+    gaps_at_begin,
+    gaps_at_nodes,
+    gaps_here,
+    may_happen,
+)
+from ergode.trajectories.adaptive.step import (
+    ADAPTS,
+    DONE,
+    EPSILON,
+    INACCURATE,
+    NOT_FINITE,
+    OBSERVED,
+    OUTSIDE,
+    SEEN,
+    STAGES,
+    STOPPED,
+    TRAILS,
+    attempt,
+    begin_observing,
+    completed,
+    leave_trail,
+    misses_too_much,
+    observed,
+    observed_step,
+    outcome_of,
+    settle,
+)
+from ergode.trajectories.delays.history_ring import JUMPS
+from ergode.trajectories.delays.segments import (
+    CELLS,
+    CUT,
+    NUMBER,
+    SHARED,
+    begin_free,
+    end_of_cell,
+    fill_past,
+    keep_point,
+    missed,
+    missed_free,
+    near_to,
+    note_break,
+    outside,
+    pass_goal,
+    past_here,
+    past_of,
+    read,
+    smooth_before,
+    stencil,
+    turns,
+)
+from ergode.trajectories.steppers.equations import (
+    COEFFICIENTS,
+    LOOKS_UP,
+    PARAMETERS,
+    PLACES,
+    VARIABLES,
+    delayed,
+    is_finite,
+    slope,
+)
+
+LANES = 64
+
+
+def load(
+    lane, me, times, initial, parameters, frame, given, jumps, period,
+    t, goal, width, y, f, p, previous, stumbled, tried, kept_count, miss_most, stray,
+    cursor, soonest, ring, marks, whole, pieces, out, trail,
+):  # fmt: skip
+    """Put a trajectory into a lane, with its past."""
+    begin, last = times[0], times[times.size - 1]
+    y0 = tuple(initial[i, me] for i in range(VARIABLES))
+    q = tuple(parameters[i, me] for i in range(PARAMETERS))
+    width[lane] = frame[0, me]
+    goal[lane] = last
+    f0 = y0
+    if SHARED:
+        fill_past(period, begin, width[lane], y0, given, jumps, me, ring, lane)
+    elif CELLS:
+        f0, end = begin_free(
+            begin, y0, q, width[lane], period, given, jumps, me, ring, marks, whole, pieces, lane
+        )
+        goal[lane] = end if end < last - near_to(last, begin, width[lane]) else last
+    else:
+        f0 = slope(begin, y0, (), q)
+    for i in unroll(range(VARIABLES)):
+        y[i, lane] = y0[i]
+        f[i, lane] = f0[i]
+        out[0, i, me] = y0[i]
+    for i in unroll(range(PARAMETERS)):
+        p[i, lane] = q[i]
+    t[lane] = begin
+    previous[lane] = SMALLEST
+    stumbled[lane] = 0
+    tried[lane] = 0
+    kept_count[lane] = 0
+    miss_most[lane] = 0
+    stray[lane] = 0
+    cursor[lane] = 1
+    soonest[lane] = times[1] if times.size > 1 else begin
+    leave_trail(0, begin, y0, trail, me)
+
+
+def start_in(
+    lane, me, origin, period, sizes, rtol, atol, largest,
+    t, goal, width, h, y, f, p, g, s, ring, marks, whole, pieces,
+):  # fmt: skip
+    """Its first step, and what is observed."""
+    y0 = tuple(y[i, lane] for i in range(VARIABLES))
+    f0 = tuple(f[i, lane] for i in range(VARIABLES))
+    q = tuple(p[i, lane] for i in range(PARAMETERS))
+    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    g0 = gaps_here(t[lane], y0, past, q)
+    s0 = begin_observing(t[lane], y0, q)
+    wanted = sizes[me]
+    span = goal[lane] - t[lane]
+    wanted = wanted if wanted > 0.0 else first_step(t[lane], span, y0, f0, past, q, rtol, atol)
+    for e in unroll(range(EVENTS)):
+        g[e, lane] = g0[e]
+    for j in unroll(range(SEEN)):
+        s[j, lane] = s0[j]
+    h[lane] = min(wanted, largest)
+
+
+def try_steps(
+    goal, rtol, atol, source, offset, origin, period, who, t, t1, t2, h, size, miss,
+    width, y, f, y1, f1, y2, f2, k, p, g, g1, soonest, looked, working, ring,
+    marks, whole, pieces,
+):  # fmt: skip
+    """A step of every lane, and how many of them have to be looked at."""
+    looks = 0
+    for lane in range(LANES):
+        y0 = tuple(y[i, lane] for i in range(VARIABLES))
+        f0 = tuple(f[i, lane] for i in range(VARIABLES))
+        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+        step_size, end, y_end, f_end, stages, error = attempt(
+            t[lane], h[lane], goal[lane], y0, f0, past, q, rtol, atol,
+            (source, offset + who[lane], whole[NUMBER, lane], whole[CUT, lane]),
+        )  # fmt: skip
+        found = end >= soonest[lane]
+        if EVENTS > 0:
+            g_end = gaps_here(end, y_end, past, q)
+            entire = completed(t[lane], step_size, y0, stages, past, q)
+            g0 = tuple(g[e, lane] for e in range(EVENTS))
+            g0 = gaps_at_begin(g0, t[lane], step_size, y0, entire, past, q)
+            found = found | may_happen(
+                gaps_at_nodes(g0, g_end, t[lane], step_size, y0, entire, past, q)
+            )
+            for e in unroll(range(EVENTS)):
+                g1[e, lane] = g_end[e]
+        for i in unroll(range(VARIABLES)):
+            y1[i, lane] = y_end[i]
+            f1[i, lane] = f_end[i]
+        if SEEN > 0:
+            for i in unroll(range(VARIABLES)):
+                y2[i, lane] = y_end[i]
+                f2[i, lane] = f_end[i]
+        for j in unroll(range(STAGES)):
+            for i in unroll(range(VARIABLES)):
+                k[j * VARIABLES + i, lane] = stages[j][i]
+        size[lane] = step_size
+        t1[lane] = end
+        t2[lane] = end
+        miss[lane] = error
+        look = found & (error <= 0.0) & (working[lane] > 0.0)
+        if CELLS:
+            look = look & (t[lane] < goal[lane])
+        looked[lane] = 1.0 if look else 0.0
+        looks += 1 if look else 0
+    return looks
+
+
+def look_into(
+    lane, me, since, times, origin, period, t, t1, t2, size, width, y, f, y1, f1, y2, f2, k,
+    p, g, g1, cursor, soonest, working, ring, marks, whole, pieces, out, hit_counts, hits,
+):  # fmt: skip
+    """Save and find events in the step of one lane."""
+    q = tuple(p[i, lane] for i in range(PARAMETERS))
+    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
+        t[lane], size[lane], t1[lane],
+        tuple(y[i, lane] for i in range(VARIABLES)),
+        tuple(f[i, lane] for i in range(VARIABLES)),
+        tuple(y1[i, lane] for i in range(VARIABLES)),
+        tuple(f1[i, lane] for i in range(VARIABLES)),
+        tuple(tuple(k[j * VARIABLES + i, lane] for i in range(VARIABLES)) for j in range(STAGES)),
+        tuple(g[e, lane] for e in range(EVENTS)),
+        tuple(g1[e, lane] for e in range(EVENTS)),
+        past, q, me, cursor[lane], since, times, out, hit_counts, hits,
+    )  # fmt: skip
+    if EVENTS > 0 and CELLS and not SHARED and which >= 0:
+        f_next, g_next = note_break(
+            which, end, y_end, f_end, y_next, f_next, g_next, past, q, marks, whole, lane
+        )
+    for i in unroll(range(VARIABLES)):
+        y1[i, lane] = y_next[i]
+        f1[i, lane] = f_next[i]
+        y2[i, lane] = y_end[i]
+        f2[i, lane] = f_end[i]
+    for e in unroll(range(EVENTS)):
+        g1[e, lane] = g_next[e]
+    t2[lane] = end
+    cursor[lane] = next_time
+    soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
+    if ended:
+        working[lane] = 2
+
+
+def commit(
+    last, largest, since, most, goal, t, t1, t2, h, size, miss, y, f, y1, f1, y2, f2, p, g, g1,
+    s, previous, stumbled, tried, kept_count, working, stray, who, frame, trail,
+):  # fmt: skip
+    """Take the steps that can be kept; how many lanes have ended, and how many are at a goal."""
+    ends, waits = 0, 0
+    for lane in range(LANES):
+        active = working[lane] > 0.0
+        if CELLS:
+            active = active & (t[lane] < goal[lane])
+        kept = (miss[lane] <= 0.0) & active
+        if SEEN > 0:
+            q = tuple(p[i, lane] for i in range(PARAMETERS))
+            held = tuple(s[j, lane] for j in range(SEEN))
+            y_end = tuple(y2[i, lane] for i in range(VARIABLES))
+            after = observed_step(
+                held, t[lane],
+                tuple(y[i, lane] for i in range(VARIABLES)),
+                tuple(f[i, lane] for i in range(VARIABLES)),
+                t2[lane], y_end, tuple(f2[i, lane] for i in range(VARIABLES)), q,
+            )  # fmt: skip
+            fresh = begin_observing(t2[lane], y_end, q)
+            late = t[lane] >= since
+            for j in unroll(range(SEEN)):
+                s[j, lane] = (after[j] if late else fresh[j]) if kept else held[j]
+        finite = True
+        for i in unroll(range(VARIABLES)):
+            # A sum, for a choice between two places in memory is no vector instruction.
+            state = y1[i, lane] + 0.0 if kept else y[i, lane]
+            finite = finite & is_finite(state)
+            y[i, lane] = state
+            f[i, lane] = f1[i, lane] + 0.0 if kept else f[i, lane]
+        for e in unroll(range(EVENTS)):
+            g[e, lane] = g1[e, lane] + 0.0 if kept else g[e, lane]
+        before = t[lane]
+        now = t2[lane] + 0.0 if kept else before
+        t[lane] = now
+        if ADAPTS:
+            following = next_size(
+                h[lane], size[lane], miss[lane], previous[lane], kept, stumbled[lane] > 0,
+                t2[lane] - before, t2[lane] < t1[lane], largest,
+            )  # fmt: skip
+            h[lane] = following if active else h[lane]
+            previous[lane] = max(miss[lane], real(SMALLEST)) if kept else previous[lane]
+            stumbled[lane] = (0.0 if kept else 1.0) if active else stumbled[lane]
+        tried[lane] += 1.0 if active else 0.0
+        kept_count[lane] += 1.0 if kept else 0.0
+        over = (now >= last) | (tried[lane] >= most) | (working[lane] > 1)
+        over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
+        if LOOKS_UP:
+            q = tuple(p[i, lane] for i in range(PARAMETERS))
+            gone = active & outside(
+                now, tuple(y[i, lane] for i in range(VARIABLES)), q, frame, who[lane]
+            )
+            stray[lane] = 1.0 if gone else stray[lane]
+            over = over | gone
+        if TRAILS and kept:
+            leave_trail(
+                np.int64(kept_count[lane]), now, tuple(y[i, lane] for i in range(VARIABLES)),
+                trail, who[lane],
+            )  # fmt: skip
+        ended = over & (working[lane] > 0.0)
+        working[lane] += 1.0 if ended else 0.0
+        ends += 1 if ended else 0
+        if CELLS:
+            waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
+    return ends, waits
+
+
+def leave_cell(n, now, period, breaks, limit, rtol, atol, width, y, miss_most, working, ring):
+    """What the past misses of every lane at the end of a cell; how many it ends."""
+    ends = 0
+    if smooth_before(n, breaks):
+        for lane in range(LANES):
+            worst = missed(
+                n, now, period, width[lane], tuple(y[i, lane] for i in range(VARIABLES)),
+                rtol, atol, ring, lane,
+            )  # fmt: skip
+            worst = max(worst, miss_most[lane])
+            miss_most[lane] = worst
+            ended = (worst > limit) & (working[lane] == 1.0)
+            working[lane] += 1.0 if ended else 0.0
+            ends += 1 if ended else 0
+    return ends
+
+
+def enter_cell(
+    n, now, period, origin, last, lags, breaks, t, goal, width, y, f, p, g, ring, whole, pieces
+):  # fmt: skip
+    """Begin a cell in every lane: what is read in it, and the point where it begins."""
+    if JUMPS:
+        for d in unroll(range(len(PLACES))):
+            if n == lags[d]:
+                for lane in range(LANES):
+                    y0 = tuple(y[i, lane] for i in range(VARIABLES))
+                    f0 = tuple(f[i, lane] for i in range(VARIABLES))
+                    keep_point(period + 1 + d, width[lane], y0, f0, ring, lane)
+    for d in unroll(range(len(PLACES))):
+        place = stencil(d, n, now, period, lags, breaks)
+        for lane in range(LANES):
+            c = read(d, place, ring, lane)
+            pieces[d * (2 + COEFFICIENTS), lane] = real(n) * width[lane] + origin
+            pieces[d * (2 + COEFFICIENTS) + 1, lane] = 1.0 / width[lane]
+            for m in unroll(range(COEFFICIENTS)):
+                pieces[d * (2 + COEFFICIENTS) + 2 + m, lane] = c[m]
+    if turns(n, lags):
+        for lane in range(LANES):
+            y0 = tuple(y[i, lane] for i in range(VARIABLES))
+            q = tuple(p[i, lane] for i in range(PARAMETERS))
+            past = past_of(pieces, lane)
+            f0 = slope(t[lane], y0, delayed(t[lane], y0, past, q), q)
+            for i in unroll(range(VARIABLES)):
+                f[i, lane] = f0[i]
+            g0 = gaps_here(t[lane], y0, past, q)
+            for e in unroll(range(EVENTS)):
+                g[e, lane] = g0[e]
+    for lane in range(LANES):
+        y0 = tuple(y[i, lane] for i in range(VARIABLES))
+        f0 = tuple(f[i, lane] for i in range(VARIABLES))
+        keep_point(now, width[lane], y0, f0, ring, lane)
+        goal[lane] = end_of_cell(n, origin, width[lane], last)
+        whole[NUMBER, lane] = n
+        whole[CUT, lane] = 0
+
+
+def go_on(
+    lane, origin, last, period, limit, rtol, atol, t, goal, width, y, f, p, g, miss_most, working,
+    ring, marks, whole, pieces,
+):  # fmt: skip
+    """Go on in a lane where what it read has ended; 1 if its past misses too much."""
+    y0 = tuple(y[i, lane] for i in range(VARIABLES))
+    f0 = tuple(f[i, lane] for i in range(VARIABLES))
+    q = tuple(p[i, lane] for i in range(PARAMETERS))
+    worst = missed_free(
+        t[lane], y0, origin, width[lane], period, rtol, atol, ring, marks, whole, lane
+    )
+    worst = max(worst, miss_most[lane])
+    miss_most[lane] = worst
+    f0, end = pass_goal(
+        t[lane], y0, f0, origin, q, width[lane], period, ring, marks, whole, pieces, lane
+    )
+    for i in unroll(range(VARIABLES)):
+        f[i, lane] = f0[i]
+    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    g0 = gaps_here(t[lane], y0, past, q)
+    for e in unroll(range(EVENTS)):
+        g[e, lane] = g0[e]
+    goal[lane] = end if end < last - near_to(last, origin, width[lane]) else last
+    if worst > limit:
+        working[lane] = 2
+        return 1
+    return 0
+
+
+@outlined
+def end_in(
+    lane, me, last, most, t, h, y, p, s, tried, kept_count, miss_most, stray, working, whole,
+    seen, status, taken, rejected, misses,
+):  # fmt: skip
+    """Note how the trajectory of a lane ended."""
+    state = tuple(y[i, lane] for i in range(VARIABLES))
+    if OBSERVED > 0:
+        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        o = observed(tuple(s[j, lane] for j in range(SEEN)), t[lane], state, q)
+        for j in unroll(range(OBSERVED)):
+            seen[j, me] = o[j]
+    outcome = outcome_of(t[lane], h[lane], state, tried[lane], most)
+    if outcome != NOT_FINITE:
+        if working[lane] > 2:
+            outcome = STOPPED
+        elif t[lane] >= last:
+            outcome = DONE
+        if misses_too_much(miss_most[lane]) and (outcome == DONE or outcome == STOPPED):
+            outcome = INACCURATE
+        if stray[lane] > 0.0:
+            outcome = OUTSIDE
+    status[me] = outcome
+    taken[me] = np.int64(kept_count[lane])
+    rejected[me] = np.int64(tried[lane] - kept_count[lane])
+    misses[me] = miss_most[lane]

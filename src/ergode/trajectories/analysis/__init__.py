@@ -1,0 +1,1 @@
+"""What is read off trajectories: bifurcations and Lyapunov exponents."""

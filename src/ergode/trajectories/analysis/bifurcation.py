@@ -1,0 +1,315 @@
+"""Diagrams of what remains when transients have died: sections over a parameter, and basins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import results
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.results import SWEPT, Variable
+from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import Grid
+from ergode.trajectories.events import Event
+from ergode.trajectories.integrate import integrate
+
+if TYPE_CHECKING:
+    import xarray
+
+results.register(
+    "trajectories",
+    "sections",
+    [
+        Variable("section", (SWEPT, "hit", "variable"), "floating", "1", "state at a crossing"),
+        Variable("section_time", (SWEPT, "hit"), "floating", "time", "when it was crossed"),
+        Variable("section_count", (SWEPT,), "integer", "1", "crossings after the transient"),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+    ],
+)
+results.register(
+    "trajectories",
+    "basins",
+    [
+        Variable("basin", (SWEPT,), "integer", "1", "number of the attractor; -1 for none"),
+        Variable("centre", ("attractor", "feature"), "floating", "1", "what identifies it"),
+    ],
+)
+
+
+def poincare_section(
+    field: VectorField,
+    *,
+    section: Event | str,
+    initial: Mapping[str, Any],
+    duration: float,
+    parameters: Mapping[str, Any] | None = None,
+    transient: float = 0.0,
+    record: int = 256,
+    **options: Any,
+) -> xarray.Dataset:
+    """Where trajectories cross a surface, when transients have died.
+
+    Parameters
+    ----------
+    field : VectorField
+    section : Event or str
+        The surface and the direction of crossing; or a variable, whose maxima are looked for.
+    initial, parameters : mapping
+        As for `integrate`; sweeps become dims.
+    duration : float
+        How long to look for crossings, after the transient [time].
+    transient : float
+        How long to wait before [time].
+    record : int
+        Crossings that are kept, the last ones.
+    **options
+        Of `integrate`: method, tolerances, device ...
+
+    Returns
+    -------
+    xarray.Dataset
+        section(<swept dims>, hit, variable), section_time(<swept dims>, hit),
+        section_count(<swept dims>), status(<swept dims>); what there is not is NaN.
+
+    Raises
+    ------
+    ModelError
+        The section is neither, or names an unknown variable.
+    """
+    return _crossings(field, section, initial, duration, parameters, transient, record, options)[0]
+
+
+def _crossings(
+    field: VectorField, section: Event | str, initial: Mapping[str, Any], duration: float,
+    parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
+) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
+    """A Poincare section, and the states where its trajectories have ended."""
+    event = _section(field, section)
+    found = integrate(
+        field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
+        events=[event], record=record, observe_from=transient, **options,
+    )  # fmt: skip
+    values = {
+        "section": found["event_state"].isel(event=0).values,
+        "section_time": found["event_time"].isel(event=0).values,
+        "section_count": found["event_count"].isel(event=0).values,
+        "status": found["status"].values,
+    }
+    coords = {str(k): v for k, v in found.coords.items() if k not in ("time", "event")}
+    attrs = {**found.attrs, "section": event.name, "transient": transient, "duration": duration}
+    swept = tuple(str(dim) for dim in found["status"].dims)
+    crossings = results.dataset(
+        "trajectories", "sections", values, coords=coords, attrs=attrs, swept=swept
+    )
+    return crossings, found["state"].isel(time=-1).values
+
+
+def bifurcation_diagram(
+    field: VectorField,
+    *,
+    parameter: str,
+    values: ArrayLike,
+    section: Event | str,
+    initial: Mapping[str, Any],
+    duration: float,
+    parameters: Mapping[str, Any] | None = None,
+    transient: float = 0.0,
+    record: int = 64,
+    continuation: str | None = None,
+    **options: Any,
+) -> xarray.Dataset:
+    """Where trajectories cross a surface, over a parameter.
+
+    Parameters
+    ----------
+    field : VectorField
+    parameter : str
+        The parameter to vary.
+    values : array_like
+        Its values.
+    section, initial, duration, parameters, transient, record, **options
+        As for `poincare_section`; `parameters` are the others.
+    continuation : {None, "up", "down"}
+        Whether every value begins where `initial` says, all at once; or, in the order of `values`
+        or against it, where the one before has ended, as an experiment would: which shows
+        hysteresis, and runs one value after the other; without delays.
+
+    Returns
+    -------
+    xarray.Dataset
+        As from `poincare_section`, with the parameter as a dim.
+
+    Raises
+    ------
+    ModelError
+        The parameter is unknown or given twice.
+    PlanError
+        The continuation is none of these, or is asked for together with another sweep.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def rossler(t, y, p):
+    ...     return -y[1] - y[2], y[0] + 0.2 * y[1], 0.2 + y[2] * (y[0] - p[0])
+    >>> field = ergode.VectorField(rossler, ["x", "y", "z"], ["c"])
+    >>> diagram = ergode.trajectories.bifurcation_diagram(
+    ...     field, parameter="c", values=[2.5, 3.5], section="x", record=8, transient=300,
+    ...     initial={"x": 1, "y": 1, "z": 0}, duration=100, device="cpu",
+    ... )
+    >>> dict(diagram.sizes)
+    {'c': 2, 'hit': 8, 'variable': 3}
+    """
+    others = dict(parameters or {})
+    if parameter not in field.parameters or parameter in others:
+        what = "given twice" if parameter in others else "not of the field"
+        raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
+    if continuation is None:
+        crossed = Grid({parameter: values, **others})
+        return poincare_section(
+            field, section=section, initial=initial, duration=duration, parameters=crossed,
+            transient=transient, record=record, **options,
+        )  # fmt: skip
+    if continuation not in ("up", "down"):
+        raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
+    if field.delays:
+        raise PlanError("a continuation goes on from states; delay equations go on from a past")
+    if any(np.ndim(value) for value in (*others.values(), *initial.values())):
+        raise PlanError("a continuation follows one trajectory: no other sweep is possible")
+    import xarray
+
+    row = np.atleast_1d(np.asarray(values, float))
+    order = range(row.size) if continuation == "up" else reversed(range(row.size))
+    state, pieces = dict(initial), {}
+    for i in order:
+        here = {parameter: float(row[i]), **others}
+        pieces[i], end = _crossings(
+            field, section, state, duration, here, transient, record, options
+        )
+        if np.isfinite(end).all():
+            state = dict(zip(field.variables, map(float, end), strict=True))
+    index = xarray.Variable(parameter, row)
+    together: xarray.Dataset = xarray.concat(
+        [pieces[i] for i in range(row.size)], index, combine_attrs="override"
+    )
+    together.attrs["continuation"] = continuation
+    return together
+
+
+def basins(
+    field: VectorField,
+    *,
+    initial: Mapping[str, Any],
+    duration: float,
+    parameters: Mapping[str, Any] | None = None,
+    attractors: ArrayLike | None = None,
+    tolerance: float = 1e-2,
+    observables: Any = (),
+    transient: float = 0.0,
+    **options: Any,
+) -> xarray.Dataset:
+    """Which attractor trajectories end at, from where they begin.
+
+    Parameters
+    ----------
+    field : VectorField
+    initial : mapping
+        Where they begin, such as ``ergode.grid(x=..., y=...)``.
+    duration : float
+        How long to follow them [time].
+    parameters : mapping, optional
+        As for `integrate`.
+    attractors : array_like, shape [attractor_count, feature_count], optional
+        What identifies the attractors that are known. If not given, they are found: what lies
+        within `tolerance` of one another is one attractor.
+    tolerance : float
+        How far, in every feature, a trajectory may be from its attractor.
+    observables : sequence, optional
+        Features of a trajectory, gathered after the transient: for attractors that are not
+        points. The final state if not given.
+    transient : float
+        Time before observables count.
+    **options
+        Of `integrate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        basin(<swept dims>), the number of the attractor or -1, and centre(attractor, feature),
+        what identifies it.
+
+    Raises
+    ------
+    ModelError
+        Attractors do not have as many features as trajectories.
+    """
+    found = integrate(
+        field, times=[0.0, duration], initial=initial, parameters=parameters,
+        observables=observables, observe_from=transient, **options,
+    )  # fmt: skip
+    if observables:
+        names = [str(name) for name in found["observable"].values]
+        features = found["observed"].values
+    else:
+        names, features = list(field.variables), found["state"].values[..., -1, :]
+    rows = features.reshape(-1, len(names))
+    if attractors is None:
+        centres = _clusters(rows, tolerance)
+    else:
+        centres = np.atleast_2d(np.asarray(attractors, float))
+        if centres.shape[1] != len(names):
+            raise ModelError(
+                f"attractors have {centres.shape[1]} features, and trajectories {len(names)}: "
+                f"{', '.join(names)}"
+            )
+    basin = np.full(len(rows), -1, np.int64)
+    for number, centre in enumerate(centres):
+        near = (np.abs(rows - centre) <= tolerance).all(axis=1) & (basin < 0)
+        basin[near] = number
+    coords: dict[str, Any] = {
+        str(name): value
+        for name, value in found.coords.items()
+        if name not in ("time", "variable", "observable")
+    }
+    coords |= {"attractor": np.arange(len(centres)), "feature": names}
+    swept = tuple(str(dim) for dim in found["status"].dims)
+    values = {"basin": basin.reshape(found["status"].shape), "centre": centres}
+    return results.dataset(
+        "trajectories", "basins", values, coords=coords, attrs=found.attrs, swept=swept
+    )
+
+
+def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:
+    """Centres of rows that lie together, the most frequent first."""
+    left = rows[np.isfinite(rows).all(axis=1)]
+    centres, sizes = [], []
+    while len(left):
+        near = (np.abs(left - left[0]) <= tolerance).all(axis=1)
+        centre = np.median(left[near], axis=0)
+        near |= (np.abs(left - centre) <= tolerance).all(axis=1)
+        centres.append(centre)
+        sizes.append(int(near.sum()))
+        left = left[~near]
+    order = np.argsort(-np.array(sizes, int), kind="stable")
+    return np.array([centres[i] for i in order]).reshape(len(centres), rows.shape[1])
+
+
+def _section(field: VectorField, section: Event | str) -> Event:
+    if isinstance(section, Event):
+        return section
+    if section not in field.variables:
+        raise ModelError(
+            f"section is {section!r}; expected an Event or one of the variables "
+            f"{', '.join(field.variables)}"
+        )
+    i = field.variables.index(section)
+    arguments = "t, y, yd, p" if field.delays else "t, y, p"
+    slope = function_from_text(
+        f"def slope_of_section({arguments}):\n    slopes = field({arguments})\n"
+        f"    return slopes[{i}]\n",
+        {"field": field.function},
+    )
+    return Event(slope, -1, name=f"maximum of {section}")

@@ -1,0 +1,340 @@
+"""Lyapunov exponents: how fast neighbours part.
+
+Beside a trajectory its tangent vectors are followed, v' = J v (with delays, and what the delayed
+values do to it), as more variables of one larger field.  At intervals they are made orthonormal
+again, and what their lengths were is summed up: by an event, or with delays where their past is
+(see `tangents`).
+
+G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
+J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import devices, results
+from ergode.core.arguments import integer
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.errors import PlanError
+from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import Layout, lay_out
+from ergode.trajectories.adaptive.runner import Runner, control_of
+from ergode.trajectories.delays.past import past_of
+from ergode.trajectories.events import Event
+from ergode.trajectories.fixed.plan import plan_steps
+from ergode.trajectories.fixed.runner import Ensemble, Growth
+from ergode.trajectories.integrate import check_tolerances
+from ergode.trajectories.methods import METHODS
+from ergode.trajectories.steppers.derivatives import Symbols, function_of
+from ergode.trajectories.steppers.tableaus import RK4
+
+if TYPE_CHECKING:
+    import xarray
+
+_MOST = 64  # exponents of a delay equation, which has no end of them
+_RTOL, _ATOL = 1e-8, 1e-10
+_SETTLING = 4  # longest delays after which tangents may count: they begin after two
+
+results.register(
+    "trajectories",
+    "exponents",
+    [
+        Variable("exponent", (SWEPT, "exponent_number"), "floating", "1/time", "Lyapunov exponent"),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+    ],
+)
+
+
+def lyapunov_spectrum(
+    field: VectorField,
+    *,
+    initial: Mapping[str, Any],
+    duration: float,
+    parameters: Mapping[str, Any] | None = None,
+    count: int | None = None,
+    transient: float = 0.0,
+    interval: float | None = None,
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    device: str | devices.Device = "auto",
+    history: Any = None,
+) -> xarray.Dataset:
+    """Lyapunov exponents of many trajectories, the largest first.
+
+    Parameters
+    ----------
+    field : VectorField
+        Its Jacobian is derived by SymPy, or taken as differences along the tangents where that
+        cannot be.
+    initial, parameters : mapping
+        As for `integrate`; sweeps become dims.
+    duration : float
+        Time over which exponents are averaged, after the transient [time].
+    count : int, optional
+        How many exponents, the largest; if not given all, or with delays one, for then there is no
+        end of them.
+    transient : float
+        Time to forget the beginning [time]; with delays at least four of the longest.
+    interval : float, optional
+        Time after which tangents are made orthonormal again [time]; 1, or with delays the longest,
+        if not given.
+    step : float, optional
+        With delays: the step of `integrate`, for ``"rk4"``.
+    rtol, atol : float, optional
+        Tolerances, without delays; 1e-8 and 1e-10 if not given.
+    device : str or Device
+    history : function, optional
+        With delays: as for `integrate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        exponent(<swept dims>, exponent_number) [1 / time], NaN where a trajectory failed, and
+        status(<swept dims>).
+
+    Raises
+    ------
+    PlanError
+        More exponents than there are, no step with delays, a step without or tolerances with them,
+        a time that is not positive, or a delay that depends on the state.
+
+    References
+    ----------
+    G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
+    J. D. Farmer, Physica D 4, 366 (1982), for delay equations.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def saddle(t, y, p):
+    ...     return p[0] * y[0], -2.0 * y[1]
+    >>> field = ergode.VectorField(saddle, ["x", "y"], ["rate"])
+    >>> found = ergode.trajectories.lyapunov_spectrum(
+    ...     field, initial={"x": 0, "y": 0}, parameters={"rate": 0.5}, duration=10, device="cpu"
+    ... )
+    >>> found["exponent"].values.round(6).tolist()
+    [0.5, -2.0]
+    """
+    if field.state_dependent:
+        raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
+    most = _MOST if field.delays else len(field.variables)
+    usual = 1 if field.delays else most
+    wanted = usual if count is None else integer("count", count, 1, most)
+    extended = with_tangents(field, wanted)
+    layout = lay_out(
+        {"initial": field.variables, "parameters": field.parameters},
+        {"initial": initial, "parameters": {} if parameters is None else parameters},
+    )
+    place = devices.resolve(device)
+    for name, time, least in (
+        ("duration", duration, None), ("interval", interval, None), ("transient", transient, 0.0),
+        ("step", step, None),
+    ):  # fmt: skip
+        if time is not None and not (np.isfinite(time) and (time > 0 or time == least)):
+            raise PlanError(f"{name} is {time!r}; expected a positive time")
+    if field.delays:
+        if step is None:
+            raise PlanError("with delays a step is needed")
+        check_tolerances(rtol, atol, step, "float64")
+        exponents, status = _of_delays(
+            field, extended, layout, wanted, (transient, duration, interval), step, place, history
+        )
+    else:
+        if step is not None:
+            raise PlanError(f"step is {step!r}; it is for delays, without them give tolerances")
+        rtol, atol = check_tolerances(
+            _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
+        )
+        times = np.unique([0.0, transient, transient + duration])
+        control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
+        runner = Runner(
+            _with_growth(extended, wanted), METHODS["tsit5"], control, times=times, device=place,
+            precision="float64",
+        )  # fmt: skip
+        exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
+        exponents = exponents / duration
+    failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
+    status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(np.uint8)
+    exponents = np.where(failed[:, None], np.nan, exponents)
+    attrs = results.provenance(
+        engine="trajectories", method="tangents", device=place.name, transient=transient,
+        duration=duration, model_digest=field.digest, trajectories=layout.count,
+    )  # fmt: skip
+    coords = {**layout.coords, "exponent_number": np.arange(wanted)}
+    values = {
+        "exponent": exponents.reshape((*layout.shape, wanted)),
+        "status": status.reshape(layout.shape),
+    }
+    return results.dataset(
+        "trajectories", "exponents", values, coords=coords, attrs=attrs, swept=layout.dims
+    )
+
+
+def _of_states(
+    runner: Runner, field: VectorField, layout: Layout, wanted: int, interval: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Growth [trajectory, exponent] of tangents from the last time but one to the last; status."""
+    size, count = len(field.variables), layout.count
+    base = np.array([layout.rows[name] for name in field.variables], float)
+    tangents = np.repeat(np.eye(size)[:wanted].reshape(-1, 1), count, axis=1)
+    sums = np.zeros((wanted + 1, count))
+    sums[-1] = interval
+    parameters = np.full((len(field.parameters) + 1, count), interval)
+    for row, name in zip(parameters, field.parameters, strict=False):
+        row[:] = layout.rows[name]
+    outcome = runner.integrate(np.concatenate([base, tangents, sums]), parameters, lambda _: None)
+    states = outcome.states[-2:]
+    grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # What they have grown since they were made orthonormal last.
+        lengths = np.linalg.qr(grown.transpose(0, 3, 2, 1), mode="r")
+        rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
+    total = states[:, -wanted - 1 : -1].transpose(0, 2, 1) + rest
+    growth: np.ndarray = total[1] - total[0]
+    return growth, outcome.status
+
+
+def _with_growth(extended: VectorField, count: int) -> VectorField:
+    """The field with sums of how tangents grew, and when they are to be made orthonormal."""
+    own = "".join(f"f[{i}], " for i in range(len(extended.variables)))
+    still = "0.0, " * (count + 1)
+    text = f"def growing(t, y, p):\n    f = field(t, y, p)\n    return ({own}{still})\n"
+    return VectorField(
+        function_from_text(text, {"field": extended.function}),
+        [*extended.variables, *(f"growth {k}" for k in range(count)), "renewal"],
+        [*extended.parameters, "interval of renewal"],
+    )
+
+
+def _renewal(field: VectorField, count: int) -> Event:
+    """The event that makes tangents orthonormal, by Gram and Schmidt's method."""
+    size = len(field.variables)
+    vectors = [range(size * (k + 1), size * (k + 2)) for k in range(count)]
+    last = size * (count + 1) + count
+    lines = [f"    v{i} = y[{i}]\n" for i in range(last)]
+    for k, vector in enumerate(vectors):
+        for other in vectors[:k]:
+            pairs = " + ".join(f"v{i} * v{j}" for i, j in zip(vector, other, strict=True))
+            lines.append(f"    part = {pairs}\n")
+            lines += [f"    v{i} -= part * v{j}\n" for i, j in zip(vector, other, strict=True)]
+        square = " + ".join(f"v{i} * v{i}" for i in vector)
+        lines.append(f"    length = math.sqrt({square})\n")
+        lines += [f"    v{i} /= length\n" for i in vector]
+        lines.append(f"    v{last - count + k} += math.log(length)\n")
+    own = "".join(f"v{i}, " for i in range(last))
+    following = f"y[{last}] + p[{len(field.parameters)}]"
+    act = f"def orthonormal(t, y, p):\n{''.join(lines)}    return ({own}{following})\n"
+    due = f"def due(t, y, p):\n    return t - y[{last}]\n"
+    return Event(function_from_text(due, {}), 1, function_from_text(act, {"math": math}))
+
+
+def _of_delays(
+    field: VectorField, extended: VectorField, layout: Layout, wanted: int,
+    spans: tuple[float, float, float | None], step: float, place: devices.Device, history: Any,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Exponents [trajectory, exponent] of tangents that the kernel makes orthonormal; status."""
+    transient, duration, interval = spans
+    count, zero = layout.count, np.zeros(layout.count)
+    rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
+    past = past_of(extended, _with_zeros(history, field, extended), 0.0, rows, count)
+    taus = [rows[delay] for _, delay in extended.delays if isinstance(delay, str)]
+    longest = float(np.max(taus))
+    interval = min(longest if interval is None else interval, duration)
+    since = max(transient, _SETTLING * longest)
+    span = since + duration + interval
+    names = [delay for _, delay in extended.delays if isinstance(delay, str)]
+    steps = plan_steps(span, step, count, names, taus)
+    points = int(steps.lags.max()) + 1
+    if wanted > points:
+        raise PlanError(
+            f"count is {wanted}, and a delay of {points - 1} steps has not as many exponents; use "
+            "a smaller step"
+        )
+    ensemble = Ensemble(
+        extended, RK4, past.function, times=np.array([0.0, span]), device=place, jumps=past.jumps,
+        tangents=wanted,
+    )  # fmt: skip
+    every = max(1, round(interval / float(steps.size.max())))
+    growth = Growth((2 * points, every, since), np.zeros((wanted + 1, count)))
+    initial, parameters = (
+        np.array([rows[name] for name in some], float).reshape(len(some), count)
+        for some in (extended.variables, extended.parameters)
+    )
+    out = np.empty((2, len(extended.variables), count))
+    status = np.full(count, Status.NOT_RUN, np.uint8)
+    ensemble.integrate(initial, parameters, steps, out, status, lambda _: None, growth)
+    return (growth.sums[:-1] / growth.sums[-1]).T, status
+
+
+def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
+    """The history of the field, with tangents that are zero."""
+    if history is None:
+        return None
+    if not callable(history):
+        raise PlanError("with tangents a history is a function of t")
+    own = "".join(f"values[{i}], " for i in range(len(field.variables)))
+    zeros = "0.0, " * (len(extended.variables) - len(field.variables))
+    return function_from_text(
+        f"def past(t):\n    values = history(t)\n    return ({own}{zeros})\n",
+        {"history": history},
+    )
+
+
+def with_tangents(field: VectorField, count: int) -> VectorField:
+    """The field with `count` tangent vectors as further variables."""
+    size, delay_count = len(field.variables), len(field.delays)
+    arguments = "t, y, yd, p" if field.delays else "t, y, p"
+    here = "".join(f"y[{i}], " for i in range(size))
+    there = "".join(f"yd[{d}], " for d in range(delay_count))
+    names: dict[str, Any] = {"field": field.function}
+    call = f"field(t, ({here}), ({there}), p)" if field.delays else f"field(t, ({here}), p)"
+    lines = [f"    f = {call}\n"]
+    terms = []
+    try:
+        symbols = Symbols(field)
+        names["jacobian"] = function_of("jacobian", "t, y, yd, p", symbols.jacobian())
+        lines.append(f"    j = jacobian(t, ({here}), ({there}), p)\n")
+        if field.delays:
+            names["coupling"] = function_of("coupling", "t, y, yd, p", symbols.delayed_jacobian())
+            lines.append(f"    c = coupling(t, ({here}), ({there}), p)\n")
+        for k in range(count):
+            at = size * (k + 1)
+            for i in range(size):
+                parts = [f"j[{i * size + q}] * y[{at + q}]" for q in range(size)]
+                parts += [
+                    f"c[{i * delay_count + d}] * yd[{delay_count * (k + 1) + d}]"
+                    for d in range(delay_count)
+                ]
+                terms.append(" + ".join(parts))
+    except Exception:  # no symbols: differences to both sides along each tangent
+        for k in range(count):
+            at = size * (k + 1)
+            for side, sign in (("up", "+"), ("down", "-")):
+                moved = "".join(f"y[{q}] {sign} 1e-6 * y[{at + q}], " for q in range(size))
+                past = "".join(
+                    f"yd[{d}] {sign} 1e-6 * yd[{delay_count * (k + 1) + d}], "
+                    for d in range(delay_count)
+                )
+                middle = f"({past}), " if field.delays else ""
+                lines.append(f"    {side}_{k} = field(t, ({moved}), {middle}p)\n")
+            terms += [f"(up_{k}[{i}] - down_{k}[{i}]) / 2e-6" for i in range(size)]
+    own = "".join(f"f[{i}], " for i in range(size))
+    text = f"def tangents({arguments}):\n{''.join(lines)}    return ({own}{', '.join(terms)},)\n"
+    tangents = [f"tangent {k} of {name}" for k in range(count) for name in field.variables]
+    further = [
+        (f"tangent {k} of {name}", delay) for k in range(count) for name, delay in field.delays
+    ]
+    return VectorField(
+        function_from_text(text, names),
+        [*field.variables, *tangents],
+        field.parameters,
+        [*field.delays, *further],
+    )

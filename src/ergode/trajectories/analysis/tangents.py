@@ -1,0 +1,112 @@
+"""Tangent vectors that are made orthonormal again as a trajectory goes, delays included.
+
+The state of a delay equation is a stretch of the past.  What a tangent vector is of that - what
+its variables are now, and the points of the ring (see `history`) - is one long vector here: every
+`renewal[1]` steps Gram and Schmidt's method, in the order that loses least to rounding, makes
+these vectors orthonormal and adds up the logarithms of what their lengths were.  Slopes in the
+ring go along: they are no part of the product, since values follow from values.
+
+Tangents are further variables of an extended field, each with as many as the field (see
+`lyapunov`).  They begin in step `renewal[0]`, as waves of different lengths, when all points that
+are read lie in the ring.
+
+G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
+J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ergode.core.compiler.language import real
+from ergode.core.math.elementary import cos, log
+from ergode.trajectories.delays.history_ring import DELAYED
+from ergode.trajectories.steppers.equations import VARIABLES
+
+TANGENTS = 0  # bound for each kernel
+
+
+def renews(step, renewal):
+    """Whether tangents are made orthonormal before this step."""
+    return step >= renewal[0] and (step - renewal[0]) % renewal[1] == 0
+
+
+def renew(step, renewal, h, step_count, period, state, ring, me, exponents, column):
+    """Make the tangents of one trajectory orthonormal.
+
+    `renewal` is the first step that does so, after how many it is done again, and the time since
+    the origin from which growth counts.  Rows of `exponents` are the sums of logarithms, and the
+    time that they are of.  The trajectory is `me` in the state and the ring, and `column` there,
+    or -1 if its growth is not wanted.
+    """
+    if step == renewal[0]:
+        _sow(period, state, ring, me)
+    counts = (
+        column >= 0
+        and step > renewal[0]
+        and step <= step_count
+        and real(step - renewal[1]) * h >= renewal[2]
+    )
+    for j in range(1, TANGENTS + 1):
+        for i in range(1, j):
+            _take_away(_product(i, j, period, state, ring, me), i, j, period, state, ring, me)
+        size = math.sqrt(_product(j, j, period, state, ring, me))
+        _scale(1.0 / size, j, period, state, ring, me)
+        if counts:
+            exponents[j - 1, column] += log(size)
+    if counts:
+        exponents[TANGENTS, column] += real(renewal[1]) * h
+
+
+def _own(count):
+    """How many of these a tangent has, and the field."""
+    return count // (TANGENTS + 1)
+
+
+def _sow(period, state, ring, me):
+    """Begin tangents that are independent of one another."""
+    for j in range(1, TANGENTS + 1):
+        for i in range(_own(VARIABLES)):
+            state[j * _own(VARIABLES) + i, me] = cos(real(j * (i + 1)))
+        for v in range(_own(len(DELAYED))):
+            place = j * _own(len(DELAYED)) + v
+            wave = real(j + v * TANGENTS) / real(period)
+            for slot in range(period):
+                ring[slot, place, 0, me] = cos(wave * real(slot))
+                ring[slot, place, 1, me] = 0.0
+
+
+def _product(i, j, period, state, ring, me):
+    total = real(0.0)
+    for m in range(_own(VARIABLES)):
+        total += state[i * _own(VARIABLES) + m, me] * state[j * _own(VARIABLES) + m, me]
+    if len(DELAYED) > 0:
+        for slot in range(period):
+            for v in range(_own(len(DELAYED))):
+                total += (
+                    ring[slot, i * _own(len(DELAYED)) + v, 0, me]
+                    * ring[slot, j * _own(len(DELAYED)) + v, 0, me]
+                )
+    return total
+
+
+def _take_away(part, i, j, period, state, ring, me):
+    for m in range(_own(VARIABLES)):
+        state[j * _own(VARIABLES) + m, me] -= part * state[i * _own(VARIABLES) + m, me]
+    if len(DELAYED) > 0:
+        for slot in range(period):
+            for v in range(_own(len(DELAYED))):
+                mine, other = j * _own(len(DELAYED)) + v, i * _own(len(DELAYED)) + v
+                ring[slot, mine, 0, me] -= part * ring[slot, other, 0, me]
+                ring[slot, mine, 1, me] -= part * ring[slot, other, 1, me]
+
+
+def _scale(factor, j, period, state, ring, me):
+    for m in range(_own(VARIABLES)):
+        state[j * _own(VARIABLES) + m, me] *= factor
+    if len(DELAYED) > 0:
+        for slot in range(period):
+            for v in range(_own(len(DELAYED))):
+                place = j * _own(len(DELAYED)) + v
+                ring[slot, place, 0, me] *= factor
+                ring[slot, place, 1, me] *= factor

@@ -1,0 +1,209 @@
+"""The past of a delay equation: what a step reads of it, and where it is kept.
+
+Between two steps the past is a polynomial through values and slopes at neighbouring steps (Hermite
+interpolation): a cubic through both ends of the step, or a quintic through one step more before
+it.  Its error falls as step^4 or step^6, and so does that of a method of higher order that reads
+it.
+
+Every delay is a whole number of steps, its lag.  A stage at the fraction c of a step then reads
+the polynomial at the fraction c of an older step: with weights that are constants.  A trajectory
+with another delay takes steps of another size, and not another number of them, so all trajectories
+read the same slots.
+
+    ring[slot][delayed variable][value | step x slope][trajectory]
+
+Step n writes its own beginning into slot n modulo the period, which is so long that it never
+writes where it reads; that is what lets lanes vectorise.
+
+The solution is not smooth where it begins, nor at sums of delays after that.  These breaks are all
+on steps, and no polynomial crosses one: a point that has two slopes is kept twice, and where a
+quintic would reach back across a break, the point before it is replaced by one that the quintic
+of the other side predicts.  So there are slots behind the ring:
+
+    period              the end of the history
+    period + 1 + d      the d-th lag, seen from before, if the history jumps where it ends
+    period + 1 + D + d  the point predicted for the d-th of D delays
+
+E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
+chapters II.6 (eq. 6.7) and II.17; A. Bellen, M. Zennaro, "Numerical Methods for Delay Differential
+Equations" (2003), chapter 2 (breaking points).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ergode.core.compiler.language import real, unroll
+from ergode.trajectories.steppers.equations import PLACES, VARIABLES
+
+# Bound for each kernel: a field, its delays, a method.
+DELAYED = (0,)  # variables that the ring holds
+POINTS = 2  # that a polynomial goes through
+STAGE_WEIGHTS = ((1.0, 0.0, 0.0, 0.0),)  # of the polynomial at each stage
+BACK_VALUE, BACK_SLOPE = (0.0,) * 6, (0.0,) * 6  # of a quintic, one step before its points
+HAS_HISTORY = False
+JUMPS = False  # whether the history does not end where the trajectory begins
+
+
+def hermite_weights(x: float, points: Sequence[float] = (0.0, 1.0)) -> tuple[float, ...]:
+    """Weights of value and slope at every point, of the polynomial through them at `x`."""
+    weights = []
+    for point in points:
+        others = [other for other in points if other != point]
+        basis = math.prod((x - other) / (point - other) for other in others)
+        slope = sum(1.0 / (point - other) for other in others)
+        weights += [(1.0 - 2.0 * slope * (x - point)) * basis**2, (x - point) * basis**2]
+    return tuple(weights)
+
+
+def hermite_slope_weights(x: float, points: Sequence[float]) -> tuple[float, ...]:
+    """The same for the slope of the polynomial, where `x` is none of the points."""
+    weights = []
+    for point in points:
+        others = [other for other in points if other != point]
+        basis = math.prod((x - other) / (point - other) for other in others)
+        growth = 2.0 * basis**2 * sum(1.0 / (x - other) for other in others)
+        slope = sum(1.0 / (point - other) for other in others)
+        weights += [
+            -2.0 * slope * basis**2 + (1.0 - 2.0 * slope * (x - point)) * growth,
+            basis**2 + (x - point) * growth,
+        ]
+    return tuple(weights)
+
+
+def history(t):
+    """The user's history: bound for each kernel."""
+    return (t,)
+
+
+def period_of(lags):
+    """Slots that the ring goes round in."""
+    period = lags[0]
+    for d in range(1, len(PLACES)):
+        period = max(period, lags[d])
+    return period + POINTS - 1
+
+
+def slot_count(period):
+    """Slots of the ring and those behind it."""
+    return period + 1 + 2 * len(PLACES)
+
+
+def slot_of(point, step, now, period):
+    """Slot of a point in time, numbered as steps are, seen from the step whose slot is `now`."""
+    slot = now + (point - step)
+    return slot + period if slot < 0 else slot
+
+
+def slot_before(point, step, now, period, lags):
+    """The same for the last point of a polynomial: before it breaks."""
+    slot = slot_of(point, step, now, period)
+    if JUMPS:
+        for d in unroll(range(len(PLACES))):
+            slot = period + 1 + d if point == lags[d] else slot
+    return period if point == 0 else slot
+
+
+def breaks_at(point, breaks):
+    """Whether the solution breaks at a point."""
+    return point >= 0 and point < breaks.size and breaks[point] > 0
+
+
+def calm(step, count, lags, breaks):
+    """Whether steps read only what was there before the first of them, and no break.
+
+    A cubic has the end of the history as a break, and lags if the history jumps; a quintic has
+    them all.
+    """
+    undisturbed = True
+    for d in unroll(range(len(PLACES))):
+        begin = step - lags[d]
+        undisturbed = undisturbed and lags[d] > count
+        if POINTS == 2:
+            undisturbed = undisturbed and (begin >= 0 or begin + count < 0)
+            if JUMPS:
+                for m in unroll(range(len(PLACES))):
+                    undisturbed = undisturbed and (begin >= lags[m] or begin + count < lags[m])
+        else:
+            for point in range(max(begin, 0), min(begin + count + 1, breaks.size)):
+                undisturbed = undisturbed and breaks[point] == 0
+    if JUMPS:
+        for m in unroll(range(len(PLACES))):
+            undisturbed = undisturbed and (step >= lags[m] or step + count < lags[m])
+    return undisturbed
+
+
+def delayed_at_stages(points):
+    """Delayed values at every stage; `points` has, for each delay, values and slopes in turn."""
+    return tuple(
+        tuple(
+            sum(
+                STAGE_WEIGHTS[s][j] * points[d][j]
+                for j in range(2 * POINTS)
+                if STAGE_WEIGHTS[s][j] != 0.0
+            )
+            for d in range(len(PLACES))
+        )
+        for s in range(len(STAGE_WEIGHTS))
+    )
+
+
+def predicted(v0, s0, v1, s1, v2, s2):
+    """Value and slope one step before three points, by the quintic through them."""
+    value = (
+        BACK_VALUE[0] * v0
+        + BACK_VALUE[1] * s0
+        + BACK_VALUE[2] * v1
+        + BACK_VALUE[3] * s1
+        + BACK_VALUE[4] * v2
+        + BACK_VALUE[5] * s2
+    )
+    slope = (
+        BACK_SLOPE[0] * v0
+        + BACK_SLOPE[1] * s0
+        + BACK_SLOPE[2] * v1
+        + BACK_SLOPE[3] * s1
+        + BACK_SLOPE[4] * v2
+        + BACK_SLOPE[5] * s2
+    )
+    return value, slope
+
+
+def past_values(t, y):
+    """All variables at a time of the history; `y` is where the trajectory begins."""
+    if HAS_HISTORY:
+        values = history(t)
+        return tuple(real(values[i]) for i in range(VARIABLES))
+    return y
+
+
+def past_slopes(t, h, y):
+    """Slopes (times `abs(h)`) at a time of the history, seen from the side that `h` points to.
+
+    They are differences over sixths of a step, whose error, of order h^7, is below that of the
+    polynomials.
+    """
+    if HAS_HISTORY:
+        f0 = past_values(t, y)
+        f1 = past_values(t + h / 6.0, y)
+        f2 = past_values(t + h / 3.0, y)
+        f3 = past_values(t + 0.5 * h, y)
+        f4 = past_values(t + h / 1.5, y)
+        f5 = past_values(t + h / 1.2, y)
+        f6 = past_values(t + h, y)
+        scale = math.copysign(real(0.1), h)
+        return tuple(
+            scale
+            * (
+                360.0 * f1[i]
+                - 147.0 * f0[i]
+                - 450.0 * f2[i]
+                + 400.0 * f3[i]
+                - 225.0 * f4[i]
+                + 72.0 * f5[i]
+                - 10.0 * f6[i]
+            )
+            for i in range(VARIABLES)
+        )
+    return tuple(real(0.0) for i in range(VARIABLES))

@@ -1,0 +1,249 @@
+"""How many steps, and of what size: from delays and the step that is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+
+_ROUNDING = 1e-12
+_LARGEST_DENOMINATOR = 10_000
+_MOST_STEPS = 2**31 - 1
+# A break of the derivative of this order, and of higher ones, does not matter to any method.
+_SMOOTH = 6
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of every trajectory.
+
+    Attributes
+    ----------
+    size : ndarray, shape [trajectory_count]
+        Size of a trajectory's steps [time]; a view where all are the same.
+    count : ndarray of int64, shape [trajectory_count]
+        How many it takes.
+    lags : ndarray of int64, shape [delay_count]
+        Each delay in steps, the same for all trajectories.
+    breaks : ndarray of uint8, shape [step_count]
+        Whether the solution breaks where a step begins, for the steps up to the last break that
+        matters.
+    """
+
+    size: np.ndarray
+    count: np.ndarray
+    lags: np.ndarray
+    breaks: np.ndarray
+
+
+def plan_steps(
+    span: float,
+    step: float,
+    count: int,
+    delays: Sequence[str],
+    taus: Sequence[np.ndarray],
+    least_lag: int = 2,
+    apart: int = 1,
+) -> Steps:
+    """Choose steps no larger than `step` that divide the span, or every delay.
+
+    Parameters
+    ----------
+    span : float
+        Duration of the integration [time].
+    step : float
+        Largest step [time].
+    count : int
+        Number of trajectories.
+    delays : sequence of str
+        Names of the parameters that are delays.
+    taus : sequence of ndarray, shape [trajectory_count]
+        Their values.
+    least_lag : int
+        Steps that the shortest delay has at least.
+    apart : int
+        Steps that are at least between two breaks.
+
+    Raises
+    ------
+    ModelError
+        A delay is not positive.
+    PlanError
+        Delays have no common step, or the steps are too many.
+    """
+    if not delays:
+        whole = _whole_steps(span, step)
+        each = span / whole if span > 0 else step
+        no_lags = np.ones(1, np.int64)  # not used, but an array has a type
+        no_breaks = np.zeros(1, np.uint8)
+        return Steps(
+            np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags, no_breaks
+        )
+    _check_delays(delays, taus)
+    longest = int(np.argmax([tau[0] for tau in taus]))
+    ratios = [
+        _ratio(name, tau, delays[longest], taus[longest])
+        for name, tau in zip(delays, taus, strict=True)
+    ]
+    unit = math.lcm(*(ratio.denominator for ratio in ratios))
+    largest = float(taus[longest].max())
+    multiple = -(-_whole_steps(largest, step) // unit)
+    multiple = max(multiple, math.ceil(least_lag / (unit * min(ratios))))
+    multiple = max(multiple, apart)
+    lags = [int(unit * multiple * ratio) for ratio in ratios]
+    size = taus[longest] / (unit * multiple)
+    _whole_steps(span, float(size.min()))
+    steps = np.maximum(np.ceil(span / size * (1.0 - _ROUNDING)), 1).astype(np.int64)
+    return Steps(size, steps, np.array(lags, np.int64), breaks_of(lags, int(steps.max())))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of every trajectory, for `trajectories.delays.segments`.
+
+    Attributes
+    ----------
+    shared : bool
+        Whether all trajectories have the same lags.
+    width : ndarray, shape [trajectory_count]
+        Of a trajectory's cells [time].
+    lags : ndarray of int64, shape [delay_count]
+        Each delay in cells; if they are not shared, how many cells the past is.
+    breaks : ndarray of uint8, shape [cell_count]
+        Whether the solution breaks where a shared cell begins.
+    """
+
+    shared: bool
+    width: np.ndarray
+    lags: np.ndarray
+    breaks: np.ndarray
+
+
+# Cells of the shortest delay at least, and between two breaks: so many tell what is missed.
+_LEAST_LAG, _APART = 3, 4
+# A common step that is so much smaller than what is wanted does not pay.
+_FINE, _FINER = 64, 4
+
+
+def plan_cells(
+    span: float,
+    fraction: float,
+    count: int,
+    delays: Sequence[str],
+    least: Sequence[np.ndarray],
+    most: Sequence[np.ndarray],
+    *,
+    step: float | None = None,
+    free: bool = False,
+    least_lag: int = _LEAST_LAG,
+    apart: int = _APART,
+) -> Cells:
+    """Choose cells no wider than a `fraction` of a trajectory's longest delay, or than `step`.
+
+    Parameters
+    ----------
+    span, count, delays
+        As for `plan_steps`.
+    fraction : float
+        Widest cell as a part of the longest delay.
+    least, most : sequence of ndarray, shape [trajectory_count]
+        What every delay lies between [time]; the same arrays for constant delays.
+    step : float, optional
+        Widest cell [time], the size of steps that are all of one size.
+    free : bool
+        Whether cells cannot be shared.
+    least_lag : int
+        Cells that the shortest delay has at least.
+    apart : int
+        Cells between two breaks at least, if they are shared.
+
+    Raises
+    ------
+    ModelError
+        A delay is not positive.
+    PlanError
+        Cells are too many.
+    """
+    if not delays:
+        steps = plan_steps(span, step or span, count, delays, least)
+        return Cells(False, steps.size, steps.lags, steps.breaks)
+    _check_delays(delays, least)
+    longest = np.max(most, axis=0)
+    widest = fraction * float(longest.max()) if step is None else step
+    if not free:
+        try:
+            steps = plan_steps(span, widest, count, delays, most, least_lag, apart)
+        except PlanError:
+            pass  # no common step: every trajectory goes its own way
+        else:
+            wanted = _whole_steps(float(longest.max()), widest)
+            if steps.lags.max() <= max(_FINE, _FINER * wanted):
+                return Cells(True, steps.size, steps.lags, steps.breaks)
+    shortest = np.min(least, axis=0)
+    cells = max(
+        _whole_steps(float(longest.max()), widest),
+        math.ceil(least_lag * float((longest / shortest).max()) * (1.0 - _ROUNDING)),
+    )
+    lags = np.full(len(delays), cells + 4, np.int64)
+    return Cells(False, longest / cells, lags, np.zeros(1, np.uint8))
+
+
+def have_common_step(delays: Sequence[str], taus: Sequence[np.ndarray]) -> bool:
+    """Whether delays are whole multiples of one step, the same for all trajectories."""
+    _check_delays(delays, taus)
+    try:
+        for name, tau in zip(delays, taus, strict=True):
+            _ratio(name, tau, delays[0], taus[0])
+    except PlanError:
+        return False
+    return True
+
+
+def breaks_of(lags: Sequence[int], last: int) -> np.ndarray:
+    """Where the solution breaks, for `Steps`: sums of lags, a derivative higher for each."""
+    sums = {0}
+    for _ in range(_SMOOTH):
+        sums |= {one + lag for one in sums for lag in lags if one + lag <= last}
+    breaks = np.zeros(max(sums) + 1, np.uint8)
+    breaks[list(sums)] = 1
+    return breaks
+
+
+def _whole_steps(span: float, step: float) -> int:
+    steps = max(1, math.ceil(span / step * (1.0 - _ROUNDING)))
+    if steps > _MOST_STEPS:
+        raise PlanError(f"a step of {step:g} takes {steps:,} steps; at most 2^31 - 1 are possible")
+    return steps
+
+
+def _ratio(name: str, tau: np.ndarray, other: str, reference: np.ndarray) -> Fraction:
+    """`tau` / `reference`, which must be one fraction for all trajectories."""
+    quotient = tau / reference
+    if np.ptp(quotient) > _ROUNDING * quotient[0]:
+        raise PlanError(
+            f"the ratio of the delays '{name}' and '{other}' is {quotient.min():g} to "
+            f"{quotient.max():g}; trajectories that run together need one ratio - integrate them "
+            "in groups"
+        )
+    ratio = Fraction(float(quotient[0])).limit_denominator(_LARGEST_DENOMINATOR)
+    if abs(float(ratio) - quotient[0]) > _ROUNDING * quotient[0]:
+        raise PlanError(
+            f"the delays '{name}' and '{other}' have no common step: their ratio "
+            f"{quotient[0]:.12g} is not a fraction of whole numbers up to {_LARGEST_DENOMINATOR:,}"
+        )
+    return ratio
+
+
+def _check_delays(delays: Sequence[str], taus: Sequence[np.ndarray]) -> None:
+    for name, tau in zip(delays, taus, strict=True):
+        bad = np.flatnonzero(~(tau > 0))
+        if bad.size:
+            raise ModelError(
+                f"delay '{name}' is {tau[bad[0]]:g} in trajectory {bad[0]}; expected a positive "
+                "number"
+            )

@@ -1,0 +1,131 @@
+"""Runs of `fixed_step` for many trajectories: once, or with ever smaller steps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from ergode.core import devices
+from ergode.core import progress as progress_bar
+from ergode.core.errors import Abandoned, PlanError
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.fixed.plan import Steps, plan_steps
+from ergode.trajectories.fixed.runner import Ensemble
+
+
+class Refinement:
+    """Integrates all trajectories once, or again and again with smaller steps."""
+
+    _HALVINGS = 12
+
+    def __init__(
+        self,
+        field: VectorField,
+        ensemble: Ensemble,
+        rows: Mapping[str, np.ndarray],
+        count: int,
+        grid: np.ndarray,
+        show: bool,
+    ) -> None:
+        self._field, self._ensemble, self._rows = field, ensemble, rows
+        self._count, self._grid, self._show = count, grid, show
+        self.step = 0.0
+        self.steps_taken = 0
+
+    def with_step(self, step: float) -> tuple[np.ndarray, np.ndarray]:
+        """States [time, variable, trajectory] and status of every trajectory."""
+        return self._integrate(step, np.arange(self._count))
+
+    def within(self, rtol: float, atol: float, order: float) -> tuple[np.ndarray, np.ndarray]:
+        """The same, with the step halved for each until its estimated error is allowed."""
+        span = float(self._grid[-1] - self._grid[0])
+        step = span / 32 if span > 0 else 1.0
+        for delay in self._delays:
+            step = min(step, float(self._rows[delay].max()) / 8)
+        out, status = self.with_step(step)
+        todo = np.flatnonzero(status == Status.DONE)
+        # Infinity may come of too large a step: look again with smaller ones.
+        todo = np.union1d(todo, np.flatnonzero(status == Status.NOT_FINITE))
+        for _ in range(self._HALVINGS):
+            if not todo.size:
+                break
+            step /= 2
+            finer, outcome = self._integrate(step, todo)
+            with np.errstate(invalid="ignore", over="ignore"):
+                error = np.abs(finer - out[..., todo]) / (2**order - 1)
+                allowed = error <= atol + rtol * np.abs(finer)
+            out[..., todo] = finer
+            status[todo] = outcome
+            if (outcome == Status.NOT_RUN).any():
+                break
+            todo = todo[~allowed.all(axis=(0, 1))]
+        unmet = todo[status[todo] == Status.DONE]
+        status[unmet] = Status.INACCURATE
+        return out, status
+
+    @property
+    def _delays(self) -> list[str]:
+        """Parameters that are delays: constant ones alone are integrated here."""
+        return [delay for _, delay in self._field.delays if isinstance(delay, str)]
+
+    def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        field, precision = self._field, self._ensemble.precision
+        shape = (self._grid.size, len(field.variables), which.size)
+        check_memory(np.dtype(precision).itemsize * int(np.prod(shape, dtype=object)))
+        whole = which.size == self._count
+        rows = {name: row if whole else row[which] for name, row in self._rows.items()}
+        delays = self._delays
+        span = float(self._grid[-1] - self._grid[0])
+        steps: Steps = plan_steps(
+            span, step, which.size, delays, [rows[d] for d in delays],
+            max(2, self._ensemble.least_lag), 2 if self._ensemble.least_lag > 2 else 1,
+        )  # fmt: skip
+        out = np.full(shape, np.nan, precision)
+        status = np.full(which.size, Status.NOT_RUN, np.uint8)
+        self.step = float(steps.size.max())
+        initial, parameters = (
+            np.array([rows[name] for name in names], precision).reshape(len(names), which.size)
+            for names in (field.variables, field.parameters)
+        )
+        done = 0
+        label = "trajectories"
+        with progress_bar.track(label, which.size, unit=label, show=self._show) as report:
+
+            def finished(amount: int) -> None:
+                nonlocal done
+                done += amount
+                report(amount)
+
+            try:
+                self._ensemble.integrate(initial, parameters, steps, out, status, finished)
+            except KeyboardInterrupt as error:
+                if done == 0:
+                    raise
+                if isinstance(error, Abandoned):  # who still computes writes to the old ones
+                    status, out = status.copy(), out.copy()
+                warnings.warn(
+                    f"interrupted: {done} of {which.size} trajectories were integrated",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
+        self.steps_taken += int(steps.count.sum())
+        return out, status
+
+
+def check_memory(needed: int) -> None:
+    """Refuse results that do not fit in memory.
+
+    Raises
+    ------
+    PlanError
+        They do not.
+    """
+    room = devices.resolve("cpu").available_bytes()
+    if needed > room:
+        raise PlanError(
+            f"the states need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
+            "times or trajectories"
+        )

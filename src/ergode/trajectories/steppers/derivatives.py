@@ -1,0 +1,237 @@
+"""Derivatives of a user's function, found by calling it with symbols.
+
+SymPy derives what the function returns for symbols in place of numbers, and what comes out becomes
+a function of the same kind.  A function that looks at its numbers - compares them, counts with
+them - has no such form: then stiff methods use differences.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.bundle import formula_text
+from ergode.core.compiler.language import Formula
+from ergode.core.compiler.syntax import function_from_text, syntax
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.steppers.dependences import dependences
+
+# What a formula may use, by the name that SymPy has for it.
+_NAMES = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "sqrt": "sqrt",
+    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "asin", "acos": "acos", "atan": "atan",
+    "fabs": "Abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "abs": "Abs",
+}  # fmt: skip
+
+
+class _Symbolic:
+    """Stands for `math` or `numpy` while a function is called with symbols."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _symbolic(getattr(self._module, name))
+
+
+def _log1p(x: Any) -> Any:
+    import sympy
+
+    return sympy.log(1 + x)
+
+
+def _expm1(x: Any) -> Any:
+    import sympy
+
+    return sympy.exp(x) - 1
+
+
+def _symbolic(value: Any) -> Any:
+    """What a name stands for, for symbols."""
+    import sympy
+
+    if value is math or value is np:
+        return _Symbolic(value)
+    for module in (math, np, builtins):
+        for name, known in _NAMES.items():
+            if getattr(module, name, None) is value and value is not None:
+                return getattr(sympy, known)
+        for name, own in (("log1p", _log1p), ("expm1", _expm1)):
+            if getattr(module, name, None) is value and value is not None:
+                return own
+    if isinstance(value, FunctionType):
+        return _with_symbols(value)
+    return value
+
+
+def _with_symbols(function: FunctionType) -> FunctionType:
+    """The function with every name it uses made fit for symbols."""
+    own = {
+        name: _symbolic(function.__globals__[name])
+        for name in function.__code__.co_names
+        if name in function.__globals__ and function.__globals__[name] is not function
+    }
+    own["__builtins__"] = {**vars(builtins), "abs": _symbolic(abs)}
+    cells = tuple(CellType(_symbolic(cell.cell_contents)) for cell in function.__closure__ or ())
+    return FunctionType(
+        function.__code__, own, function.__name__, function.__defaults__, cells or None
+    )
+
+
+class Symbols:
+    """A field's function on symbols, and the texts of what follows from it.
+
+    Attributes
+    ----------
+    y, yd, p : tuple of sympy.Symbol
+        Named as they are written in a function: ``y[0]``.
+    slopes : tuple of sympy expressions
+        What the function returns.
+    """
+
+    def __init__(self, field: VectorField) -> None:
+        import sympy
+
+        def several(name: str, count: int) -> tuple[Any, ...]:
+            return tuple(sympy.Symbol(f"{name}[{i}]", real=True) for i in range(count))
+
+        self.t = sympy.Symbol("t", real=True)
+        self.y = several("y", len(field.variables))
+        self.yd = several("yd", len(field.delays))
+        self.sd = several("sd", len(field.delays))
+        self.p = several("p", len(field.parameters))
+        assert isinstance(field.function, FunctionType)
+        function = _with_symbols(field.function)
+        past = (self.yd,) if field.delays else ()
+        self.slopes = tuple(map(sympy.sympify, function(self.t, self.y, *past, self.p)))
+
+    def jacobian(self) -> list[Any]:
+        """Derivatives of every slope by every variable, row by row."""
+        return [slope.diff(variable) for slope in self.slopes for variable in self.y]
+
+    def delayed_jacobian(self) -> list[Any]:
+        """Derivatives of every slope by every delayed value, row by row."""
+        return [slope.diff(variable) for slope in self.slopes for variable in self.yd]
+
+    def time_slopes(self) -> list[Any]:
+        """Derivatives of every slope by time, by way of the delayed values too."""
+        pairs = list(zip(self.yd, self.sd, strict=True))
+        return [
+            slope.diff(self.t) + sum(slope.diff(yd) * sd for yd, sd in pairs)
+            for slope in self.slopes
+        ]
+
+
+def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> FunctionType:
+    """A function that returns a tuple of SymPy expressions; what they share is computed once.
+
+    Raises
+    ------
+    ValueError
+        An expression has no form in plain arithmetic.
+    """
+    import sympy
+
+    shared, reduced = sympy.cse(list(expressions), symbols=sympy.numbered_symbols("shared_"))
+    lines = [f"    {symbol} = {_text(value)}\n" for symbol, value in shared]
+    values = "".join(f"{_text(value)}, " for value in reduced)
+    text = f"def {name}({arguments}):\n{''.join(lines)}    return ({values})\n"
+    return function_from_text(text, {"math": math})
+
+
+def _text(expression: Any) -> str:
+    import sympy
+
+    text = str(sympy.pycode(expression, fully_qualified_modules=True))
+    words = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)?", text))
+    for word in words:
+        plain = re.fullmatch(r"t|y|yd|sd|p|s|v|w|shared_\d+|abs|if|else|and|or|not|e\d*", word)
+        known = word.startswith("math.") and hasattr(math, word[5:])
+        if not (plain or known):
+            raise ValueError(f"'{word}' has no form in plain arithmetic")
+    return text
+
+
+@lru_cache(maxsize=64)
+def _exact(text: str, field: VectorField) -> tuple[FunctionType, FunctionType] | None:
+    try:
+        symbols = Symbols(field)
+        return (
+            function_of("exact_jacobian", "t, y, yd, p", symbols.jacobian()),
+            function_of("exact_time_slope", "t, y, yd, sd, p", symbols.time_slopes()),
+        )
+    except Exception:  # SymPy is not there, or the function looks at its numbers
+        return None
+
+
+def bindings_of_derivatives(field: VectorField) -> dict[str, Any]:
+    """What a kernel of a stiff method is specialised to, for this field."""
+    found = _exact(formula_text(field.function), field)
+    if found is None:
+        return {"EXACT": False}
+    return {
+        "EXACT": True,
+        "exact_jacobian": Formula(found[0]),
+        "exact_time_slope": Formula(found[1]),
+    }
+
+
+def exact_derivatives(field: VectorField) -> bool:
+    """Whether derivatives of the field are known exactly."""
+    return _exact(formula_text(field.function), field) is not None
+
+
+def additive(field: VectorField) -> bool:
+    """Whether the diffusion of a field depends on neither state nor past."""
+    assert isinstance(field.diffusion, FunctionType)
+    names = [argument.arg for argument in syntax(field.diffusion).args.args]
+    hidden = set(names[1:-1])
+    return not any(
+        isinstance(node, ast.Name) and node.id in hidden
+        for node in ast.walk(syntax(field.diffusion))
+    )
+
+
+def mixed_noise(field: VectorField) -> str | None:
+    """Which noise depends on another variable or a delayed value, in words; None if none does.
+
+    What SymPy cannot tell, because the diffusion looks at its numbers, is followed from name to
+    name; that may find too much, never too little.
+    """
+    assert isinstance(field.diffusion, FunctionType)
+    try:
+        reached = _symbols_of(field)
+    except Exception:  # SymPy is not there, or the function looks at its numbers
+        reached = dependences(field.diffusion, len(field.variables))
+    for i, (name, known) in enumerate(zip(field.variables, reached, strict=True)):
+        for kind, index in sorted(known):
+            if kind == "yd":
+                return f"noise of '{name}' depends on a delayed value"
+            if kind == "y" and index != i:
+                other = "the state as a whole" if index < 0 else f"'{field.variables[index]}'"
+                return f"noise of '{name}' depends on {other}"
+    return None
+
+
+def _symbols_of(field: VectorField) -> list[set[tuple[str, int]]]:
+    """What each noise depends on, by calling the diffusion with symbols."""
+    assert field.diffusion is not None
+    noise = VectorField(field.diffusion, field.variables, field.parameters, field.delays)
+    symbols = Symbols(noise)
+    place = {
+        symbol: (kind, i)
+        for kind, several in (("y", symbols.y), ("yd", symbols.yd))
+        for i, symbol in enumerate(several)
+    }
+    return [
+        {place[symbol] for symbol in slope.free_symbols if symbol in place}
+        for slope in symbols.slopes
+    ]

@@ -1,0 +1,56 @@
+"""Derivatives of the equations inside a kernel: exact where they are known, else differences.
+
+What is exact was derived from the user's function by `derivatives`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ergode.core.compiler.language import real, unroll
+from ergode.trajectories.steppers.equations import VARIABLES, delayed, delayed_slopes, slope
+
+# Bound for each field.
+EXACT = False
+EPSILON = 2.0**-52
+
+_SMALLEST = 1e-5
+
+
+def exact_jacobian(t, y, yd, p):
+    """Derivatives of every slope by every variable, row by row: bound for each field."""
+    return y
+
+
+def exact_time_slope(t, y, yd, sd, p):
+    """Derivatives of every slope by time; `sd` are those of the delayed values."""
+    return y
+
+
+def jacobian(t, y, f, past, p):
+    """Derivatives of every slope by every variable: a tuple of rows."""
+    yd = delayed(t, y, past, p)
+    if EXACT:
+        flat = exact_jacobian(t, y, yd, p)
+        return tuple(
+            tuple(real(flat[i * VARIABLES + j]) for j in range(VARIABLES)) for i in range(VARIABLES)
+        )
+    columns = ()
+    for j in unroll(range(VARIABLES)):
+        moved = y[j] + math.sqrt(EPSILON * max(real(_SMALLEST), abs(y[j])))
+        distance = moved - y[j]
+        other = slope(t, tuple(moved if q == j else y[q] for q in range(VARIABLES)), yd, p)
+        columns = columns + (  # noqa: RUF005
+            tuple((other[i] - f[i]) / distance for i in range(VARIABLES)),
+        )
+    return tuple(tuple(columns[j][i] for j in range(VARIABLES)) for i in range(VARIABLES))
+
+
+def time_slope(t, h, y, f, past, p):
+    """Derivatives of every slope by time, that of the past included."""
+    if EXACT:
+        s = exact_time_slope(t, y, delayed(t, y, past, p), delayed_slopes(t, past), p)
+        return tuple(real(s[i]) for i in range(VARIABLES))
+    later = t + math.sqrt(EPSILON) * max(abs(h), EPSILON * abs(t) * 1e6)
+    other = slope(later, y, delayed(later, y, past, p), p)
+    return tuple((other[i] - f[i]) / (later - t) for i in range(VARIABLES))

@@ -1,0 +1,50 @@
+"""Linear equations of a few unknowns, written out: a factorisation and what it solves.
+
+No rows are exchanged: the matrices of stiff methods are those of small steps, whose diagonal is
+large, and a step that came out wrong is seen by its error.
+"""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import unroll
+from ergode.trajectories.steppers.equations import VARIABLES
+
+
+def factorised(a):
+    """Both triangular factors in one matrix, the reciprocals of its pivots on the diagonal."""
+    for m in unroll(range(VARIABLES)):
+        pivot = 1.0 / a[m][m]
+        a = tuple(
+            tuple(
+                (pivot if j == m else a[i][j])
+                if i == m
+                else (
+                    a[i][j]
+                    if (i < m or j < m)
+                    else (a[i][m] * pivot if j == m else a[i][j] - (a[i][m] * pivot) * a[m][j])
+                )
+                for j in range(VARIABLES)
+            )
+            for i in range(VARIABLES)
+        )
+    return a
+
+
+def solved(factors, b):
+    """The unknowns for a right-hand side."""
+    for i in unroll(range(1, VARIABLES)):
+        b = tuple(
+            (sum(((-factors[i][m]) * b[m] for m in range(i)), b[i]) if q == i else b[q])
+            for q in range(VARIABLES)
+        )
+    for r in unroll(range(VARIABLES)):
+        b = tuple(
+            (
+                factors[q][q]
+                * sum(((-factors[q][m]) * b[m] for m in range(q + 1, VARIABLES)), b[q])
+                if q == VARIABLES - 1 - r
+                else b[q]
+            )
+            for q in range(VARIABLES)
+        )
+    return b
