@@ -169,7 +169,7 @@ def _methods(options, rows: Rows, core) -> None:
         return ergode.epidemics.simulate(SIR, contacts, replicates=count, **common, **chosen)
 
     def peak(count, **chosen):
-        found = ergode.epidemics.analysis.summary(simulate(count, **chosen))["peak_count"].values
+        found = ergode.epidemics.summary(simulate(count, **chosen))["peak_count"].values
         return found.mean(), found.std() / np.sqrt(found.size)
 
     exact, error = peak(400, method="first-passage")

@@ -16,7 +16,7 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core import devices
-from ergode.kinetics import launch as runs
+from ergode.kinetics import launch
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.network.to_tables import lower
 
@@ -55,11 +55,11 @@ def burner(network, count, device, method, rtol=1e-3):
         initial=TYPE_IA["initial"], heating=None,
     )  # fmt: skip
     grid = np.array([0.0, 1e-9])
-    options = runs.Options(method, rtol, None, True, 10**6)
+    options = launch.Options(method, rtol, None, True, 10**6)
 
     def work():
-        outcome = runs.Outcome.empty(zones, grid)
-        runs.run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
+        outcome = launch.Outcome.empty(zones, grid)
+        launch.run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
         return outcome
 
     return work
@@ -222,11 +222,11 @@ def alpha(options, rows, network, device):
         initial={"4He": 0.2, "12C": 0.4, "16O": 0.4}, heating=None,
     )  # fmt: skip
     grid = np.array([0.0, 1e-3])
-    how = runs.Options("rodas4", 1e-3, None, False, 10**6)
+    how = launch.Options("rodas4", 1e-3, None, False, 10**6)
 
     def ours():
-        outcome = runs.Outcome.empty(zones, grid)
-        runs.run_zones(mechanism, zones, grid, how, device, outcome, lambda _: None)
+        outcome = launch.Outcome.empty(zones, grid)
+        launch.run_zones(mechanism, zones, grid, how, device, outcome, lambda _: None)
 
     (seconds,) = medians([ours], 3)
     rows.add("alpha", "zones a second", count / seconds, "1/s", smaller_is_better=False)

@@ -19,7 +19,7 @@ counts = ergode.epidemics.simulate(
     model, contacts, initial={"I": 10}, times=range(81), replicates=500, seed=1
 )
 
-summary = ergode.epidemics.analysis.summary(counts)
+summary = ergode.epidemics.summary(counts)
 print(f"ever infected: {100 * float(summary['attack_rate'].mean()):.2f} %")
 print(f"infectious at the peak: {float(summary['peak_count'].mean()):.0f} of 1,000")
 print(f"{counts.attrs['replicates']} epidemics in {counts.attrs['wall_seconds']:.2f} s")

@@ -67,7 +67,7 @@ def test_run_prints_json_alone(run_file, counts):
     assert (said["engine"], said["interrupted"]) == ("epidemics", False)
     assert Path(said["dataset"]).is_file()
     assert Path(said["figure"]).is_file()
-    attack = ergode.epidemics.analysis.summary(counts)["attack_rate"]
+    attack = ergode.epidemics.summary(counts)["attack_rate"]
     assert said["summary"]["attack rate"]["median"] == float(attack.median())
     assert said["attrs"]["replicates"] == 12
 

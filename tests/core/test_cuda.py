@@ -11,7 +11,7 @@ from ergode.core.devices import resolve
 from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
 from ergode.epidemics.first_passage import kernel as first_passage
 from ergode.epidemics.first_passage.runner import Ensemble
-from ergode.epidemics.shared import counts as tally
+from ergode.epidemics.shared import counts
 
 pytest.importorskip("numba.cuda")
 from ergode.core import cuda
@@ -70,7 +70,7 @@ def assert_lean(text, precision):
 def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
     precision = f"float{8 * ensemble.times.itemsize}"
     made = kernels.cuda_kernels(
-        first_passage.spread_cuda, tally.tally_cuda, precision=precision,
+        first_passage.spread_cuda, counts.tally_cuda, precision=precision,
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     for kernel, arguments in zip(made, arguments_of(ensemble), strict=True):
@@ -81,7 +81,7 @@ def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
 
 def test_running_sums_compile_to_integer_ptx():
     moves = np.zeros((1, 10, 4), np.int32)
-    text = cuda.ptx(tally.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, np.zeros(4, np.int32)))
+    text = cuda.ptx(counts.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, np.zeros(4, np.int32)))
     assert_lean(text, "float32")
     assert not re.search(r"\.f32\b", text)
 
@@ -144,7 +144,7 @@ def test_arrays_are_zeroed_and_timed():
 def test_a_cooperative_grid_fits_the_device(ensemble):
     precision = f"float{8 * ensemble.times.itemsize}"
     spread, _ = kernels.cuda_kernels(
-        first_passage.spread_cuda, tally.tally_cuda, precision=precision,
+        first_passage.spread_cuda, counts.tally_cuda, precision=precision,
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     arguments, _ = arguments_of(ensemble)

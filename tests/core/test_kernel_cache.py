@@ -12,7 +12,7 @@ import pytest
 
 import ergode
 from ergode.core import kernel_cache, kernels
-from ergode.core.compiler import bundle as source
+from ergode.core.compiler import bundle
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ print(json.dumps([
 def in_a_process(tmp_path, number=1.0, first="", **environment):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(number=number, first=first))
-    source = str(Path(kernels.__file__).resolve().parents[2])
-    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    bundle = str(Path(kernels.__file__).resolve().parents[2])
+    path = os.pathsep.join([bundle, os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, script], env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path,
@@ -207,7 +207,7 @@ def test_a_limit_is_a_number(cache, monkeypatch, said):
     ],
 )
 def test_a_kernel_is_known_by_the_code_that_compiles_it(monkeypatch, target, files):
-    made = source.Source("text", ("run",), target)
+    made = bundle.Source("text", ("run",), target)
     usual = made.digest
     read = Path.read_bytes
     for name in files:
@@ -215,8 +215,8 @@ def test_a_kernel_is_known_by_the_code_that_compiles_it(monkeypatch, target, fil
             Path, "read_bytes",
             lambda path, name=name: read(path) + (b"#" if path.stem == name else b""),
         )  # fmt: skip
-        source._compiling_code.cache_clear()
-        assert source.Source("text", ("run",), target).digest != usual, name
+        bundle._compiling_code.cache_clear()
+        assert bundle.Source("text", ("run",), target).digest != usual, name
         monkeypatch.setattr(Path, "read_bytes", read)
-    source._compiling_code.cache_clear()
-    assert source.Source("text", ("run",), target).digest == usual
+    bundle._compiling_code.cache_clear()
+    assert bundle.Source("text", ("run",), target).digest == usual

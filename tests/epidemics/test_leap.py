@@ -9,7 +9,7 @@ import ergode
 from ergode.core import devices
 from ergode.epidemics import simulate
 from ergode.epidemics.analysis import summary
-from ergode.epidemics.leap import runner as leap_ensemble
+from ergode.epidemics.leap import runner
 from ergode.epidemics.leap.cuda import Signals, Store
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.scenario import scenario_of
@@ -220,7 +220,7 @@ def test_thresholds_are_the_same_gathering_and_pushing(contacts, monkeypatch):
     gathered, other = counts_of(aging(), contacts, pressure="gather", **once)
     np.testing.assert_array_equal(pushed, gathered)
     np.testing.assert_array_equal(np.delete(work, 1), np.delete(other, 1))
-    monkeypatch.setattr(leap_ensemble, "_SHARED_FROM", 1)
+    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
     shared, _ = counts_of(aging(), contacts, count=1, device="cpu:3", **once)
     np.testing.assert_array_equal(shared, pushed[:1])
 
@@ -244,7 +244,7 @@ def test_does_not_depend_on_threads_chunks_or_company(model, contacts):
 
 def test_threads_may_share_a_replicate(weighted, monkeypatch):
     expected, work = counts_of(aging(), weighted, count=1, device="cpu:1")
-    monkeypatch.setattr(leap_ensemble, "_SHARED_FROM", 1)
+    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
     for pressure in ("push", "gather", "auto"):
         shared, other = counts_of(aging(), weighted, count=1, device="cpu:3", pressure=pressure)
         np.testing.assert_array_equal(shared, expected)
@@ -318,7 +318,7 @@ def test_measures_are_the_same_on_threads_that_share(monkeypatch):
 
     expected = run("cpu:1")
     assert expected[0, -1].reshape(5, 3)[4].min() > 100  # cases in every stratum
-    monkeypatch.setattr(leap_ensemble, "_SHARED_FROM", 1)
+    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
     np.testing.assert_array_equal(run("cpu:3"), expected)
 
 

@@ -9,12 +9,12 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.kinetics import launch as runs
-from ergode.kinetics.block import runner as blocks
+from ergode.kinetics.block import runner
 from ergode.kinetics.block.schedule import block_system_of, program_of, rounds_of, segments_of
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.explicit import asymptotic
 from ergode.kinetics.explicit.flows import explicit_system_of
-from ergode.kinetics.implicit import small as rosenbrock_small
+from ergode.kinetics.implicit import small
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.tableaus import RODAS4, method_of
@@ -86,13 +86,13 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
     absolute = absolute_tolerances(mechanism, zones, None, rtol)
     if method in runs.EXPLICIT:
         how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
-        system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], blocks=True)
+        system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], runner=True)
     else:
         how = method_of(RODAS4)
         pattern, _ = coupled(mechanism, zones.heating)
         alone = system_of(mechanism, absolute, heating=zones.heating)
         system = block_system_of(alone, pattern, threads)
-    launch = blocks.Launch(
+    launch = runner.Launch(
         resolve("cpu:1"), bindings, system, how, rtol=rtol, step_limit=limit, threads=threads
     )
     return mechanism, zones, launch
@@ -181,8 +181,8 @@ def small_launch(network, initial):
     """A kernel in which the network is written out, and what it takes."""
     mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
     system = system_of(mechanism, absolute_tolerances(mechanism, zones, None, 1e-2), heating=0)
-    assert rosenbrock_small.can_be_written_out(system)
-    launch = blocks.SmallLaunch(
+    assert small.can_be_written_out(system)
+    launch = runner.SmallLaunch(
         resolve("cpu:1"), runs.bindings_of(mechanism, zones), system, method_of(RODAS4), rtol=1e-2,
         step_limit=60,
     )  # fmt: skip

@@ -18,8 +18,7 @@ from kinetics_reference import solve
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate
-from ergode.kinetics.network import rate_tables
-from ergode.kinetics.network import to_tables as lowering
+from ergode.kinetics.network import rate_tables, to_tables
 
 KINDS = ("plain", "molecules", "nuclei", "heated")
 IMPLICIT = ("rodas4", "rosenbrock23")
@@ -141,14 +140,14 @@ def a_knot_decided_the_other_way(patch):
 
 def a_dropped_product(patch):
     """The last product of the last reaction is not made."""
-    build = lowering.structure_of
+    build = to_tables.structure_of
 
     def poorer(count, reactant, net):
         made = [i for i, v in net[-1].items() if v > 0]
         kept = {i: v for i, v in net[-1].items() if i not in made[-1:]}
         return build(count, reactant, [*net[:-1], kept])
 
-    patch.setattr(lowering, "structure_of", poorer)
+    patch.setattr(to_tables, "structure_of", poorer)
 
 
 @pytest.mark.slow
@@ -156,7 +155,7 @@ def a_dropped_product(patch):
     "mutant", [faster_by_two_percent, a_knot_decided_the_other_way, a_dropped_product]
 )
 def test_a_broken_engine_is_noticed(mutant, monkeypatch):
-    monkeypatch.setattr(lowering, "_LOWERED", {})
+    monkeypatch.setattr(to_tables, "_LOWERED", {})
     mutant(monkeypatch)
     cases = [random_case(seed, "nuclei") for seed in range(6)]
     assert any(findings(case, ("rodas4",)) for case in cases)

@@ -19,7 +19,7 @@ from trajectories_models import END, draw_model, event_functions, history_of
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate
-from ergode.trajectories.adaptive import inside_step as steps
+from ergode.trajectories.adaptive import inside_step
 from ergode.trajectories.methods import METHODS
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -338,7 +338,7 @@ def test_a_broken_engine_is_noticed(mutant, monkeypatch, nothing_compiled):
         broken = {**known.bindings, "B": (1.02 * tableau[0], *tableau[1:])}
         monkeypatch.setitem(METHODS, "tsit5", replace(known, bindings=broken))
     elif mutant == "a tie":
-        monkeypatch.setattr(steps, "crosses", _falls_and_touches)
+        monkeypatch.setattr(inside_step, "crosses", _falls_and_touches)
     else:
         dense = known.bindings["DENSE"]
         broken = {**known.bindings, "DENSE": (*dense[:-1], (0.0,) * len(dense[-1]))}

@@ -10,7 +10,7 @@ from ergode import Event, Reaction, ReactionNetwork
 from ergode.core import cuda
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import leap, partial_propensity, three_level
-from ergode.stochastic.runners import groups as team_ensemble
+from ergode.stochastic.runners import groups
 from ergode.stochastic.runners.compiled import SmallEnsemble
 from ergode.stochastic.runners.groups import TeamEnsemble
 from ergode.stochastic.runners.threads import Ensemble, Wanted, kernel_of
@@ -78,7 +78,7 @@ def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     assert ("atom.shared" in text) == shared
 
 
-@pytest.mark.parametrize("size", [team_ensemble.WARP, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [groups.WARP, groups.BLOCK])
 @pytest.mark.parametrize("method", [partial_propensity, three_level])
 def test_kernels_of_teams_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
@@ -90,14 +90,14 @@ def test_kernels_of_teams_compile(method, size):
     text = cuda.ptx(kernel.compiled("cuda"), arguments)
     assert "depot" not in text or method is three_level  # where a formula may have a sine
     assert "shfl" in text
-    assert ("bar.sync" in text) == (size > team_ensemble.WARP)
+    assert ("bar.sync" in text) == (size > groups.WARP)
 
 
-@pytest.mark.parametrize("size", [team_ensemble.QUARTER, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [groups.QUARTER, groups.BLOCK])
 def test_kernel_of_teams_that_are_interrupted_compiles(size):
     tables = build(REPRESSED, {}, {}, 1)
-    assert not team_ensemble.unfit(three_level, tables, size)
-    assert team_ensemble.unfit(partial_propensity, tables, size)
+    assert not groups.unfit(three_level, tables, size)
+    assert groups.unfit(partial_propensity, tables, size)
     ensemble = TeamEnsemble(tables, method=three_level, size=size, **OPTIONS)
     kernel, width = ensemble.kernel_for(8)
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
@@ -106,7 +106,7 @@ def test_kernel_of_teams_that_are_interrupted_compiles(size):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [1, team_ensemble.WARP, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [1, groups.WARP, groups.BLOCK])
 def test_events_by_teams_are_those_of_the_processor(monkeypatch, size):
     """Rates are such that sums are exact; events at times and of the state, late ones, a stop."""
     monkeypatch.setattr(methods, "team_size", lambda *_: size)
@@ -157,13 +157,13 @@ def test_device_and_processor_agree(network, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [team_ensemble.QUARTER, team_ensemble.WARP, team_ensemble.BLOCK])
+@pytest.mark.parametrize("size", [groups.QUARTER, groups.WARP, groups.BLOCK])
 @pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
 def test_teams_do_what_the_processor_does(monkeypatch, method, size):
     """Unit constants: sums are of whole numbers, and exact whoever adds up."""
     monkeypatch.setattr(methods, "team_size", lambda *_: size)
     # Sixteen quarters of a warp share a block's memory.
-    chain = cyclic_chain(500 if size == team_ensemble.QUARTER else 2100)
+    chain = cyclic_chain(500 if size == groups.QUARTER else 2100)
     for network in (colloidal_aggregation(64), chain):
         common = {"times": [0, 0.15, 0.3], "replicates": 300, "seed": 2, "method": method}
         cpu, gpu = (

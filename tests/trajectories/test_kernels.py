@@ -14,7 +14,7 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.runner import Runner, control_of
 from ergode.trajectories.analysis.lyapunov import with_tangents
-from ergode.trajectories.delays import history_ring as history
+from ergode.trajectories.delays import history_ring
 from ergode.trajectories.fixed import kernel as fixed_step
 from ergode.trajectories.fixed.plan import plan_steps
 from ergode.trajectories.fixed.runner import Ensemble, Growth, bindings_of
@@ -198,7 +198,7 @@ def test_cuda_agrees_with_cpu(case, precision):
     results = [
         ergode.trajectories.integrate(
             field, times=times, initial=start, parameters=chosen, method=method,
-            history=past_of, step=0.01, precision=precision, device=device,
+            history_ring=past_of, step=0.01, precision=precision, device=device,
         )["state"].values
         for device in ("cpu", "cuda")
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_cuda_ring_in_shared_memory_is_the_one_outside(field, method, monkeypatc
             field, times=[0.0, 3.0, 9.0], device="cuda", step=0.2, method=method,
             initial={"y": 1.2} if field is MACKEY_GLASS else {"x": 1.0, "v": 0.0},
             parameters={name: usual[name] for name in field.parameters},
-            history=None if field is MACKEY_GLASS else past,
+            history_ring=None if field is MACKEY_GLASS else past,
         )["state"].values  # fmt: skip
 
     inside = run()
@@ -259,9 +259,10 @@ def test_a_step_never_writes_where_it_reads(points):
             now = step % period
             for lag in lags:
                 slots = [
-                    history.slot_of(step - lag + j, step, now, period) for j in range(2 - points, 1)
+                    history_ring.slot_of(step - lag + j, step, now, period)
+                    for j in range(2 - points, 1)
                 ]
-                slots.append(history.slot_before(step - lag + 1, step, now, period, lags))
+                slots.append(history_ring.slot_before(step - lag + 1, step, now, period, lags))
                 assert len({now, *slots}) == points + 1
                 expected = [(step - lag + j) % period for j in range(2 - points, 2)]
                 assert slots[:-1] == expected[:-1]

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from ergode.core import kernel_cache
-from ergode.core.compiler import bundle as source
+from ergode.core.compiler import bundle
 from ergode.core.compiler.bundle import Precision, Source, Target, formula_text
 from ergode.core.compiler.language import Formula
 from ergode.core.errors import ModelError
@@ -49,7 +49,7 @@ class Kernel:
         """The generated module for `target`; `.text` is worth reading when a kernel surprises."""
         if target not in self.targets:
             raise TypeError(f"kernel '{self.bodies[self.number].__name__}' has no {target} form")
-        return source.bundle(
+        return bundle.bundle(
             self.bodies,
             target=target,
             precision=self.precision,

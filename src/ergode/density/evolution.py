@@ -12,7 +12,7 @@ from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import CPU, CUDA, Device
 from ergode.core.errors import PlanError
-from ergode.density import bayes as update
+from ergode.density import bayes
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.group import APART
@@ -285,7 +285,7 @@ class Evolution:
         assert self._cells is not None
         stride = self.cell_count + 1
         log = self.device.empty((self.count, stride), np.float64)
-        constants = update.find_likelihoods(
+        constants = bayes.find_likelihoods(
             measurement, places, self.lattices, self.device, self._exact_frame, self._cells.key,
             self._cells.tally, log,
         )  # fmt: skip

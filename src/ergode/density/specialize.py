@@ -10,9 +10,8 @@ from typing import Any, Literal
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import Formula
-from ergode.density import bayes as update
-from ergode.density.grid import cells, growth, pruning
-from ergode.density.grid import group as crew
+from ergode.density import bayes
+from ergode.density.grid import cells, group, growth, pruning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.noise import Noise, depends_on_time
 from ergode.density.transport import advance, split
@@ -103,14 +102,14 @@ def _words_of(crew_kind: Crew, blocks: int) -> dict[str, Any]:
     """What the words of `crew` mean to a kind of crew."""
     if crew_kind == "threads":
         return {
-            "place": crew.place_of_thread, "share": crew.share_cpu, "meet": crew.meet_cpu,
-            "book": crew.book_cpu,
+            "place": group.place_of_thread, "share": group.share_cpu, "meet": group.meet_cpu,
+            "book": group.book_cpu,
         }  # fmt: skip
-    words: dict[str, Any] = {"share": crew.share_cuda, "book": crew.book_cuda}
+    words: dict[str, Any] = {"share": group.share_cuda, "book": group.book_cuda}
     if crew_kind == "grid":
-        return words | {"meet": crew.meet_grid, "place": crew.place_in_grid}
-    meet = crew.meet_cluster if blocks > 1 else crew.meet_block
-    return words | {"meet": meet, "place": crew.place_in_cluster, "BLOCKS": blocks}
+        return words | {"meet": group.meet_grid, "place": group.place_in_grid}
+    meet = group.meet_cluster if blocks > 1 else group.meet_block
+    return words | {"meet": meet, "place": group.place_in_cluster, "BLOCKS": blocks}
 
 
 def _registers(bindings: dict[str, Any], crew_kind: Crew) -> int | None:
@@ -132,7 +131,7 @@ def advance_kernel(
 def reweigh_kernel(precision: Precision, crew_kind: Crew, blocks: int = 1) -> kernels.Kernel:
     """The kernel `reweigh`, which knows nothing of field and grid."""
     bindings = _words_of(crew_kind, blocks)
-    return _kernel(update.reweigh, precision, bindings, crew_kind)
+    return _kernel(bayes.reweigh, precision, bindings, crew_kind)
 
 
 def _kernel(

@@ -15,7 +15,7 @@ from ergode.core.status import Status
 from ergode.kinetics.block.runner import Launch, SmallLaunch, run_on_device, shape_for
 from ergode.kinetics.block.schedule import BlockSystem, block_system_of
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.explicit import loop as explicit
+from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
 from ergode.kinetics.implicit import rosenbrock
@@ -233,7 +233,7 @@ def run_zones(
     else:
         bindings |= EXPLICIT[options.method]
         flows = _explicit_tables(mechanism, bindings["PARTIAL"], False)._replace(absolute=absolute)
-        kernel = _cpu_kernel(explicit.explicit_cpu, tuple(bindings.items()))
+        kernel = _cpu_kernel(loop.explicit_cpu, tuple(bindings.items()))
         device.run(
             kernel, zones.count, flows, _control(mechanism, options), zones.course, grid,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,

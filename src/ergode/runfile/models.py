@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ergode.models.epidemic.compartments import CompartmentModel, Infection, Progression
-from ergode.models.holding_times import families as distributions
+from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
 from ergode.runfile.tables import Table
 
 _KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
 _DISTRIBUTIONS = {
-    "exponential": distributions.Exponential,
-    "log-normal": distributions.LogNormal,
-    "weibull": distributions.Weibull,
-    "gamma": distributions.Gamma,
-    "erlang": distributions.Erlang,
-    "deterministic": distributions.Deterministic,
-    "empirical": distributions.Empirical,
+    "exponential": families.Exponential,
+    "log-normal": families.LogNormal,
+    "weibull": families.Weibull,
+    "gamma": families.Gamma,
+    "erlang": families.Erlang,
+    "deterministic": families.Deterministic,
+    "empirical": families.Empirical,
 }
 _SPELLED_OUT = ("compartments", "infections", "progressions", "susceptibility", "infectivity")
 

@@ -15,20 +15,19 @@ from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import (
     composition_rejection,
+    direct,
     leap,
     next_reaction,
     partial_propensity,
     rejection_bounds,
     three_level,
 )
-from ergode.stochastic.algorithms import direct as block_search
-from ergode.stochastic.runners import compiled as small
-from ergode.stochastic.runners import groups as team_ensemble
+from ergode.stochastic.runners import compiled, groups
 from ergode.stochastic.runners.threads import Ensemble
 from ergode.stochastic.tables import Tables
 
 EXACT: dict[str, ModuleType] = {
-    "direct": block_search,
+    "direct": direct,
     "warp-direct": three_level,
     "partial-propensity": partial_propensity,
     "composition-rejection": composition_rejection,
@@ -99,11 +98,11 @@ def plan(
     if name in APPROXIMATE:
         leaping = partial(Ensemble, method=leap, control=control)
         return MethodPlan(name, reason, False, leaping)
-    straight = small.fits(tables) and not logged and firings_most <= small.FIRINGS_MOST
+    straight = compiled.fits(tables) and not logged and firings_most <= compiled.FIRINGS_MOST
     if name == "direct" and straight:
         if device.is_cuda:
             reason += "; a thread for a realization"
-        return MethodPlan(name, reason, True, partial(small.SmallEnsemble, network))
+        return MethodPlan(name, reason, True, partial(compiled.SmallEnsemble, network))
     module = EXACT[name]
     runner: Any = partial(Ensemble, method=module)
     if device.is_cuda:
@@ -111,11 +110,11 @@ def plan(
         shared = three_level if name == "direct" else module
         size = 1 if logged else team_size(shared, tables, realizations, device.core_count)
         if size > 1:
-            runner = partial(team_ensemble.TeamEnsemble, method=shared, size=size)
+            runner = partial(groups.TeamEnsemble, method=shared, size=size)
         names = {
             1: "thread",
-            team_ensemble.QUARTER: "quarter of a warp",
-            team_ensemble.WARP: "warp",
+            groups.QUARTER: "quarter of a warp",
+            groups.WARP: "warp",
         }
         which = names.get(size, f"block of {size} threads")
         reason += f"; a {which} for a realization"
@@ -128,12 +127,12 @@ def team_size(module: ModuleType, tables: Tables, realizations: int, multiproces
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
     many = realizations >= _QUARTERS_A_MULTIPROCESSOR * multiprocessors
-    sizes = [team_ensemble.WARP, team_ensemble.BLOCK]
+    sizes = [groups.WARP, groups.BLOCK]
     if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
         sizes.reverse()
     elif many and tables.reaction_count <= _QUARTER_MOST:
-        sizes.insert(0, team_ensemble.QUARTER)
-    return next((size for size in sizes if not team_ensemble.unfit(module, tables, size)), 1)
+        sizes.insert(0, groups.QUARTER)
+    return next((size for size in sizes if not groups.unfit(module, tables, size)), 1)
 
 
 def choose(tables: Tables) -> tuple[str, str]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ergode.trajectories.steppers import explicit, rosenbrock
-from ergode.trajectories.steppers import kvaerno as implicit
+from ergode.trajectories.steppers import explicit, kvaerno, rosenbrock
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
 from ergode.trajectories.steppers.tableaus import EULER, TABLEAUS, Tableau
 
@@ -88,7 +87,7 @@ def _whole(t, h, y, k, past, p):  # type: ignore[no-untyped-def]
 _KVAERNO5 = Method(
     "kvaerno5", 5, True, True,
     {
-        "step": implicit.step, "completed": _whole, "DENSE": implicit.DENSE, "STAGES": 7,
+        "step": kvaerno.step, "completed": _whole, "DENSE": kvaerno.DENSE, "STAGES": 7,
         "ERROR_ORDER": 5.0,
     },
 )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ergode.core import kernels
-from ergode.core.compiler import language as machine
+from ergode.core.compiler import language
 from ergode.core.compiler.bundle import bundle, formula_text
 from ergode.core.compiler.language import ByPrecision, ByTarget, real, rolled
 from ergode.core.compiler.syntax import function_from_text
@@ -571,9 +571,9 @@ def test_a_variable_of_the_enclosing_function_must_have_a_value():
 
 def test_words_mean_nothing_outside_a_kernel():
     with pytest.raises(TypeError, match="'fma' has a meaning only inside a compiled kernel"):
-        machine.fma(1.0, 2.0, 3.0)
+        language.fma(1.0, 2.0, 3.0)
     with pytest.raises(TypeError, match=r"'cuda.atomic.min' has a meaning only"):
-        machine.cuda.atomic.min(1)
+        language.cuda.atomic.min(1)
     with pytest.raises(TypeError, match="'in_float64' is chosen by the precision"):
         by_precision(1.0)
 

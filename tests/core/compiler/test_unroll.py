@@ -7,7 +7,7 @@ import pytest
 
 import ergode
 from ergode.core import kernels
-from ergode.core.compiler import bundle as source
+from ergode.core.compiler import bundle
 from ergode.core.compiler.language import Formula, unroll
 
 COUNT = 3
@@ -34,7 +34,7 @@ def test_unrolled_code_computes_what_it_says():
 
 
 def test_sizes_can_be_bound():
-    text = source.bundle([unrolled], target="cpu", bindings={"COUNT": 2}, loop=True).text
+    text = bundle.bundle([unrolled], target="cpu", bindings={"COUNT": 2}, loop=True).text
     assert "y = (x[0], x[1])" in text
     assert "out[4 + 1]" in text and "out[4 + 2]" not in text
     assert "0.25 * y[1]" in text
@@ -47,7 +47,7 @@ def over_unknown(index, x, out):
 
 def test_what_is_unrolled_must_be_known():
     with pytest.raises(ergode.ModelError, match=r"unrolls over 'range\(x.size\)', which is not"):
-        source.bundle([over_unknown], target="cpu", loop=True)
+        bundle.bundle([over_unknown], target="cpu", loop=True)
 
 
 def rhs(x):
@@ -81,7 +81,7 @@ def test_formula_computes_what_it_says(precision, x):
 
 
 def test_numbers_of_a_formula_are_real():
-    text = source.bundle(
+    text = bundle.bundle(
         [apply], target="cpu", precision="float32", bindings={"rhs": Formula(formula)}, loop=True
     ).text
     assert "total = real(0.0)" in text

@@ -9,7 +9,7 @@ import scipy.sparse
 
 import ergode
 from ergode.core.errors import ModelError
-from ergode.models.networks import csr as adjacency
+from ergode.models.networks import csr
 from ergode.models.networks.contact_network import ContactNetwork
 
 
@@ -72,7 +72,7 @@ def test_wide_indices(monkeypatch):
     # Networks beyond 2^31 nodes are too large for a test; their kernels are not.
     source, target = np.random.default_rng(1).integers(0, 3000, (2, 9000))
     narrow = ContactNetwork.from_edges(source, target, weights=np.arange(9000))
-    monkeypatch.setattr(adjacency, "index_dtype", lambda largest: np.int64)
+    monkeypatch.setattr(csr, "index_dtype", lambda largest: np.int64)
     wide = ContactNetwork.from_edges(source, target, weights=np.arange(9000))
     assert wide.targets.dtype == wide.offsets.dtype == np.int64
     assert wide == narrow
@@ -81,10 +81,10 @@ def test_wide_indices(monkeypatch):
 def test_sort_rows_and_deal():
     offsets = np.array([0, 3, 3, 103])
     targets = np.concatenate([[5, 1, 3], np.random.default_rng(2).permutation(100)]).astype("i4")
-    adjacency.sort_rows(offsets, targets)
+    csr.sort_rows(offsets, targets)
     assert targets.tolist() == [1, 3, 5, *range(100)]
     keys = np.array([2, 0, 2, 1, 0], np.int32)
-    starts, grouped = adjacency.deal(np.arange(5, dtype=np.int32), keys, 4)
+    starts, grouped = csr.deal(np.arange(5, dtype=np.int32), keys, 4)
     assert starts.tolist() == [0, 2, 3, 5, 5] and grouped.tolist() == [1, 4, 3, 0, 2]
 
 

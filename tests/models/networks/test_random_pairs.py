@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 from ergode.core.errors import ModelError
-from ergode.models.networks import random_degrees as degree_generators
-from ergode.models.networks import random_pairs as generators
+from ergode.models.networks import random_degrees, random_pairs
 from ergode.models.networks.contact_network import ContactNetwork
 
 UNLIKELY = 2e-8
@@ -107,7 +106,7 @@ def test_erdos_renyi_limits():
 
 def test_room_for_edges_grows(monkeypatch):
     expected = ContactNetwork.erdos_renyi(3000, 8, seed=1)
-    monkeypatch.setattr(generators, "_SPARE_DEVIATIONS", -20.0)
+    monkeypatch.setattr(random_pairs, "_SPARE_DEVIATIONS", -20.0)
     assert ContactNetwork.erdos_renyi(3000, 8, seed=1) == expected
 
 
@@ -138,7 +137,7 @@ def test_spatial_contacts_are_all_near_pairs(periodic, node_count, mean_degree):
     dx, dy = np.abs(x[:, None] - x), np.abs(y[:, None] - y)
     if periodic:
         dx, dy = np.minimum(dx, 1 - dx), np.minimum(dy, 1 - dy)
-    radius = generators._radius(mean_degree / (node_count - 1), periodic)
+    radius = random_pairs._radius(mean_degree / (node_count - 1), periodic)
     near = (dx * dx + dy * dy < radius * radius) & ~np.eye(node_count, dtype=bool)
     assert np.array_equal(network.to_scipy().toarray() > 0, near)
 
@@ -201,11 +200,10 @@ def test_configuration_model_pairs_uniformly():
 @pytest.mark.parametrize("heap_size", [1, 2, 100])
 def test_shuffle_is_uniform(heap_size, monkeypatch):
     monkeypatch.setenv("ERGODE_THREADS", "1")
-    monkeypatch.setattr(degree_generators, "_HEAP_SIZE", heap_size)
+    monkeypatch.setattr(random_degrees, "_HEAP_SIZE", heap_size)
     values = np.arange(5, dtype=np.int32)
     seen = Counter(
-        tuple(degree_generators._shuffled(values, np.uint64(seed), 0).tolist())
-        for seed in range(4000)
+        tuple(random_degrees._shuffled(values, np.uint64(seed), 0).tolist()) for seed in range(4000)
     )
     assert fits([*seen.values(), *[0] * (120 - len(seen))], np.full(120, 1 / 120))
 

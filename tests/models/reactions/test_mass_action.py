@@ -10,7 +10,7 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.mass_action import both_ways, deterministic, law_of, recognise
 from ergode.models.reactions.reaction import Law
 
-from ..readers.networks import propensities
+from ...readers.networks import propensities
 
 SPECIES = {
     "P": Species("P", 40, "cell"),

@@ -7,7 +7,7 @@ from ergode import Compartment, Event, ModelError, Reaction, ReactionNetwork, Sp
 from ergode.models.reactions.rates import RateCoefficient
 from ergode.models.reactions.reaction import Law
 
-from ..readers.networks import propensities
+from ...readers.networks import propensities
 
 NETWORK = ReactionNetwork(
     [

@@ -31,8 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ergode.core.compiler import unroll as unrolled
-from ergode.core.compiler import user_functions as formulas
+from ergode.core.compiler import unroll, user_functions
 from ergode.core.compiler.language import ByPrecision, ByTarget, Formula, Word, fma, rolled
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.syntax import local_names, syntax
@@ -391,7 +390,7 @@ class _Rename(ast.NodeTransformer):
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         """The function as it is compiled."""
-        done = self.visit(unrolled.write_out(tree, self._lookup))
+        done = self.visit(unroll.write_out(tree, self._lookup))
         assert isinstance(done, ast.FunctionDef)
         return done
 
@@ -498,10 +497,10 @@ class _Rename(ast.NodeTransformer):
         function = self.function
         if name in self.local:
             return False, None
-        if name == unrolled.FUSED:
+        if name == unroll.FUSED:
             return True, fma
-        if name in formulas.WORDS:
-            return True, formulas.WORDS[name]
+        if name in user_functions.WORDS:
+            return True, user_functions.WORDS[name]
         if name in self.collector.bindings:
             return True, self.collector.bindings[name]
         value = self.outer(name)
@@ -529,17 +528,17 @@ class _RenameFormula(_Rename):
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         check_pure(tree, self._lookup_path, self.local)
-        return super().rewritten(formulas.make_real(tree, self._lookup))
+        return super().rewritten(user_functions.make_real(tree, self._lookup))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         found, value = self._lookup_path(node)
-        known = formulas.meaning(value) if found else None
+        known = user_functions.meaning(value) if found else None
         if isinstance(known, ByPrecision | Formula | FunctionType):
             return self._known(node.attr, known, node)
         return super().visit_Attribute(node)
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
-        return super()._known(name, formulas.meaning(value), node)
+        return super()._known(name, user_functions.meaning(value), node)
 
 
 # Python makes a list first of a tuple with more elements, and numba cannot follow that where an

@@ -44,8 +44,7 @@ from ergode.density.grid.growth import build, expand
 from ergode.density.grid.lattice import DIMENSION, frame_of
 from ergode.density.grid.pruning import drop
 from ergode.density.moments import forget, summarize
-from ergode.density.transport import corner as corner_transport
-from ergode.density.transport import split
+from ergode.density.transport import corner, split
 from ergode.density.transport.diffusion import diffuse, longest, spread_most
 
 # Bound for each kernel.
@@ -158,7 +157,7 @@ def advance(
         # What the next step needs is seen as mass moves, unless something comes in between.
         listed = not ANY_NOISE and not last and (since + 1) % prune_every != 0
         if CORNER:
-            corner_transport.move(rank, size, used, step, real(fresh), listed, cells, masses, p, q)
+            corner.move(rank, size, used, step, real(fresh), listed, cells, masses, p, q)
             p, q = q, p
         else:
             backward = (steps & 1) != 0

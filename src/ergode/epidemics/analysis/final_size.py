@@ -41,7 +41,7 @@ def transmissibility(transmission_rate: float, infectious: HoldingTime) -> float
     Examples
     --------
     >>> import ergode
-    >>> from ergode.epidemics.analysis import final_size as percolation
+    >>> from ergode.epidemics import percolation
     >>> round(percolation.transmissibility(0.15, ergode.Exponential(rate=0.15)), 9)
     0.5
     """
@@ -89,7 +89,7 @@ def final_size(
 
     Examples
     --------
-    >>> from ergode.epidemics.analysis import final_size as percolation
+    >>> from ergode.epidemics import percolation
     >>> percolation.final_size(8, 0.5).round(6)
     array([0.980173])
     """

@@ -43,7 +43,7 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     >>> counts = ergode.epidemics.simulate(
     ...     model, contacts, initial={"I": 1}, times=[0, 100], device="cpu"
     ... )
-    >>> float(ergode.epidemics.analysis.summary(counts)["attack_rate"][0])
+    >>> float(ergode.epidemics.summary(counts)["attack_rate"][0])
     1.0
     """
     import xarray

@@ -9,7 +9,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
-from ergode.epidemics.event_driven import kernel as sellke
+from ergode.epidemics.event_driven import kernel
 from ergode.epidemics.event_driven.kernel import Cases, Scene
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
@@ -60,7 +60,7 @@ class EventEnsemble(CountingEnsemble):
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
         self.bindings = tables.bindings | {"LISTING": listing}
         self._kernel = kernels.cpu_kernel(
-            sellke.sellke_cpu, precision=precision, bindings=self.bindings
+            kernel.sellke_cpu, precision=precision, bindings=self.bindings
         )
         put = device.put
         imports = importations_of(scenario, model, begin, precision)

@@ -12,9 +12,8 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.epidemics.first_passage.runner import arc_weights, check_stages, replicates_that_fit
-from ergode.epidemics.leap import cpu as leap_cpu
+from ergode.epidemics.leap import cpu, plan
 from ergode.epidemics.leap import cuda as leap_cuda
-from ergode.epidemics.leap import plan as leap_plan
 from ergode.epidemics.leap import step as leap
 from ergode.epidemics.leap.cpu import People
 from ergode.epidemics.leap.cuda import Signals, Store
@@ -72,7 +71,7 @@ def leap_options(
             isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
         ):
             raise PlanError(f"{name} is {value!r}; expected a number above zero")
-    for name, known in (("transition", leap_plan.TRANSITIONS), ("pressure", tuple(_MODES))):
+    for name, known in (("transition", plan.TRANSITIONS), ("pressure", tuple(_MODES))):
         if options[name] not in known:
             raise PlanError(
                 f"{name} {options[name]!r} is unknown; expected one of " + ", ".join(known)
@@ -131,18 +130,18 @@ class LeapEnsemble(CountingEnsemble):
                 "methods that leap begin with nobody infectious but those of initial"
             )
         if transition == "left-end":
-            leap_plan.check_left_end(model)
+            plan.check_left_end(model)
         self.infection_count = len(model.infections)
         self.precision = precision
         self.mode = _MODES[pressure]
         self.transition = transition
-        self.time_scale = leap_plan.time_scale(model)
-        self.step = leap_plan.STEP * self.time_scale if step is None else step
+        self.time_scale = plan.time_scale(model)
+        self.step = plan.STEP * self.time_scale if step is None else step
         self.tolerance = tolerance
         self.stages = progression.stages_of(model, precision)
         check_stages(model, self.stages, precision)
         self.seeds = Seeder(model, contacts, initial, self.seed, device, precision)
-        schedule, equal = leap_plan.schedule_of(times, self.step, tolerance, precision)
+        schedule, equal = plan.schedule_of(times, self.step, tolerance, precision)
         oldest = max(self.seeds.host.named_age.max(), self.seeds.host.drawn_age.max())
         oldest_ticks = int(np.rint(oldest * schedule.per_tick))
         if oldest_ticks >= leap.TICKS_MOST:
@@ -150,9 +149,9 @@ class LeapEnsemble(CountingEnsemble):
                 f"seeds are {oldest:g} old, more than 2^30 ticks of {schedule.tick:g}; use longer "
                 "steps"
             )
-        ages = leap_plan.table_length(model, transition, schedule, oldest_ticks) if equal else 0
+        ages = plan.table_length(model, transition, schedule, oldest_ticks) if equal else 0
         weights = arc_weights(model, contacts)
-        self.rules, self.rounding = leap_plan.rules_of(
+        self.rules, self.rounding = plan.rules_of(
             model, weights, contacts.targets, contacts.node_count, precision, scenario.stratum,
             self.stratum_count,
         )  # fmt: skip
@@ -168,13 +167,13 @@ class LeapEnsemble(CountingEnsemble):
         degrees = np.bincount(contacts.targets, minlength=1)
         self.bindings = {
             "HAS_AGES": self.seeds.has_ages and transition == "sampled"
-        } | leap_plan.bindings_of(
+        } | plan.bindings_of(
             model, weights is not None, self.equal, transition, tolerance is not None,
             counted=self.rounding == 0.0 and weights is None, rules=self.rules,
             modulated=modulation["MODULATED"],
         ) | modulation  # fmt: skip
         self.bindings["HAS_STRATA"] = scenario.stratum is not None
-        chances = leap_plan.chances_of(
+        chances = plan.chances_of(
             model, self.stages, self.rules, self.rounding, transition, schedule, ages,
             int(degrees.max(initial=0)),
         )  # fmt: skip
@@ -207,8 +206,8 @@ class LeapEnsemble(CountingEnsemble):
             self._prepare_cuda()
             return
         self._leap, self._begin, self._decide, self._settle, self._between = kernels.cpu_kernels(
-            leap_cpu.leap_cpu, leap_cpu.begin_cpu, leap_cpu.decide_cpu, leap_cpu.settle_cpu,
-            leap_cpu.between_cpu,
+            cpu.leap_cpu, cpu.begin_cpu, cpu.decide_cpu, cpu.settle_cpu,
+            cpu.between_cpu,
             precision=precision, bindings=self.bindings,
         )  # fmt: skip
 
@@ -327,7 +326,7 @@ class LeapEnsemble(CountingEnsemble):
             "CUTS_HUBS": cut,
             "SKIPS": self.bindings["THRESHOLDS"] and not self._gathers,
             "GATHERED": 4 * self._threads,
-            **leap_plan.structure_of(self.rules, self.layer_count),
+            **plan.structure_of(self.rules, self.layer_count),
         }
         self._leap = kernels.cuda_kernel(
             leap_cuda.leap_cuda,
@@ -420,7 +419,7 @@ class LeapEnsemble(CountingEnsemble):
             np.empty(threads, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.uint8),
             np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32),
         )  # fmt: skip
-        clock, going = np.zeros(leap_cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
+        clock, going = np.zeros(cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
         run(
             self._begin, 1, people, clock, work, self._outgoing, self._rules, self._stages,
             self._schedule, self._seeding, self.mode, self.seed, replicate,

@@ -41,7 +41,7 @@ from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import expm1, log1p
 from ergode.core.math.random import LEAP_CAUSE, LEAP_EVENT, draw_words, exponential, uniform
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time
-from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times import kernels
 
 # What a kernel is for; rebound, and the code for the rest is gone.  Each is tested by itself, in an
 # `if` of its own, so that such a branch is dropped before what is in it is compiled.
@@ -170,7 +170,7 @@ def leaving_row(age, stages, place, tick, table):
 
 def hazard(stages, place, age):
     """Rate of leaving a compartment by itself at an age [1 / time]."""
-    return holding_times.hazard(
+    return kernels.hazard(
         stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
         stages.table_start[place], stages.table_start[place + 1], age,
     )  # fmt: skip
@@ -178,7 +178,7 @@ def hazard(stages, place, age):
 
 def ending_probability(stages, place, age, length):
     """Probability to leave a compartment within `length`, given its age."""
-    return holding_times.ending_probability(
+    return kernels.ending_probability(
         stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
         stages.table_start[place], stages.table_start[place + 1], age, length,
     )  # fmt: skip

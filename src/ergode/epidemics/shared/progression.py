@@ -17,7 +17,7 @@ from ergode.core.compiler.language import real
 from ergode.core.devices import Device
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times import kernels
 
 _FOR_EVER = float("inf")
 
@@ -105,7 +105,7 @@ def put(stages: Stages, device: Device) -> Stages:
 
 def bindings_of(model: CompartmentModel) -> dict[str, bool]:
     """Which kinds of holding time a kernel for this model must contain."""
-    return holding_times.flags({p.holding_time.code().kind for p in model.progressions})
+    return kernels.flags({p.holding_time.code().kind for p in model.progressions})
 
 
 def stay_index(compartment, stay):
@@ -126,7 +126,7 @@ def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
     kind = stages.kind[compartment]
     if kind < 0:
         return _FOR_EVER
-    return holding_times.draw(
+    return kernels.draw(
         kind,
         stages.a[compartment],
         stages.b[compartment],
@@ -152,10 +152,10 @@ def remaining_time(stages, compartment, index, age, seed, replicate, node):
     a, b = stages.a[compartment], stages.b[compartment]
     first, last = stages.table_start[compartment], stages.table_start[compartment + 1]
     w0, w1, w2, w3 = draw_words(seed, replicate, node, HOLDING_TIME, index)
-    left = uniform(w0, w1) * holding_times.survival(
+    left = uniform(w0, w1) * kernels.survival(
         kind, a, b, stages.table_time, stages.table_cdf, first, last, age
     )
-    total = holding_times.survival_quantile(
+    total = kernels.survival_quantile(
         kind, a, b, stages.table_time, stages.table_cdf, first, last, left
     )
     return max(total - age, real(0.0))

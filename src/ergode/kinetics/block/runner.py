@@ -13,10 +13,9 @@ from ergode.core.errors import PlanError
 from ergode.kinetics.block.elimination import tiles
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.explicit import loop as explicit_method
+from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import Control
-from ergode.kinetics.implicit import rosenbrock
-from ergode.kinetics.implicit import small as rosenbrock_small
+from ergode.kinetics.implicit import rosenbrock, small
 
 # Threads of a block, and registers of a thread at most, by the number of species. Where there is a
 # zone at most for each multiprocessor, a block may have as many as help it; else as many blocks run
@@ -86,9 +85,9 @@ class Launch:
         rates = system.rates
         kinds = len(rates.efficiency)
         if self.explicit:
-            body: Callable[..., Any] = explicit_method.explicit_block
-            numbers = explicit_method.shared_count(system)
-            self.scratch_count = explicit_method.scratch_count(system)
+            body: Callable[..., Any] = loop.explicit_block
+            numbers = loop.shared_count(system)
+            self.scratch_count = loop.scratch_count(system)
             several = system.flows.sums.place_count
         else:
             if max(system.entry_count, system.flows.value_count) >= INDEXABLE:
@@ -169,8 +168,8 @@ class SmallLaunch:
     ) -> None:
         self.device = device
         self.kernel = kernels.cuda_kernel(
-            rosenbrock_small.integrate_small,
-            bindings=bindings | rosenbrock_small.written_out(system, method),
+            small.integrate_small,
+            bindings=bindings | small.written_out(system, method),
             registers=registers,
         )
         self._parts = put_all(device, system), put_all(device, method)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler import bundle as source
+from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import syntax
 from ergode.core.errors import ModelError
 from ergode.models.fields.delay import Delay
@@ -166,15 +166,15 @@ class VectorField:
     def digest(self) -> str:
         """Hexadecimal digest of all that is compiled, kept in the attributes of every result."""
         delays = [
-            (name, [source.formula_text(delay.function), delay.least, delay.most])
+            (name, [bundle.formula_text(delay.function), delay.least, delay.most])
             if isinstance(delay, Delay)
             else (name, delay)
             for name, delay in self.delays
         ]
         names = json.dumps([self.variables, self.parameters, delays])
-        text = names + source.formula_text(self.function)
+        text = names + bundle.formula_text(self.function)
         if self.diffusion is not None:
-            text += source.formula_text(self.diffusion)
+            text += bundle.formula_text(self.diffusion)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -231,7 +231,7 @@ def check_function(
                 f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
                 f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
             )
-    source.formula_text(function)  # that every name is one that can be compiled
+    bundle.formula_text(function)  # that every name is one that can be compiled
     if variables is not None:
         _try(function, arguments, variables)
 

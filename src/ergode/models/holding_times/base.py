@@ -16,7 +16,7 @@ from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.kernels import Kernel, for_each
 from ergode.core.math.random import SAMPLE
-from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times import kernels
 from ergode.models.networks.checks import seed_word, whole
 
 
@@ -181,12 +181,12 @@ class HoldingTime(ABC):
 
 
 def _sample_one(index, seed, kind, a, b, times, cdf, row_count, out):
-    out[index] = holding_times.draw(kind, a, b, times, cdf, 0, row_count, seed, 0, index, SAMPLE, 0)
+    out[index] = kernels.draw(kind, a, b, times, cdf, 0, row_count, seed, 0, index, SAMPLE, 0)
 
 
 @cache
 def _sampler(kind: int, precision: Precision) -> Kernel:
-    return for_each(_sample_one, precision=precision, bindings=holding_times.flags([kind]))
+    return for_each(_sample_one, precision=precision, bindings=kernels.flags([kind]))
 
 
 def _evaluate(function: Callable[[np.ndarray], Any], t: ArrayLike, before: float) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
-from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times import kernels
 from ergode.models.holding_times.base import HoldingTime, HoldingTimeCode
 
 
@@ -141,7 +141,7 @@ class Empirical(HoldingTime):
         return float(np.diff(self.cdf) @ ((middle - self.mean) ** 2 + width**2 / 12.0))
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.EMPIRICAL, 0.0, 0.0, self.times, self.cdf)
+        return HoldingTimeCode(kernels.EMPIRICAL, 0.0, 0.0, self.times, self.cdf)
 
     def to_dict(self) -> dict[str, Any]:
         return {

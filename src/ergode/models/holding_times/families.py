@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
-from ergode.models.holding_times import kernels as holding_times
+from ergode.models.holding_times import kernels
 from ergode.models.holding_times.base import (
     HoldingTime,
     HoldingTimeCode,
@@ -85,7 +85,7 @@ class Exponential(HoldingTime):
         return 1.0 / self.rate**2
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.EXPONENTIAL, self.rate)
+        return HoldingTimeCode(kernels.EXPONENTIAL, self.rate)
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": "exponential", "rate": self.rate}
@@ -196,7 +196,7 @@ class LogNormal(HoldingTime):
         return _exp(self.mu)
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.LOG_NORMAL, self.mu, self.sigma)
+        return HoldingTimeCode(kernels.LOG_NORMAL, self.mu, self.sigma)
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": "log-normal", "mu": self.mu, "sigma": self.sigma}
@@ -300,7 +300,7 @@ class Weibull(HoldingTime):
         return self.mean**2 * (math.expm1(growth) if growth < 700 else math.inf)
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.WEIBULL, self.shape, self.scale)
+        return HoldingTimeCode(kernels.WEIBULL, self.shape, self.scale)
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": "weibull", "shape": self.shape, "scale": self.scale}
@@ -416,7 +416,7 @@ class Gamma(HoldingTime):
         return self.shape * self.scale**2
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.GAMMA, self.shape, self.scale)
+        return HoldingTimeCode(kernels.GAMMA, self.shape, self.scale)
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": "gamma", "shape": self.shape, "scale": self.scale}
@@ -552,7 +552,7 @@ class Deterministic(HoldingTime):
         return 0.0
 
     def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(holding_times.DETERMINISTIC, self.value)
+        return HoldingTimeCode(kernels.DETERMINISTIC, self.value)
 
     def to_dict(self) -> dict[str, Any]:
         return {"distribution": "deterministic", "value": self.value}

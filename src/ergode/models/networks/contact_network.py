@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
-from ergode.models.networks import checks
-from ergode.models.networks import csr as adjacency
+from ergode.models.networks import checks, csr
 
 if TYPE_CHECKING:
     import networkx
@@ -98,8 +97,8 @@ class ContactNetwork:
         layer = checks.layer_indices(self.layer, tuple(self.layers), targets.size)
         values: dict[str, Any] = {
             "node_count": count,
-            "offsets": offsets.astype(adjacency.index_dtype(targets.size)),
-            "targets": targets.astype(adjacency.index_dtype(count)),
+            "offsets": offsets.astype(csr.index_dtype(targets.size)),
+            "targets": targets.astype(csr.index_dtype(count)),
             "weights": weights,
             "directed": bool(self.directed),
             "layers": tuple(self.layers),
@@ -111,7 +110,7 @@ class ContactNetwork:
         self._check_rows()
 
     @classmethod
-    def _trusted(cls, node_count: int, rows: adjacency.Rows, **others: Any) -> ContactNetwork:
+    def _trusted(cls, node_count: int, rows: csr.Rows, **others: Any) -> ContactNetwork:
         """A network of arrays that this package made, and need not check."""
         network = object.__new__(cls)
         offsets, targets, weights = rows
@@ -226,7 +225,7 @@ class ContactNetwork:
         checks.check_range(target, "target", node_count)
         if weights is not None:
             weights = checks.arc_weights(weights, "weights", source.size, "source")
-        rows = adjacency.build_rows(source, target, node_count, directed=directed, weights=weights)
+        rows = csr.build_rows(source, target, node_count, directed=directed, weights=weights)
         return cls._trusted(node_count, rows, directed=bool(directed))
 
     @classmethod
@@ -236,9 +235,9 @@ class ContactNetwork:
         ``matrix[i, j]`` is the weight of the contact from `i` to `j`.  `directed` None is
         undirected where the matrix is symmetric.  A matrix of ones gives no weights.
         """
-        from ergode.models.networks import convert as exchange
+        from ergode.models.networks import convert
 
-        return exchange.from_scipy(matrix, directed)
+        return convert.from_scipy(matrix, directed)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph, weight: str | None = None) -> ContactNetwork:
@@ -247,9 +246,9 @@ class ContactNetwork:
         `weight` names the edge attribute that holds weights.  Node names are kept, and node
         attributes that are a number on every node.
         """
-        from ergode.models.networks import convert as exchange
+        from ergode.models.networks import convert
 
-        return exchange.from_networkx(graph, weight)
+        return convert.from_networkx(graph, weight)
 
     @classmethod
     def from_igraph(cls, graph: Any, weight: str | None = None) -> ContactNetwork:
@@ -258,9 +257,9 @@ class ContactNetwork:
         `weight` names the edge attribute that holds weights.  The vertex attribute ``"name"`` is
         kept as node names, and vertex attributes that are a number on every vertex.
         """
-        from ergode.models.networks import convert as exchange
+        from ergode.models.networks import convert
 
-        return exchange.from_igraph(graph, weight)
+        return convert.from_igraph(graph, weight)
 
     @classmethod
     def from_layers(
@@ -282,9 +281,9 @@ class ContactNetwork:
     @classmethod
     def erdos_renyi(cls, node_count: int, mean_degree: float, seed: int = 0) -> ContactNetwork:
         """Every pair in contact with one probability; see `random_pairs`."""
-        from ergode.models.networks import random_pairs as generators
+        from ergode.models.networks import random_pairs
 
-        return generators.erdos_renyi(node_count, mean_degree, seed)
+        return random_pairs.erdos_renyi(node_count, mean_degree, seed)
 
     @classmethod
     def stochastic_block_model(
@@ -296,9 +295,9 @@ class ContactNetwork:
         probabilities: ArrayLike | None = None,
     ) -> ContactNetwork:
         """Every pair in contact with a probability of their two blocks; see `random_pairs`."""
-        from ergode.models.networks import random_pairs as generators
+        from ergode.models.networks import random_pairs
 
-        return generators.stochastic_block_model(
+        return random_pairs.stochastic_block_model(
             block_sizes, mean_degrees, seed, probabilities=probabilities
         )
 
@@ -307,39 +306,39 @@ class ContactNetwork:
         cls, node_count: int, mean_degree: float, seed: int = 0, *, periodic: bool = True
     ) -> ContactNetwork:
         """Points in the unit square, in contact when near; see `random_pairs`."""
-        from ergode.models.networks import random_pairs as generators
+        from ergode.models.networks import random_pairs
 
-        return generators.spatial(node_count, mean_degree, seed, periodic=periodic)
+        return random_pairs.spatial(node_count, mean_degree, seed, periodic=periodic)
 
     @classmethod
     def barabasi_albert(cls, node_count: int, m: int, seed: int = 0) -> ContactNetwork:
         """Growth by preferential attachment; see `ergode.models.networks.random_degrees`."""
-        from ergode.models.networks import random_degrees as degree_generators
+        from ergode.models.networks import random_degrees
 
-        return degree_generators.barabasi_albert(node_count, m, seed)
+        return random_degrees.barabasi_albert(node_count, m, seed)
 
     @classmethod
     def configuration_model(cls, degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
         """A random network of given degrees; see `ergode.models.networks.random_degrees`."""
-        from ergode.models.networks import random_degrees as degree_generators
+        from ergode.models.networks import random_degrees
 
-        return degree_generators.configuration_model(degrees, seed)
+        return random_degrees.configuration_model(degrees, seed)
 
     @classmethod
     def random_regular(cls, node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
         """A random network of one degree; see `ergode.models.networks.random_degrees`."""
-        from ergode.models.networks import random_degrees as degree_generators
+        from ergode.models.networks import random_degrees
 
-        return degree_generators.random_regular(node_count, degree, seed)
+        return random_degrees.random_regular(node_count, degree, seed)
 
     @classmethod
     def watts_strogatz(
         cls, node_count: int, k: int, rewiring_probability: float, seed: int = 0
     ) -> ContactNetwork:
         """A ring lattice with some edges rewired; see `ergode.models.networks.random_degrees`."""
-        from ergode.models.networks import random_degrees as degree_generators
+        from ergode.models.networks import random_degrees
 
-        return degree_generators.watts_strogatz(node_count, k, rewiring_probability, seed)
+        return random_degrees.watts_strogatz(node_count, k, rewiring_probability, seed)
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -463,15 +462,15 @@ class ContactNetwork:
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Weights (or ones) as a sparse matrix; a pair's weights in several layers are added."""
-        from ergode.models.networks import convert as exchange
+        from ergode.models.networks import convert
 
-        return exchange.to_scipy(self)
+        return convert.to_scipy(self)
 
     def to_networkx(self) -> networkx.Graph:
         """A networkx graph with names, weights and attributes; a multigraph if layered."""
-        from ergode.models.networks import convert as exchange
+        from ergode.models.networks import convert
 
-        return exchange.to_networkx(self)
+        return convert.to_networkx(self)
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"

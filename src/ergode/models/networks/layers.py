@@ -9,8 +9,7 @@ import numpy as np
 
 from ergode.core import devices, kernels
 from ergode.core.errors import ModelError
-from ergode.models.networks import checks
-from ergode.models.networks import csr as adjacency
+from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
 
@@ -81,7 +80,7 @@ def from_layers(
         offsets, arrays = total, merged
     targets, weights, layer = arrays
     rows = (
-        offsets.astype(adjacency.index_dtype(targets.size)),
+        offsets.astype(csr.index_dtype(targets.size)),
         targets,
         weights if weighted else None,
     )

@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, kernels
 from ergode.core.errors import ModelError
 from ergode.core.math.random import GENERATOR, draw_words, uniform_53
-from ergode.models.networks import checks
-from ergode.models.networks import csr as adjacency
+from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
 # Draws of different kinds in one generator differ in the word that elsewhere names the replicate.
@@ -74,16 +73,14 @@ def barabasi_albert(node_count: int, m: int, seed: int = 0) -> ContactNetwork:
     """
     count = checks.node_count_of(node_count)
     links = checks.whole(m, "m", 1, count - 1)
-    ids = adjacency.index_dtype(count)
+    ids = csr.index_dtype(count)
     source = np.empty(links * (count - links), ids)
     target = np.empty(links * (count - links), ids)
     source[:links] = np.arange(1, links + 1)
     target[:links] = 0
     # Each node's links depend on all before it: one thread, in order.
     _ATTACH.compiled("cpu")(links + 1, count, checks.seed_word(seed), links, source, target)
-    return ContactNetwork._trusted(
-        count, adjacency.build_rows(source, target, count, directed=False)
-    )
+    return ContactNetwork._trusted(count, csr.build_rows(source, target, count, directed=False))
 
 
 def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
@@ -181,7 +178,7 @@ def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwor
         run = devices.resolve("cpu").run
         run(_COMPLEMENT, count, count, table, count - 1 - d, complement)
         table = complement
-    offsets = (np.arange(count + 1, dtype=np.int64) * d).astype(adjacency.index_dtype(count * d))
+    offsets = (np.arange(count + 1, dtype=np.int64) * d).astype(csr.index_dtype(count * d))
     return ContactNetwork._trusted(count, (offsets, table, None))
 
 
@@ -227,7 +224,7 @@ def watts_strogatz(
         raise ModelError(f"k is {neighbours}; expected an even number, half on each side")
     probability = checks.real_number(rewiring_probability, "rewiring_probability", 1)
     half = neighbours // 2
-    ids = adjacency.index_dtype(count)
+    ids = csr.index_dtype(count)
     source = np.repeat(np.arange(count, dtype=ids), half)
     target = np.empty(count * half, ids)
     for lap in range(half):
@@ -237,17 +234,15 @@ def watts_strogatz(
         # Whether an edge may be made depends on those made before it: one thread, in order.
         seed_word = checks.seed_word(seed)
         _REWIRE.compiled("cpu")(0, half, seed_word, count, half, probability, target, far_ends)
-    return ContactNetwork._trusted(
-        count, adjacency.build_rows(source, target, count, directed=False)
-    )
+    return ContactNetwork._trusted(count, csr.build_rows(source, target, count, directed=False))
 
 
-def _paired(degrees: np.ndarray, seed: np.uint64, restart: int) -> adjacency.Rows:
+def _paired(degrees: np.ndarray, seed: np.uint64, restart: int) -> csr.Rows:
     """Rows of a uniformly random pairing of stubs, loops and parallel edges erased."""
-    stubs = np.repeat(np.arange(degrees.size, dtype=adjacency.index_dtype(degrees.size)), degrees)
+    stubs = np.repeat(np.arange(degrees.size, dtype=csr.index_dtype(degrees.size)), degrees)
     stubs = _shuffled(stubs, seed, restart)
     half = stubs.size // 2
-    return adjacency.build_rows(stubs[:half], stubs[half:], degrees.size, directed=False)
+    return csr.build_rows(stubs[:half], stubs[half:], degrees.size, directed=False)
 
 
 def _shuffled(values: np.ndarray, seed: np.uint64, restart: int) -> np.ndarray:
@@ -256,14 +251,14 @@ def _shuffled(values: np.ndarray, seed: np.uint64, restart: int) -> np.ndarray:
     heap = np.empty(values.size, np.int32)
     run = devices.resolve("cpu").run
     run(_HEAP, -(-values.size // 4), seed, restart * _KINDS, bits, heap)
-    starts, values = adjacency.deal(values, heap, 1 << bits)
+    starts, values = csr.deal(values, heap, 1 << bits)
     run(_SHUFFLE_HEAP, 1 << bits, seed, restart * _KINDS, starts, values)
     return values
 
 
 def _regular_table(count: int, d: int, seed: np.uint64) -> np.ndarray:
     """Targets of a random d-regular simple network, row after sorted row; 2 d < count."""
-    table = np.full(count * d, -1, adjacency.index_dtype(count))
+    table = np.full(count * d, -1, csr.index_dtype(count))
     if d == 0:
         return table
     restart = 0
@@ -277,7 +272,7 @@ def _regular_table(count: int, d: int, seed: np.uint64) -> np.ndarray:
         repair = _SWITCH.compiled("cpu")
         repair(0, stubs.size // 2, seed, restart * _KINDS, stubs, table, d, filled, stuck)
         if not stuck[0]:
-            adjacency.sort_rows(np.arange(count + 1, dtype=np.int64) * d, table)
+            csr.sort_rows(np.arange(count + 1, dtype=np.int64) * d, table)
             return table
         restart += 1  # only in networks of a few nodes
 

@@ -22,8 +22,7 @@ from ergode.core import devices, kernels
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import log
 from ergode.core.math.random import GENERATOR, draw_words, uniform_53
-from ergode.models.networks import checks
-from ergode.models.networks import csr as adjacency
+from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
 
 # Draws of different kinds in one generator differ in the word that elsewhere names the replicate.
@@ -195,11 +194,11 @@ def spatial(
         side_count = 1  # else a cell would be its own neighbour across the joined sides
     run = devices.resolve("cpu").run
     x, y = np.empty(count), np.empty(count)
-    ids = adjacency.index_dtype(count)
+    ids = csr.index_dtype(count)
     strip, column = np.empty(count, np.int32), np.empty(count, np.int32)
     run(_PLACE, count, seed_word, side_count, x, y, strip, column)
-    _, order = adjacency.deal(np.arange(count, dtype=ids), column, side_count)
-    _, order = adjacency.deal(order, strip[order], side_count)
+    _, order = csr.deal(np.arange(count, dtype=ids), column, side_count)
+    _, order = csr.deal(order, strip[order], side_count)
     x, y, strip, column = x[order], y[order], strip[order], column[order]
     cell_starts = np.zeros(side_count**2 + 1, np.int64)
     cells = np.bincount(strip.astype(np.int64) * side_count + column, minlength=side_count**2)
@@ -211,8 +210,8 @@ def spatial(
     np.cumsum(offsets, out=offsets)
     targets = np.empty(int(offsets[-1]), ids)
     run(_MEET, count, *points, True, offsets, targets)
-    adjacency.sort_rows(offsets, targets)
-    rows = (offsets.astype(adjacency.index_dtype(targets.size)), targets, None)
+    csr.sort_rows(offsets, targets)
+    rows = (offsets.astype(csr.index_dtype(targets.size)), targets, None)
     return ContactNetwork._trusted(count, rows, attributes={"x": x, "y": y})
 
 
@@ -296,7 +295,7 @@ class _Tasks:
             self.probabilities.append(probability)
 
 
-def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> adjacency.Rows:
+def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
     """The network whose edges are the pairs that the tasks draw."""
     bounds = np.array(tasks.bounds, np.int64).reshape(-1, 4)
     probabilities = np.array(tasks.probabilities)
@@ -310,7 +309,7 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> adjacency.Rows:
     # Room that suffices but for one in 10^20; should a task need more, all are drawn again with it.
     likely = expected + _SPARE_DEVIATIONS * np.sqrt(expected) + 30
     room = np.minimum(pairs, np.ceil(likely).astype(np.int64))
-    ids = adjacency.index_dtype(node_count)
+    ids = csr.index_dtype(node_count)
     found = np.zeros(pairs.size, np.int64)
     while True:
         places = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
@@ -320,7 +319,7 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> adjacency.Rows:
         if (found <= room).all():
             break
         room = np.maximum(room, found)
-    return adjacency.build_rows(source, target, node_count, directed=False)
+    return csr.build_rows(source, target, node_count, directed=False)
 
 
 def _draw_pairs(task, seed, bounds, pairs, scale, places, source, target, found):

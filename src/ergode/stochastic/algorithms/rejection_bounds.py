@@ -24,7 +24,7 @@ import numpy as np
 
 from ergode.core.compiler.language import outlined, real
 from ergode.core.math.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
-from ergode.stochastic.algorithms import direct as block_search
+from ergode.stochastic.algorithms import direct
 from ergode.stochastic.algorithms.direct import choose
 from ergode.stochastic.kernel.bytecode import bounds_of_product, evaluate_bounds
 from ergode.stochastic.kernel.outcomes import (
@@ -246,7 +246,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row that a worker keeps."""
     return {
-        **block_search.arrays(tables),
+        **direct.arrays(tables),
         "lower": (tables.reaction_count, np.float64),
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),
@@ -258,6 +258,6 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """What all workers share."""
     return {
-        **block_search.constants(tables),
+        **direct.constants(tables),
         "follows_time": np.array([tables.time_dependent], np.int8),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import Formula
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.stochastic.algorithms import compiled_direct as straight_line
+from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
 from ergode.stochastic.kernel.realization import Out
 from ergode.stochastic.laws import law_of
@@ -31,7 +31,7 @@ class SmallEnsemble(Ensemble):
         super().__init__(tables, method=None, **options)
         naming = tables.naming
         laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
-        self._text, self._used = straight_line.code_of(
+        self._text, self._used = compiled_direct.code_of(
             network, naming, laws, tables.unlimited is None
         )
         self._rates: Rates | None = None
@@ -39,7 +39,7 @@ class SmallEnsemble(Ensemble):
     def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:
         """What a kernel is made for."""
         return {
-            "transition": Formula(straight_line.function_of(self._text)),
+            "transition": Formula(compiled_direct.function_of(self._text)),
             "SPECIES": self.tables.species_count,
             "REACTIONS": self.tables.reaction_count,
             "PARAMETERS": len(self._used),
@@ -51,8 +51,8 @@ class SmallEnsemble(Ensemble):
         """The kernel of this network."""
         bindings = self.bindings(lanes, shared)
         if self.device.is_cuda:
-            return kernels.cuda_kernel(straight_line.registers_cuda, bindings=bindings)
-        return kernels.cpu_kernel(straight_line.lanes_cpu, bindings=bindings)
+            return kernels.cuda_kernel(compiled_direct.registers_cuda, bindings=bindings)
+        return kernels.cpu_kernel(compiled_direct.lanes_cpu, bindings=bindings)
 
     def rates(self) -> Rates:
         """The network's numbers on the device."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.stochastic.group import ops as team_words
+from ergode.stochastic.group import ops
 from ergode.stochastic.group.kernel import TeamNet, TeamWork, realize_teams, team_of
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.runners.threads import Ensemble, Wanted
@@ -46,10 +46,10 @@ def team_kernel(
         "PART_BITS": np.uint32(2**part - 1),
         "STRIDE": size + 1,
         "SCRATCH": size >> 4 if block else 0,
-        "sync": team_words.sync_block if block else team_words.sync_warp,
-        "sum_up_to": team_words.sum_up_to_block if block else team_words.sum_up_to_warp,
-        "one_of": team_words.one_of_block if block else team_words.one_of_warp,
-        "hand_out": team_words.hand_out_block if block else team_words.hand_out_warp,
+        "sync": ops.sync_block if block else ops.sync_warp,
+        "sum_up_to": ops.sum_up_to_block if block else ops.sum_up_to_warp,
+        "one_of": ops.one_of_block if block else ops.one_of_warp,
+        "hand_out": ops.hand_out_block if block else ops.hand_out_warp,
         "row_of": team_of,
         "GENERAL": general,
         "INTERRUPTED": interrupted,

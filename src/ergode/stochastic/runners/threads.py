@@ -14,8 +14,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device, spans
 from ergode.core.errors import Abandoned, PlanError
 from ergode.core.status import Status
-from ergode.stochastic.kernel import next_firing as direct_step
-from ergode.stochastic.kernel import realization
+from ergode.stochastic.kernel import next_firing, realization
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.kernel.realization import Out, Plan, Work
 from ergode.stochastic.tables import Interruptions, Net, Tables
@@ -68,7 +67,7 @@ def kernel_of(
 
     Where it is `led`, a warp of a GPU has a realization, which one of its threads simulates.
     """
-    bindings: dict[str, Any] = {"advance": direct_step.advance}
+    bindings: dict[str, Any] = {"advance": next_firing.advance}
     bindings |= {name: getattr(method, name) for name in _WORDS if hasattr(method, name)}
     bindings |= {
         "LEAPS": getattr(method, "LEAPS", False), "GENERAL": general, "PREPARED": prepared,
@@ -227,7 +226,7 @@ class Ensemble:
         return -(-count // grain), grain
 
     def _rows(self) -> dict[str, tuple[int, type]]:
-        ahead = 0 if self.device.is_cuda else direct_step.AHEAD
+        ahead = 0 if self.device.is_cuda else next_firing.AHEAD
         return {
             "x": (self.tables.variable_count + 1, np.float64),
             "stack": (self.tables.depth, np.float64),

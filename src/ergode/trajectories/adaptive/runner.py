@@ -19,9 +19,9 @@ from ergode.core.errors import Abandoned, PlanError
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive import kernel
 from ergode.trajectories.adaptive.lanes import LANES
-from ergode.trajectories.delays import segments as cells
+from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.past import Past
 from ergode.trajectories.events import Event, bindings_of_events, bindings_of_nodes
 from ergode.trajectories.fixed.plan import Cells, plan_cells
@@ -241,7 +241,7 @@ def _bindings_of_past(
     )
     text = f"def lags_of(t, y, p):\n    return ({values})\n"
     bindings.update(
-        LOOKS_UP=True, looked_up=cells.looked_up, edges=cells.edges,
+        LOOKS_UP=True, looked_up=segments.looked_up, edges=segments.edges,
         lags_of=Formula(function_from_text(text, names)),
     )  # fmt: skip
     return bindings
@@ -291,7 +291,7 @@ class Runner:
     def _kernel(self, shared: bool) -> kernels.Kernel:
         on_cuda = self.device.is_cuda
         self.kernel = kernel_of(
-            adaptive.integrate_cuda if on_cuda else adaptive.integrate_cpu, on_cuda, self.precision,
+            kernel.integrate_cuda if on_cuda else kernel.integrate_cpu, on_cuda, self.precision,
             bindings_of(
                 self.field, self.method, self.control, self.precision, self.past, shared,
                 self.finer,
@@ -507,15 +507,15 @@ class Runner:
         """Shapes of the ring, marks, whole numbers and pieces of a CUDA kernel."""
         delays = len(self.field.delays)
         if not delays:
-            return [(1, 1, 1, 1), (1, 2, 1), (cells.WHOLES, count), (1, 1)]
+            return [(1, 1, 1, 1), (1, 2, 1), (segments.WHOLES, count), (1, 1)]
         assert self.past is not None
         points = 3 if self.method.order > 4 else 2
         kept = len(self.past.delayed)
         ring = (int(plan.lags.max()) + points + 2 * delays, kept, 2, count)
         if plan.shared:
-            return [ring, (1, 2, 1), (cells.WHOLES, 1), (1, 1)]
+            return [ring, (1, 2, 1), (segments.WHOLES, 1), (1, 1)]
         return [
-            ring, (self._mark_count, 2 + 4 * kept, count), (cells.WHOLES + 2 * delays, count),
+            ring, (self._mark_count, 2 + 4 * kept, count), (segments.WHOLES + 2 * delays, count),
             (delays * (2 + 2 * points), count),
         ]  # fmt: skip
 
