@@ -1,4 +1,7 @@
-"""What every referee needs."""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 
