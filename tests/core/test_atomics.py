@@ -9,7 +9,7 @@ from ergode.core.compiler.language import (
     atomic_load,
     atomic_max,
     atomic_swap_if,
-    give_way,
+    yield_thread,
 )
 
 ROUNDS = 2000
@@ -24,7 +24,7 @@ def work(rank, size, counts, winners, largest):
         atomic_max(counts, 3, turn * rank)
         ticket = atomic_add(counts, 0, 1)
         while atomic_load(counts, 0) < (ticket // size + 1) * size:
-            give_way()
+            yield_thread()
         # All have met: nobody is a round behind.
         if atomic_load(counts, 1) < (turn + 1) * (size * (size + 1) // 2):
             atomic_add(counts, 4, 1)

@@ -44,7 +44,7 @@ class Block:
             "device_function": lambda f: f,
             "kernel": lambda *f, **_: f[0] if f else lambda g: g,
             "fma": lambda a, b, c: a * b + c,
-            "uncounted": lambda x: x,
+            "opaque_int": lambda x: x,
             "to_bits": lambda x: np.float64(x).view(np.uint64),
             "from_bits": lambda x: np.uint64(x).view(np.float64),
         }

@@ -73,7 +73,7 @@ def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def give_way(context):  # type: ignore[no-untyped-def]
+def yield_thread(context):  # type: ignore[no-untyped-def]
     """Let another thread that waits for this core run, if there is one."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]

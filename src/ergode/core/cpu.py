@@ -19,16 +19,28 @@ from numba import njit, types
 from numba.core import event
 from numba.extending import intrinsic
 
-from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, give_way
+from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, yield_thread
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
 from ergode.core.errors import Abandoned
 
 __all__ = [
-    "atomic_add", "atomic_load", "atomic_max", "atomic_swap_if", "borrowing_function", "cuda",
-    "device_function", "fma", "from_bits", "give_way", "kernel", "outlined_function", "run",
-    "run_together", "to_bits",
+    "atomic_add",
+    "atomic_load",
+    "atomic_max",
+    "atomic_swap_if",
+    "cuda",
+    "device_function",
+    "fma",
+    "from_bits",
+    "kernel",
+    "no_refcount_function",
+    "noinline_cpu_function",
+    "run",
+    "run_together",
+    "to_bits",
+    "yield_thread",
 ]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
@@ -49,9 +61,9 @@ def _device(**options: Any) -> Callable[..., Any]:
 
 device_function = _device(forceinline=True)
 # No references are counted in it: it neither makes arrays nor returns them.
-borrowing_function = _device(forceinline=True, _nrt=False)
+no_refcount_function = _device(forceinline=True, _nrt=False)
 # The same for one that is called, not written out wherever it is used.
-outlined_function = _device(_nrt=False)
+noinline_cpu_function = _device(_nrt=False)
 kernel = njit(
     nogil=True,
     error_model="numpy",

@@ -40,7 +40,7 @@ fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def uncounted(context: Any, x: Any) -> Any:
+def opaque_int(context: Any, x: Any) -> Any:
     """The same integer, of which the compiler is told nothing: a loop over it cannot be counted."""
     if not isinstance(x, types.Integer) or x.bitwidth != 64:
         return None
@@ -53,7 +53,7 @@ def uncounted(context: Any, x: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def be_called(context: Any) -> Any:
+def noinline_function(context: Any) -> Any:
     """Keep the function in which this is said from being written out where it is used."""
 
     def generate(context: Any, builder: Any, *_: Any) -> Any:
@@ -64,7 +64,7 @@ def be_called(context: Any) -> Any:
 
 
 device_function = cuda.jit(device=True)
-outlined_function = cuda.jit(device=True)
+noinline_cpu_function = cuda.jit(device=True)
 
 
 @device_function
@@ -127,7 +127,7 @@ def acquire(context, array, at):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def meet_in_cluster(context):  # type: ignore[no-untyped-def]
+def barrier_of_cluster(context):  # type: ignore[no-untyped-def]
     """Wait for all threads of a cluster of blocks; what they wrote can then be read."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from typing import Any
 from ergode.core import kernel_cache
 from ergode.core.compiler import bundle
 from ergode.core.compiler.bundle import Precision, Source, Target, formula_text
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
@@ -66,7 +66,7 @@ class Kernel:
         key = (
             self.bodies, self.number, self.precision, self.loop, self.registers, target,
             *(
-                (name, formula_text(value.function) if isinstance(value, Formula) else value)
+                (name, formula_text(value.function) if isinstance(value, UserFunction) else value)
                 for name, value in sorted(self.bindings.items())
             ),
         )  # fmt: skip

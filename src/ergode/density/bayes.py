@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.language import atomic_max, real, rolled
+from ergode.core.compiler.language import atomic_max, no_unroll, real
 from ergode.core.devices import Device, resolve
 from ergode.density.grid.cells import (
     CLIPPED,
@@ -78,7 +78,7 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, ou
     floor = real(clocks[which, THRESHOLD] * before)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         if p[i] > 0.0:
             value = log[i] + math.log(np.float64(p[i]))
             if value > best:
@@ -89,7 +89,7 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, ou
     if top > -math.inf:
         high = np.int64(0)
         low = np.int64(0)
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             part = np.float64(0.0)
             if p[i] > 0.0:
                 value = log[i] + math.log(np.float64(p[i])) - top
@@ -105,7 +105,7 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, ou
         total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
         loaded = np.int64(0)
         faint = np.int64(0)
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             was_faint = p[i] < floor
             p[i] = real(np.float64(weight[i]) / total)
             part = units(p[i])

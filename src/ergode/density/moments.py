@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergode.core.compiler.language import atomic_max, outlined, rolled, unroll
+from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, unroll
 from ergode.density.grid.cells import KEY, MASS_UNIT, TALLIES, USED, step_key, units
 from ergode.density.grid.group import book, meet, share
 from ergode.density.grid.lattice import DIMENSION, Lattice, coordinate, is_admissible
@@ -93,7 +93,7 @@ def forget(tally):
         tally[n] = 0
 
 
-@outlined
+@noinline_cpu
 def summarize(rank, size, used, cells, p, frame):
     """Add up the cells of a density. Out: words of the tally from RANGE on, that were forgotten."""
     range_ = cells.tally[RANGE : RANGE + 2 * DIMENSION]
@@ -101,7 +101,7 @@ def summarize(rank, size, used, cells, p, frame):
     for d in range(DIMENSION):
         least = np.int64(1 << 40)
         most = np.int64(-(1 << 40))
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             k = coordinate(cells.key[i] & KEY, d)
             least = min(least, k)
             most = max(most, k)
@@ -109,11 +109,11 @@ def summarize(rank, size, used, cells, p, frame):
         atomic_max(range_, 2 * d + 1, most)
     meet(size, cells.meeting)
     total = np.int64(0)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         total += units(p[i])
     book(sums, 0, total)
     beyond = np.int64(0)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         beyond += np.int64(beyond_cell(i, cells, p, frame) * _BEYOND_UNIT)
     book(sums, sums.size - DIMENSION - 1, beyond)
     place = 1 + DIMENSION
@@ -123,7 +123,7 @@ def summarize(rank, size, used, cells, p, frame):
         above = cells.above[d]
         first = np.int64(0)
         variation = np.int64(0)
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             x = np.float64(coordinate(cells.key[i] & KEY, d) - middle)
             first += _rounded(np.float64(p[i]) * x * scale)
             variation += units(abs(p[i] - p[above[i]]))
@@ -133,7 +133,7 @@ def summarize(rank, size, used, cells, p, frame):
             centre = _middle(range_, e)
             finer = scale / _reach(range_, e)
             second = np.int64(0)
-            for i in rolled(share(rank, size, 1, used)):
+            for i in no_unroll(share(rank, size, 1, used)):
                 key = cells.key[i] & KEY
                 x = np.float64(coordinate(key, d) - middle)
                 y = np.float64(coordinate(key, e) - centre)

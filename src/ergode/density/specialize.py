@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.density import bayes
 from ergode.density.grid import cells, group, growth, pruning
 from ergode.density.grid.lattice import Lattice
@@ -60,13 +60,13 @@ def bindings_of(
     target = "cuda" if on_cuda else "cpu"
     given: dict[str, Any] = {}
     if limits is not None:
-        given["limited_by"] = Formula(limits.function)
+        given["limited_by"] = UserFunction(limits.function)
     noisy = (False,) * lattice.dimension
     varying = depends_on_time(field.function)
     if noise is not None:
         noisy = tuple((noise.spread(lattice) != 0).tolist())
         if noise.function is not None:
-            given |= {"noise": Formula(noise.function), "AMPLITUDES": noise.amplitudes}
+            given |= {"noise": UserFunction(noise.function), "AMPLITUDES": noise.amplitudes}
             varying |= depends_on_time(noise.function)
     return (
         given
@@ -74,7 +74,7 @@ def bindings_of(
             "LIMITED": limits is not None,
             "LOCAL_NOISE": noise is not None and noise.function is not None,
             "RETAINED": retained,
-            "rhs": Formula(field.function),
+            "rhs": UserFunction(field.function),
             "DIMENSION": lattice.dimension,
             "BITS": lattice.bits,
             "PARAMETERS": len(field.parameters),

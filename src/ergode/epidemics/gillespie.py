@@ -21,7 +21,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
-from ergode.core.compiler.language import borrowing
+from ergode.core.compiler.language import no_refcount
 from ergode.core.devices import Device
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform
 from ergode.epidemics.first_passage.runner import arc_weights, check_stages
@@ -62,7 +62,7 @@ def gillespie_cpu(
         )  # fmt: skip
 
 
-@borrowing
+@no_refcount
 def _run_one(
     offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, stratum,
     stratum_count, seed, replicate, times, per_step, row, counts, work, tree, pressure, compartment,

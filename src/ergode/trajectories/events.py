@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
@@ -121,10 +121,10 @@ def bindings_of_events(
         "ENDS": tuple(bool(event.terminal) for event in events),
         "ACTING": any(event.effect is not None or event.terminal for event in events),
         "RECORDED": recorded if events else 0,
-        "gaps": Formula(
+        "gaps": UserFunction(
             function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
         ),
-        "act": Formula(
+        "act": UserFunction(
             function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
         ),
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
@@ -227,10 +227,10 @@ def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> d
         updates += [f"update_value_{number}[{j}]" for j in range(one.size)]
         results.append(f"result_value_{number}[0]")
 
-    def made(name: str, arguments: str, what: str, values: list[str]) -> Formula:
+    def made(name: str, arguments: str, what: str, values: list[str]) -> UserFunction:
         inside = "".join(f"{value}, " for value in values)
         text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
-        return Formula(function_from_text(text, names))
+        return UserFunction(function_from_text(text, names))
 
     return {
         "SEEN": len(begins),

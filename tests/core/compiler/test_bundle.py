@@ -14,7 +14,7 @@ import pytest
 from ergode.core import kernels
 from ergode.core.compiler import language
 from ergode.core.compiler.bundle import bundle, formula_text
-from ergode.core.compiler.language import ByPrecision, ByTarget, real, rolled
+from ergode.core.compiler.language import ByPrecision, ByTarget, no_unroll, real
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 
@@ -358,8 +358,8 @@ def test_by_target_takes_the_one_for_the_target():
 
 def strides(first, stop, step):
     total = 0
-    for i in rolled(range(first, stop, step)):
-        for j in rolled(range(i, stop)):
+    for i in no_unroll(range(first, stop, step)):
+        for j in no_unroll(range(i, stop)):
             if j == 7:
                 continue
             total += 10 * i + j
@@ -374,7 +374,7 @@ def test_a_rolled_loop_on_cuda_is_not_counted():
     text = bundle([strides], target="cuda").text
     assert text.count("while ") == 2
     assert text.count("range(") == 1
-    found = {"kernel": lambda f: f, "uncounted": lambda x: x, "numpy": np}
+    found = {"kernel": lambda f: f, "opaque_int": lambda x: x, "numpy": np}
     exec(text[text.index("@kernel") :], found)
     for arguments in ((0, 30, 3), (5, 5, 1), (9, 3, 2), (1, 8, 100)):
         assert found["strides"](*arguments) == strides(*arguments)
@@ -383,7 +383,7 @@ def test_a_rolled_loop_on_cuda_is_not_counted():
 
 
 def not_a_range(x):
-    for _ in rolled([1, 2]):
+    for _ in no_unroll([1, 2]):
         x += 1
     return x
 
@@ -394,7 +394,7 @@ def every(start, stop, size):
 
 def over_what_another_returns(count):
     total = 0
-    for i in rolled(every(1, count, 3)):
+    for i in no_unroll(every(1, count, 3)):
         total += i
     return total
 
@@ -403,7 +403,7 @@ def test_a_rolled_loop_goes_over_what_a_function_of_one_line_returns():
     on_cpu = bundle([over_what_another_returns], target="cpu").text
     assert "in every(1, count, 3)" in on_cpu
     on_cuda = bundle([over_what_another_returns], target="cuda").text
-    assert "uncounted(numpy.int64(1 + 3)), count, 3" in on_cuda and "every" not in on_cuda
+    assert "opaque_int(numpy.int64(1 + 3)), count, 3" in on_cuda and "every" not in on_cuda
 
 
 def test_the_text_of_a_formula_follows_what_its_names_stand_for():
@@ -416,7 +416,7 @@ def test_the_text_of_a_formula_follows_what_its_names_stand_for():
 
 
 def test_what_is_rolled_is_a_range():
-    with pytest.raises(ModelError, match="no range that can be rolled"):
+    with pytest.raises(ModelError, match="no_unroll takes a range"):
         bundle([not_a_range], target="cuda")
 
 

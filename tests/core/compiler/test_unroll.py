@@ -8,7 +8,7 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.compiler import bundle
-from ergode.core.compiler.language import Formula, unroll
+from ergode.core.compiler.language import UserFunction, unroll
 
 COUNT = 3
 WEIGHTS = ((), (0.5,), (0.0, 0.25))
@@ -75,14 +75,18 @@ def apply(index, x, out):
 @pytest.mark.parametrize("x", [(1.0, 2.0), (4.0, 6.0)])
 def test_formula_computes_what_it_says(precision, x):
     out = np.zeros(1, precision)
-    kernel = kernels.for_each(apply, precision=precision, bindings={"rhs": Formula(formula)})
+    kernel = kernels.for_each(apply, precision=precision, bindings={"rhs": UserFunction(formula)})
     ergode.Device("cpu:1").run(kernel, 1, np.array(x, precision), out)
     assert out[0] == pytest.approx(formula(x), rel=1e-6 if precision == "float32" else 1e-15)
 
 
 def test_numbers_of_a_formula_are_real():
     text = bundle.bundle(
-        [apply], target="cpu", precision="float32", bindings={"rhs": Formula(formula)}, loop=True
+        [apply],
+        target="cpu",
+        precision="float32",
+        bindings={"rhs": UserFunction(formula)},
+        loop=True,
     ).text
     assert "total = real(0.0)" in text
     assert "index = 1" in text
@@ -98,7 +102,7 @@ def test_single_precision_formula_has_no_double():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    kernel = kernels.for_each(apply, precision="float32", bindings={"rhs": Formula(formula)})
+    kernel = kernels.for_each(apply, precision="float32", bindings={"rhs": UserFunction(formula)})
     x, out = np.zeros(2, np.float32), np.zeros(1, np.float32)
     text = cuda.ptx(kernel.compiled("cuda"), (0, 1, x, out))
     assert ".f64" not in text

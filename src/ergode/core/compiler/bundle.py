@@ -32,7 +32,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core.compiler import unroll, user_functions
-from ergode.core.compiler.language import ByPrecision, ByTarget, Formula, Word, fma, rolled
+from ergode.core.compiler.language import (
+    ByPrecision,
+    ByTarget,
+    Intrinsic,
+    UserFunction,
+    fma,
+    no_unroll,
+)
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.syntax import local_names, syntax
 from ergode.core.errors import ModelError
@@ -45,9 +52,9 @@ _PLAIN_MODULES = (math, np)
 # Names with a meaning of their own in a generated module.
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
-    "kernel", "device_function", "uncounted", "be_called", "borrowing_function",
-    "outlined_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
-    "atomic_load", "give_way", "release_add", "acquire", "meet_in_cluster",
+    "kernel", "device_function", "opaque_int", "noinline_function", "no_refcount_function",
+    "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
+    "atomic_load", "yield_thread", "release_add", "acquire", "barrier_of_cluster",
 }  # fmt: skip
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
 
@@ -149,10 +156,10 @@ def bundle(
             collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
     if target == "cpu":  # the only one that counts references
-        for name in collector.borrowing():
+        for name in collector.no_refcount():
             text = collector.definitions[name]
-            collector.definitions[name] = text.replace("@device_f", "@borrowing_f", 1)
-            collector.words.add("borrowing_function")
+            collector.definitions[name] = text.replace("@device_f", "@no_refcount_f", 1)
+            collector.words.add("no_refcount_function")
     words = ["kernel", *sorted(collector.words)]
     title = ", ".join(f"{body.__module__}.{body.__qualname__}" for body in bodies)
     parts = [
@@ -185,7 +192,7 @@ def formula_text(function: Callable[..., Any]) -> str:
     if known and all(user.outer(name) is value for user, name, value in known[1]):
         return known[0]
     collector = _Collector("float64", {})
-    collector.function(Formula(function))
+    collector.function(UserFunction(function))
     text = "\n\n".join([*collector.constants, *collector.definitions.values()])
     modules = [value for _, _, value in collector.found if isinstance(value, ModuleType)]
     if all(module in _PLAIN_MODULES for module in modules):  # what is in others may change
@@ -234,7 +241,7 @@ class _Collector:
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` (and first all it needs) and return its name in the module."""
         rename = _Rename
-        if isinstance(function, Formula):
+        if isinstance(function, UserFunction):
             rename, function = _RenameFormula, function.function
         if isinstance(function, ByPrecision):
             function = getattr(function, self.precision)
@@ -259,17 +266,23 @@ class _Collector:
         ]
         self._open.pop()
         tree.name = self._name(function, wanted or function.__name__)
-        if self.target == "cuda" and getattr(function, "called", False):
-            self.words.add("be_called")
-            tree.body.insert(0, ast.Expr(ast.Call(ast.Name("be_called", ast.Load()), [], [])))
+        if self.target == "cuda" and getattr(function, "noinline", False):
+            self.words.add("noinline_function")
+            tree.body.insert(
+                0, ast.Expr(ast.Call(ast.Name("noinline_function", ast.Load()), [], []))
+            )
         text = ast.unparse(ast.fix_missing_locations(tree))
-        kind = "outlined_function" if getattr(function, "outlined", False) else "device_function"
+        kind = (
+            "noinline_cpu_function"
+            if getattr(function, "noinline_cpu", False)
+            else "device_function"
+        )
         self.words.add(kind)
         self.definitions[tree.name] = f"@{kind}\n{text}"
         return tree.name
 
-    def borrowing(self) -> list[str]:
-        """Names of the functions marked as such (`machine.borrowing`), and of all they call."""
+    def no_refcount(self) -> list[str]:
+        """Names of the functions marked as such (`machine.no_refcount`), and of all they call."""
         found: dict[FunctionType, None] = {}
         waiting = [one for one in self._calls if getattr(one, "borrows", False)]
         while waiting:
@@ -281,14 +294,14 @@ class _Collector:
 
     def value(self, name: str, value: Any, user: FunctionType) -> str:
         """Name under which `value`, called `name` in `user`, is known in the module."""
-        if isinstance(value, Word):
+        if isinstance(value, Intrinsic):
             if value.name not in ("real", "bits"):
                 self.words.add(value.name)
             return value.name
         plain = _plain_name(value)
         if plain is not None:
             return plain
-        if isinstance(value, ByPrecision | ByTarget | Formula | FunctionType):
+        if isinstance(value, ByPrecision | ByTarget | UserFunction | FunctionType):
             return self.function(value, name.strip("<>"))
         if _is_named_tuple(value):
             return self._named_tuple(value)
@@ -434,7 +447,7 @@ class _Rename(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         call = node.iter
-        if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is rolled):
+        if not (isinstance(call, ast.Call) and self._lookup_path(call.func)[1] is no_unroll):
             return self.generic_visit(node)
         node.iter = call.args[0]
         if self.collector.target == "cuda":
@@ -443,8 +456,8 @@ class _Rename(ast.NodeTransformer):
         assert isinstance(visited, ast.For)
         if self.collector.target != "cuda":
             return visited
-        self.collector.words.add("uncounted")
-        return _uncounted(visited)
+        self.collector.words.add("opaque_int")
+        return _counted_opaquely(visited)
 
     def _written_out(self, values: ast.expr) -> ast.expr:
         """What a function of one line returns, where a loop goes over what it returns."""
@@ -533,7 +546,7 @@ class _RenameFormula(_Rename):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         found, value = self._lookup_path(node)
         known = user_functions.meaning(value) if found else None
-        if isinstance(known, ByPrecision | Formula | FunctionType):
+        if isinstance(known, ByPrecision | UserFunction | FunctionType):
             return self._known(node.attr, known, node)
         return super().visit_Attribute(node)
 
@@ -558,7 +571,7 @@ def _in_parts(node: ast.Tuple) -> ast.expr:
     return ast.copy_location(whole, node)
 
 
-def _uncounted(node: ast.For) -> list[ast.stmt]:
+def _counted_opaquely(node: ast.For) -> list[ast.stmt]:
     """A loop over a range as one that adds up and compares, whose turns nobody can count."""
     call, target = node.iter, node.target
     if not (
@@ -568,17 +581,17 @@ def _uncounted(node: ast.For) -> list[ast.stmt]:
         and isinstance(target, ast.Name)
         and not node.orelse
     ):
-        raise ModelError(f"'{ast.unparse(node.iter)}' is no range that can be rolled")
+        raise ModelError(f"'{ast.unparse(node.iter)}' is no range; no_unroll takes a range")
     bounds = [ast.unparse(argument) for argument in call.args]
     if len(bounds) == 1:
         bounds = ["0", *bounds]
     first, last, stride = [*bounds, "1"][:3]
     following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
     text = f"""\
-{following}, {stop}, {step} = uncounted(numpy.int64({first})), {last}, {stride}
+{following}, {stop}, {step} = opaque_int(numpy.int64({first})), {last}, {stride}
 while {following} < {stop}:
     {target.id} = {following}
-    {following} = uncounted({following} + {step})
+    {following} = opaque_int({following} + {step})
 """
     begin, loop = ast.parse(text).body
     assert isinstance(loop, ast.While)

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Word:
+class Intrinsic:
     """A name that every target defines for itself."""
 
     name: str
@@ -27,7 +27,7 @@ class Word:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        return Word(f"{self.name}.{attribute}")
+        return Intrinsic(f"{self.name}.{attribute}")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ByTarget:
 
 
 @dataclass(frozen=True)
-class Formula:
+class UserFunction:
     """A user's function: plain arithmetic, in which every number is `real`."""
 
     function: Callable[..., Any]
@@ -68,25 +68,25 @@ class Formula:
         return self.function(*arguments)
 
 
-def outlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a long device function as one that the CPU calls, not writes out wherever it is used.
 
-    It too makes no array and returns none (see `borrowing`).
+    It too makes no array and returns none (see `no_refcount`).
     """
-    function.outlined = True  # type: ignore[attr-defined]
+    function.noinline_cpu = True  # type: ignore[attr-defined]
     return function
 
 
-def called(function: Callable[..., Any]) -> Callable[..., Any]:
+def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a long device function of numbers alone as one that CUDA, too, calls.
 
     Arrays are no arguments for it: each would be passed in a dozen parts, through memory.
     """
-    function.called = True  # type: ignore[attr-defined]
-    return outlined(function)
+    function.noinline = True  # type: ignore[attr-defined]
+    return noinline_cpu(function)
 
 
-def borrowing(function: Callable[..., Any]) -> Callable[..., Any]:
+def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a device function that makes no array and returns none.
 
     On the CPU it and all it calls are compiled without counting references to arrays, which a
@@ -101,8 +101,8 @@ def unroll(values: Iterable[int]) -> Iterable[int]:
     return values
 
 
-def rolled(values: Iterable[int]) -> Iterable[int]:
-    """In ``for i in rolled(range(...))``: on CUDA, run the loop as it stands, its step positive.
+def no_unroll(values: Iterable[int]) -> Iterable[int]:
+    """In ``for i in no_unroll(range(...))``: on CUDA, run the loop as it stands, its step positive.
 
     Instead of a range it may be the call of a function of one line that returns one.
 
@@ -113,31 +113,31 @@ def rolled(values: Iterable[int]) -> Iterable[int]:
     return values
 
 
-real = Word("real")
+real = Intrinsic("real")
 """The working floating-point type; `real(x)` converts."""
-bits = Word("bits")
+bits = Intrinsic("bits")
 """The unsigned integer type as wide as `real`."""
-fma = Word("fma")
+fma = Intrinsic("fma")
 """`fma(a, b, c)` is a * b + c with one rounding, the same on every target."""
-to_bits = Word("to_bits")
+to_bits = Intrinsic("to_bits")
 """The bit pattern of a float as an unsigned integer of the same width."""
-from_bits = Word("from_bits")
+from_bits = Intrinsic("from_bits")
 """The float with the given bit pattern."""
-atomic_add = Word("atomic_add")
+atomic_add = Intrinsic("atomic_add")
 """`atomic_add(array, at, amount)` adds to an element that others change too; what it was."""
-atomic_max = Word("atomic_max")
+atomic_max = Intrinsic("atomic_max")
 """`atomic_max(array, at, value)` makes an element at least as large; what it was."""
-atomic_swap_if = Word("atomic_swap_if")
+atomic_swap_if = Intrinsic("atomic_swap_if")
 """`atomic_swap_if(array, at, expected, value)` sets an element that is as expected; what it was."""
-atomic_load = Word("atomic_load")
+atomic_load = Intrinsic("atomic_load")
 """`atomic_load(array, at)` is an element as it is now; only on the CPU."""
-give_way = Word("give_way")
-"""`give_way()` lets another thread that waits for this core run; only on the CPU."""
-release_add = Word("release_add")
+yield_thread = Intrinsic("yield_thread")
+"""`yield_thread()` lets another thread that waits for this core run; only on the CPU."""
+release_add = Intrinsic("release_add")
 """`release_add(array, at, amount)`: adds; who acquires it sees all before it; only on CUDA."""
-acquire = Word("acquire")
+acquire = Intrinsic("acquire")
 """`acquire(array, at)` is an element as it is now, and what was released; only on CUDA."""
-meet_in_cluster = Word("meet_in_cluster")
-"""`meet_in_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
-cuda: Any = Word("cuda")
+barrier_of_cluster = Intrinsic("barrier_of_cluster")
+"""`barrier_of_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
+cuda: Any = Intrinsic("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.math import elementary
 
 # In a formula these are our own, which vectorise and are the same on every target.
@@ -35,7 +35,7 @@ WORDS = {POWER: elementary.power, ROOT: math.sqrt}
 def meaning(value: Any) -> Any:
     """What a name in a formula stands for: our own functions, or a formula in its turn."""
     if isinstance(value, FunctionType):
-        return value if value.__module__.startswith("ergode.") else Formula(value)
+        return value if value.__module__.startswith("ergode.") else UserFunction(value)
     try:
         return _ELEMENTARY.get(value, value)
     except TypeError:  # not hashable

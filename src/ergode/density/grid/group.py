@@ -15,10 +15,10 @@ from ergode.core.compiler.language import (
     acquire,
     atomic_add,
     atomic_load,
+    barrier_of_cluster,
     cuda,
-    give_way,
-    meet_in_cluster,
     release_add,
+    yield_thread,
 )
 
 # Bound for each kernel.
@@ -57,7 +57,7 @@ def meet_cpu(size, meeting):
         while atomic_load(meeting, 0) < everybody:
             looks += 1
             if looks > _SPINS:
-                give_way()
+                yield_thread()
 
 
 def sum_of_threads(size, word, words):
@@ -110,7 +110,7 @@ def meet_block(size, meeting):
 
 def meet_cluster(size, meeting):
     """The same where several, a cluster, are one."""
-    meet_in_cluster()
+    barrier_of_cluster()
 
 
 def _sum_of_warp(value):

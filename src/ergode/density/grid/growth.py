@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import atomic_add, borrowing, cuda, real, rolled
+from ergode.core.compiler.language import atomic_add, cuda, no_refcount, no_unroll, real
 from ergode.density.grid.cells import (
     CLAIMED,
     COMPLETE,
@@ -32,27 +32,27 @@ VARYING = False  # the field or the noise depends on time
 MOVES = 2  # two times the square of the dimension
 
 
-@borrowing
+@no_refcount
 def build(rank, size, used, t, cells, frame):
     """Table, rates and neighbours of all cells, from their keys."""
     if rank == 0:
         cells.fastest[0] = real(0.0)
         cells.fastest[1] = real(0.0)
-    for at in rolled(share(rank, size, 0, cells.table.size)):
+    for at in no_unroll(share(rank, size, 0, cells.table.size)):
         cells.table[at] = EMPTY
     meet(size, cells.meeting)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         enter(i, cells)
     meet(size, cells.meeting)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         survey(i, t, cells, frame)
     for d in range(DIMENSION):
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             link(i, d, 0, cells)
     meet(size, cells.meeting)
 
 
-@borrowing
+@no_refcount
 def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
     """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 
@@ -70,10 +70,10 @@ def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
                 cells.fastest[0] = real(0.0)
                 cells.fastest[1] = real(0.0)
             meet(size, cells.meeting)
-        for i in rolled(share(rank, size, 1 if VARYING else used, grown)):
+        for i in no_unroll(share(rank, size, 1 if VARYING else used, grown)):
             survey(i, t, cells, frame)
         ways = 2 * DIMENSION
-        for n in rolled(share(rank, size, 0, ways * (grown - used))):
+        for n in no_unroll(share(rank, size, 0, ways * (grown - used))):
             i = n // ways
             way = n - i * ways
             link(used + i, way >> 1, way & 1, cells)
@@ -130,12 +130,12 @@ def make_needed_cuda(rank, size, used, floor, listed, cells, due, p, q, frame):
     """The same: cells that are due are listed, and then every move has a thread."""
     tally = cells.tally
     if not listed:
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             note_due(i, p[i], floor, cells, due)
         meet(size, cells.meeting)
     count = tally[DUE]
     # All that a thread waits for is one place of the table.
-    for n in rolled(share(rank, size, 0, count * MOVES)):
+    for n in no_unroll(share(rank, size, 0, count * MOVES)):
         row = n // MOVES
         i = due[row]
         grow_towards(n - row * MOVES, rank, i, cells.key[i], cells.flow[i], cells, p, q, frame)

@@ -12,11 +12,11 @@ import numpy as np
 
 from ergode.core.compiler.language import (
     atomic_add,
-    borrowing,
     cuda,
     from_bits,
+    no_refcount,
+    no_unroll,
     real,
-    rolled,
     to_bits,
 )
 from ergode.density.grid.cells import (
@@ -67,7 +67,7 @@ def _highest_floor(allowed, ladder):
     return from_bits(np.uint64(rung + _BOTTOM) << _HALF_OCTAVE)
 
 
-@borrowing
+@no_refcount
 def drop(rank, size, used, t, cells, masses, p, q, clock):
     """Drop the cells below the floor, but for those that mass above it flows into.
 
@@ -76,20 +76,20 @@ def drop(rank, size, used, t, cells, masses, p, q, clock):
     tally, kept = cells.tally, masses.kept
     if RETAINED:
         ladder = cells.ladder
-        for rung in rolled(share(rank, size, 0, RUNGS)):
+        for rung in no_unroll(share(rank, size, 0, RUNGS)):
             ladder[rung] = 0
         meet(size, cells.meeting)
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             atomic_add(ladder, rung_of(p[i]), units(p[i]))
         meet(size, cells.meeting)
         if rank == 0:
             highest = _highest_floor(_allowed(t, tally, clock), ladder)
             clock[THRESHOLD] = highest / total_mass(tally)
-    for i in rolled(share(rank, size, 0, used)):
+    for i in no_unroll(share(rank, size, 0, used)):
         kept[i] = np.uint8(0)
     meet(size, cells.meeting)
     floor = real(clock[THRESHOLD] * total_mass(tally))
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         if p[i] >= floor:
             mark(i, cells, kept)
     if rank == 0:
@@ -99,7 +99,7 @@ def drop(rank, size, used, t, cells, masses, p, q, clock):
     book(tally, PRUNED, dropped)
     meet(size, cells.meeting)
     count = tally[USED]
-    for i in rolled(share(rank, size, 1, count)):
+    for i in no_unroll(share(rank, size, 1, count)):
         cells.key[i] = masses.key[i]
     meet(size, cells.meeting)
     return count
@@ -109,13 +109,13 @@ def compact_cpu(rank, size, used, floor, cells, masses, p, q):
     """List the cells that stay, in their order; the mass of the others."""
     kept, words = masses.kept, cells.meeting
     count = 0
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         count += np.int64(kept[i])
     words[APART * (rank + 1) + LISTED] = count
     meet(size, words)
     place = 1 + sum_of_threads(rank, LISTED, words)
     dropped = np.int64(0)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         if kept[i] != 0:
             masses.key[place] = list_key(i, floor, cells, p)
             q[place] = p[i]
@@ -133,7 +133,7 @@ def compact_cuda(rank, size, used, floor, cells, masses, p, q):
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
     # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in rolled(range(rank - lane, used, size)):
+    for warp in no_unroll(range(rank - lane, used, size)):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0
         mask = np.uint32(cuda.ballot_sync(EVERY_LANE, stays))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import real, rolled
+from ergode.core.compiler.language import no_unroll, real
 from ergode.density.grid.cells import (
     CELL_STEPS,
     FLOOR,
@@ -185,7 +185,7 @@ def advance(
         )
         noise_time = t if state == REACHED else noise_time
     meet(size, cells.meeting)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         masses.now[i] = p[i]
     if rank == 0:
         clock[TIME] = t

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import real, rolled, unroll
+from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.density.grid.cells import CLIPPED, LOST, units
 from ergode.density.grid.group import book, edge, meet, share
 from ergode.density.grid.growth import note_due
@@ -108,7 +108,7 @@ def move(rank, size, used, step, floor, listing, cells, masses, p, q):
     With `listing`, on CUDA, cells that are due to grow by now are listed.
     """
     tally, s = cells.tally, masses.half
-    for n in rolled(share(rank, size, 1, used)):
+    for n in no_unroll(share(rank, size, 1, used)):
         i = np.uint32(n)
         s[i] = transverse(i, step, cells, p)
     meet(size, cells.meeting)
@@ -117,7 +117,7 @@ def move(rank, size, used, step, floor, listing, cells, masses, p, q):
     if FLUXES_FIRST:
         lost = find_fluxes(rank, size, used, step, cells, masses, p)
         meet(size, cells.meeting)
-    for n in rolled(share(rank, size, 1, used)):
+    for n in no_unroll(share(rank, size, 1, used)):
         i = np.uint32(n)
         if FLUXES_FIRST:
             mass = p[i]
@@ -181,7 +181,7 @@ def find_fluxes_cpu(rank, size, used, step, cells, masses, p):
 def find_fluxes_cuda(rank, size, used, step, cells, masses, p):
     """What crosses the faces above cells, and what of it is lost."""
     lost = np.int64(0)
-    for n in rolled(share(rank, size, 1, used)):
+    for n in no_unroll(share(rank, size, 1, used)):
         i = np.uint32(n)
         for d in unroll(range(DIMENSION)):
             above = cells.above[d, i]

@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real, rolled, unroll
+from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
 from ergode.density.grid.cells import CLIPPED, REACHED, units
 from ergode.density.grid.group import book, meet, share
 from ergode.density.grid.growth import expand
@@ -126,7 +126,7 @@ def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, fr
     )
 
 
-@outlined
+@noinline_cpu
 def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
     """Let noise act on `p` for a time; the number of cells, and a value of STATE.
 
@@ -141,7 +141,7 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
     stages = stages_of(2.0 * duration * spread_most(cells, frame))
     step = real(duration)
     part = real(duration * share_of_first(stages))
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         flux[i] = change(i, cells, p, frame)
         half[i] = p[i] + part * flux[i]
     meet(size, cells.meeting)
@@ -155,17 +155,17 @@ def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
         if state != REACHED:
             return first, state
         if used > fresh:
-            for i in rolled(share(rank, size, fresh, used)):
+            for i in no_unroll(share(rank, size, fresh, used)):
                 p[i] = real(0.0)
                 flux[i] = real(0.0)
             meet(size, cells.meeting)
         m, v, rest, by, back = coefficients(j, stages)
-        for i in rolled(share(rank, size, 1, used)):
+        for i in no_unroll(share(rank, size, 1, used)):
             target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
         meet(size, cells.meeting)
         before, latest = latest, target
     clipped = np.int64(0)
-    for i in rolled(share(rank, size, 1, used)):
+    for i in no_unroll(share(rank, size, 1, used)):
         mass = latest[i]
         if mass < 0.0:
             clipped -= units(mass)

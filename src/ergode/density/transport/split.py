@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import real, rolled, unroll
+from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.density.grid.group import edge, meet, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
@@ -102,7 +102,7 @@ def move(rank, size, used, axis, step, floor, listing, cells, masses, p, q):
                 find_fluxes(rank, size, used, d, step, cells, flux, p)
                 meet(size, cells.meeting)
             below = cells.below[d]
-            for n in rolled(share(rank, size, 1, used)):
+            for n in no_unroll(share(rank, size, 1, used)):
                 i = np.uint32(n)
                 if FLUXES_FIRST:
                     mass = p[i] - flux[i] + flux[below[i]]
@@ -139,7 +139,7 @@ def find_fluxes_cpu(rank, size, used, d, step, cells, flux, p):
 
 def find_fluxes_cuda(rank, size, used, d, step, cells, flux, p):
     """What crosses the faces above cells along one dimension."""
-    for n in rolled(share(rank, size, 1, used)):
+    for n in no_unroll(share(rank, size, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import borrowing, real
+from ergode.core.compiler.language import no_refcount, real
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import (
     clear,
@@ -151,7 +151,7 @@ def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, 
         _finish(nodes, row, counts, work)
 
 
-@borrowing
+@no_refcount
 def _sizes(scene):
     """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
     node_count = scene.offsets.size - 1
@@ -167,7 +167,7 @@ def _sizes(scene):
     )  # fmt: skip
 
 
-@borrowing
+@no_refcount
 def _finish(nodes, row, counts, work):
     """Add up the moves of a replicate."""
     work[row, 0] = nodes.work[0]
@@ -179,7 +179,7 @@ def _finish(nodes, row, counts, work):
             counts[row, at, column] = count
 
 
-@borrowing
+@no_refcount
 def _begin(queue, scene, nodes, cases, row, seed, replicate):
     """Everybody in the base compartment at time zero; what happens then is queued."""
     clear(queue)
@@ -253,7 +253,7 @@ _NEVER = float("inf")
 _NOT_YET = float("nan")
 
 
-@borrowing
+@no_refcount
 def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
     """Take events in the order of time until there are no more, or the queue has no room left.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import borrowing, real
+from ergode.core.compiler.language import no_refcount, real
 
 _NONE = -1
 _NEXT, _HEAPED = 0, 1  # columns of `Queue.link`
@@ -43,7 +43,7 @@ def new_queue(capacity, bucket_count):
     return queue
 
 
-@borrowing
+@no_refcount
 def clear(queue):
     """Forget all events."""
     for at in range(queue.bucket.size):
@@ -64,7 +64,7 @@ def with_room(queue, wanted):
     return larger
 
 
-@borrowing
+@no_refcount
 def _copy(queue, larger, used):
     """The same events in a larger queue."""
     # Loops: a copy of a slice compiles for seconds.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import bits, borrowing, cuda, real, to_bits
+from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.windows.path import work_out
@@ -240,7 +240,7 @@ def windows_cpu(
         needed[row] = watch.room[0]
 
 
-@borrowing
+@no_refcount
 def _run_one(
     arcs, rules, guests, paths, clocks, watch, records, queue, row, seed, replicate, width,
     counts, work,

@@ -5,7 +5,7 @@ The tables are those of `block_tables`; the matrix is in shared memory, its tail
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import cuda, real, rolled, unroll
+from ergode.core.compiler.language import cuda, no_unroll, real, unroll
 from ergode.kinetics.block.group import ALL, block_rows, put_segment
 from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH, BlockSystem
 from ergode.kinetics.network.mechanism import NATURAL
@@ -33,10 +33,10 @@ def block_slopes(system, values, y, matrix, partial):
     thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
     sums, count = system.slopes, system.slopes.target.size
     # What is filled in begins with zero.
-    for k in rolled(range(thread, system.entry_count, threads)):
+    for k in no_unroll(range(thread, system.entry_count, threads)):
         matrix[k & NATURAL] = 0.0
     cuda.syncthreads()
-    for base in rolled(range(thread, count, 2 * threads)):
+    for base in no_unroll(range(thread, count, 2 * threads)):
         segment = base & NATURAL
         other = segment + threads
         second = other if other < count else segment
@@ -57,7 +57,7 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
     Returns whether the pivots this thread saw were sound.
     """
     tid, program, pivots = cuda.threadIdx.x & NATURAL, system.factorization, system.pivots
-    for i in rolled(range(tid, system.pivot.size, cuda.blockDim.x)):
+    for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
         matrix[system.pivot[i]] += diagonal
     cuda.syncthreads()
     sound = True
@@ -88,7 +88,7 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
         cuda.syncthreads()
         pivots_end, end = next_pivots, next_end
     count = system.tail_count
-    for k in rolled(range(tid, count, cuda.blockDim.x)):
+    for k in no_unroll(range(tid, count, cuda.blockDim.x)):
         inverse[system.tail[k]] = 1.0
     front = system.entry_count - count * count
     column, row = tid & 7, tid >> 3
@@ -160,7 +160,7 @@ def warp_substitute(items, matrix, inverse, x):
 
 def block_subtract(sums, matrix, inverse, x, partial):
     """x_i -= sum of a_ik x_k / a_kk over all rows at once; ends in a barrier."""
-    for count in rolled(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
+    for count in no_unroll(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
         segment = count & NATURAL
         total = 0.0
         for k in range(BETWEEN_WIDTH):
@@ -199,13 +199,13 @@ def block_solve(system, matrix, inverse, tile, x, partial):
         if column == 0:
             partial[row + a * ACROSS] = total
     cuda.syncthreads()
-    for k in rolled(range(tid, system.tail_count, threads)):
+    for k in no_unroll(range(tid, system.tail_count, threads)):
         x[system.tail[k]] = partial[k]
     cuda.syncthreads()
     block_subtract(system.spread, matrix, inverse, x, partial)
     if tid < 32:
         warp_substitute(system.backward, matrix, inverse, x)
     cuda.syncthreads()
-    for i in rolled(range(tid, system.pivot.size, threads)):
+    for i in no_unroll(range(tid, system.pivot.size, threads)):
         x[i] *= inverse[i]
     cuda.syncthreads()

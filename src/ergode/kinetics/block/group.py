@@ -5,7 +5,7 @@ Every function here is called by all threads of a block; those that say so end i
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import cuda, real, rolled
+from ergode.core.compiler.language import cuda, no_unroll, real
 from ergode.kinetics.block.schedule import SUM_WIDTH
 from ergode.kinetics.network.mechanism import NATURAL
 
@@ -61,7 +61,7 @@ def next_zone(counter, room):
 def block_products(triple, y, found):
     """Product of the amounts of every complex, four at a time; ends in a barrier."""
     thread, threads, last = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, triple.size - 1
-    for base in rolled(range(thread, triple.size, 4 * threads)):
+    for base in no_unroll(range(thread, triple.size, 4 * threads)):
         # What is beyond the last is done again.
         a = base & NATURAL
         b = min(a + threads, last)
@@ -102,7 +102,7 @@ def block_rows(sums, partial, result, sign):
     cuda.syncthreads()
     if sums.row.size > 0:
         quarter, rows = thread & 3, threads >> 2
-        for first in rolled(range(0, sums.row.size, rows)):
+        for first in no_unroll(range(0, sums.row.size, rows)):
             row = first + (thread >> 2)
             total = 0.0
             if row < sums.row.size:
@@ -119,7 +119,7 @@ def block_rows(sums, partial, result, sign):
 def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
     thread, threads, count = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, sums.target.size
-    for base in rolled(range(thread, count, threads)):
+    for base in no_unroll(range(thread, count, threads)):
         segment = base & NATURAL
         even, odd = 0.0, 0.0
         # Without a branch or a store, so that all terms are on their way at once.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ergode.core.compiler.language import rolled, unroll
+from ergode.core.compiler.language import no_unroll, unroll
 from ergode.kinetics.block.team import largest_of, rank, size, total_of
 
 FLUX_FRACTION = 0.01
@@ -80,7 +80,7 @@ def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
     y, start, flow, weight = room.y, room.start, room.flow, system.weight
     count = weight.size
     fastest = 0.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         fastest = max(fastest, abs(flow[i] - flow[count + i]))
         start[i] = y[i]
     fastest = largest_of(fastest, room.reduced, 0)
@@ -88,7 +88,7 @@ def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
     if not control.fractions:
         # Of what reacts; of sources into nothing, of the time gone by.
         part = 0.0
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             if flow[i] + flow[count + i] > 0.0:
                 part += y[i]
         amount = total_of(part, room.reduced, 1)
@@ -101,7 +101,7 @@ def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
             whole = adjusted(dt, total, before, control.mass_tolerance)
             dt = min(whole, ahead)
         part = 0.0
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             judged = y[i] if control.reference else start[i]
             amount = updated(start[i], judged, flow[i], flow[count + i], dt)
             y[i] = amount

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, cuda, real, rolled, unroll
+from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
 from ergode.kinetics.block.group import block_products, block_rows, put_segment
 from ergode.kinetics.block.schedule import FLOW_WIDTH, block_flows_of
 from ergode.kinetics.block.team import rank, size, wait
@@ -226,7 +226,7 @@ def _segment_by_segment(system, room, y, flow):
         segment = r * threads + thread
         if segment < sums.target.size:  # of whole warps
             put_segment(sums, segment, totals[r], room.partial, flow, 0)
-    for base in rolled(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
+    for base in no_unroll(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
         segment = base & NATURAL
         total = 0.0
         for k in range(FLOW_WIDTH):

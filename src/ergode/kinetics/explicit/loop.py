@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import borrowing, cuda, real, rolled
+from ergode.core.compiler.language import cuda, no_refcount, no_unroll, real
 from ergode.core.status import Status
 from ergode.kinetics.block.group import next_zone
 from ergode.kinetics.block.schedule import FLOW_WIDTH
@@ -52,7 +52,7 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
 )  # fmt: skip
 
 
-@borrowing
+@no_refcount
 def explicit_zone(system, control, room, times, temperatures, densities, grid, most_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
@@ -62,7 +62,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     y, weight = room.y, system.weight
     count = weight.size
     part = 0.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         y[i] = out[0, i]
         part += weight[i] * y[i]
     if first == 0:
@@ -81,7 +81,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
         below, since = settled(times, below, since)
     set_explicit_conditions(system, room, times, temperatures, densities, below, since, y)
     if PARTIAL:
-        for g in rolled(range(first, room.active.size, stride)):
+        for g in no_unroll(range(first, room.active.size, stride)):
             room.active[g] = 0.0
     steps, repeated, place = 0, 0, 1
     while place < grid.size:
@@ -145,7 +145,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
         if taken == target - t or t + taken >= target:
             t = target
             while place < grid.size and grid[place] - begin <= t:
-                for i in rolled(range(first, count, stride)):
+                for i in no_unroll(range(first, count, stride)):
                     out[place, i] = y[i]
                 place += 1
         else:

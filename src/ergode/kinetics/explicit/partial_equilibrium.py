@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import rolled
+from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.team import rank, size, total_of, wait
 from ergode.kinetics.network.mechanism import NATURAL, SLOTS, Structure
 
@@ -124,7 +124,7 @@ def _starts(lists: Any) -> np.ndarray:
 
 def group_rates(groups, room, first, stride):
     """Coefficients of all groups, both ways."""
-    for g in rolled(range(first, room.forward.size, stride)):
+    for g in no_unroll(range(first, room.forward.size, stride)):
         total = 0.0
         for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
             total += room.slots[groups.forward[count & NATURAL]]
@@ -157,7 +157,7 @@ def balance(groups, room, g, y):
 def apart(species, change, g, y, extent):
     """Largest relative distance of the members of one side from their balance."""
     worst = 0.0
-    for k in rolled(range(3)):
+    for k in no_unroll(range(3)):
         moved = change[k, g] * extent
         if moved != 0.0:
             balanced = y[species[k, g]] + moved
@@ -167,7 +167,7 @@ def apart(species, change, g, y, extent):
 
 def judge(groups, room, y, dt):
     """Which groups are balanced; ends in a wait."""
-    for g in rolled(range(rank(), room.active.size, size())):
+    for g in no_unroll(range(rank(), room.active.size, size())):
         extent, speed = balance(groups, room, g, y)
         off = max(
             apart(groups.left, groups.left_change, g, y, extent),
@@ -189,15 +189,15 @@ def withdraw(groups, room, flow):
     y, count = room.y, room.start.size
     first, stride = rank(), size()
     wait()
-    for g in rolled(range(first, room.active.size, stride)):
+    for g in no_unroll(range(first, room.active.size, stride)):
         left, right = groups.left, groups.right
         share = room.active[g]
         room.ahead[g] = share * room.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
         room.back[g] = share * room.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
     wait()
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         gain, loss = flow[i], flow[count + i]
-        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
+        for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NATURAL
             g, change = groups.group[member], groups.change[member]
             made, taken = max(change, 0.0), max(-change, 0.0)
@@ -217,14 +217,14 @@ def restore(groups, room, y, weight, total):
     first, stride = rank(), size()
     count = weight.size
     wait()
-    for g in rolled(range(first, room.active.size, stride)):
+    for g in no_unroll(range(first, room.active.size, stride)):
         extent, _ = balance(groups, room, g, y)
         room.extent[g] = room.active[g] * extent
     wait()
     part = 0.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         moved, several = 0.0, 0.0
-        for k in rolled(range(groups.member_start[i], groups.member_start[i + 1])):
+        for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
             member = k & NATURAL
             g = groups.group[member]
             moved += groups.change[member] * room.extent[g]
@@ -234,6 +234,6 @@ def restore(groups, room, y, weight, total):
         part += weight[i] * y[i]
     now = total_of(part, room.reduced, 0)
     factor = total / now if now > 0.0 else 1.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         y[i] *= factor
     wait()

@@ -16,7 +16,7 @@ M. Guidry, J. A. Harris, Comput. Sci. Disc. 6, 015002 (2013).
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import rolled
+from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.team import largest_of, rank, size, total_of
 from ergode.kinetics.explicit.flows import flows_at, set_explicit_conditions
 from ergode.kinetics.explicit.partial_equilibrium import withdraw
@@ -48,7 +48,7 @@ def quasi_steady_state_step(
     count = weight.size
     whole = dt
     dt = min(dt, ahead)
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         start[i] = y[i]
         early[i], early[count + i] = flow[i], flow[count + i]
         k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
@@ -61,7 +61,7 @@ def quasi_steady_state_step(
     if PARTIAL:
         withdraw(system.groups, room, flow)
     worst, part = 0.0, 0.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
         later = flow[count + i] / predicted[i] if predicted[i] > 0.0 else k
         k = 0.5 * (k + later)
@@ -77,7 +77,7 @@ def quasi_steady_state_step(
     total = total_of(part, room.reduced, 1) * scale
     factor = min(1.0 / max(sigma, 1e-6) ** 0.5 + 0.005, GROWTH)
     if sigma > WORST:
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             y[i] = start[i]
         return 0.0, dt * factor, total
     # A step that was cut short to end at a time says less of what the next may be.

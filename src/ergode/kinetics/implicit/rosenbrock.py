@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, borrowing, cuda, real, rolled
+from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll, real
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.block.group import next_zone
@@ -151,7 +151,7 @@ solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
 def first_step(absolute, rtol, y, change, span, reduced):
     """A step in which little happens."""
     amount, speed = 0.0, 0.0
-    for i in rolled(range(rank(), absolute.size, size())):
+    for i in no_unroll(range(rank(), absolute.size, size())):
         allowed = absolute[i] + rtol * abs(y[i])
         amount += (y[i] / allowed) ** 2
         speed += (change[i] / allowed) ** 2
@@ -163,7 +163,7 @@ def first_step(absolute, rtol, y, change, span, reduced):
     return min(span, max(step, LEAST_FIRST * span))
 
 
-@borrowing
+@no_refcount
 def integrate_zone(
     system, method, room, work, times, temperatures, densities, grid, rtol, most_steps, out
 ):
@@ -177,7 +177,7 @@ def integrate_zone(
     rates, thermo, invariants = system.rates, system.thermo, system.invariants
     count, species_count = system.absolute.size, invariants.shape[1]
     stage_count, point_count = method.m.size, grid.size
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         y[i] = out[0, i]
     if first == 0:
         # The variable that empty slots of complexes refer to.
@@ -209,11 +209,11 @@ def integrate_zone(
     while place < point_count:
         if taken + repeated >= most_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
-        for turn in rolled(range(last_direction + stage_count)):
+        for turn in no_unroll(range(last_direction + stage_count)):
             stage = turn - last_direction
-            for i in rolled(range(first, count, stride)):
+            for i in no_unroll(range(first, count, stride)):
                 total = y[i]
-                for j in rolled(range(stage)):
+                for j in no_unroll(range(stage)):
                     total += method.a[stage, j] * U[j * count + i]
                 if HEATING != FIXED and turn == warmer and i == species_count:
                     total *= 1.0 + _WARMER
@@ -252,12 +252,12 @@ def integrate_zone(
             if HEATING != FIXED:
                 capacity = warm(system, room, hot, dense, new, trial)
             if turn == 0:
-                for i in rolled(range(first, count, stride)):
+                for i in no_unroll(range(first, count, stride)):
                     change[i] = trial[i]
                 wait()
                 if HEATING != FIXED and taken > 0:
                     # Of the cubic through both ends of the step.
-                    for eighth in rolled(range(1, 9)):
+                    for eighth in no_unroll(range(1, 9)):
                         theta = 0.125 * eighth
                         slope = 6.0 * theta * (1.0 - theta) * (y[count - 1] - before)
                         slope /= ago
@@ -289,7 +289,7 @@ def integrate_zone(
                 if BODIES and turn < warmer:
                     subtract_partners(system, room, work, turn - 1, dense, trial)
                 if turn >= warmer:
-                    for i in rolled(range(first, count, stride)):
+                    for i in no_unroll(range(first, count, stride)):
                         trial[i] -= change[i]
                         if HEATING != FIXED and turn == warmer:
                             trial[i] /= _WARMER * y[count - 1]
@@ -311,11 +311,11 @@ def integrate_zone(
                 if PLASMA:
                     electrons, squares = charges(thermo.charge, y, room.reduced)
                 # Before the first stage the columns of what electrons change.
-                for column in rolled(range(charged - later if stage == 0 else 0, 1)):
+                for column in no_unroll(range(charged - later if stage == 0 else 0, 1)):
                     wait()
-                    for i in rolled(range(first, count, stride)):
+                    for i in no_unroll(range(first, count, stride)):
                         total = 0.0
-                        for j in rolled(range(stage)):
+                        for j in no_unroll(range(stage)):
                             total += method.c[stage, j] * U[j * count + i]
                         total = total / h + (trial[i] if stage > 0 else change[i])
                         if DYNAMIC and last_direction == later:
@@ -326,16 +326,16 @@ def integrate_zone(
                     solve_trial(system, room, work)
                     if PLASMA:
                         if column < 0:
-                            for i in rolled(range(first, count, stride)):
+                            for i in no_unroll(range(first, count, stride)):
                                 work.columns[(column + 2) * count + i] = trial[i]
                         else:
                             add_electrons(system, room, work, electrons, squares)
-                for i in rolled(range(first, count, stride)):
+                for i in no_unroll(range(first, count, stride)):
                     U[stage * count + i] = trial[i]
         part = 0.0
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             total, error = y[i], 0.0
-            for j in rolled(range(stage_count)):
+            for j in no_unroll(range(stage_count)):
                 total += method.m[j] * U[j * count + i]
                 error += method.e[j] * U[j * count + i]
             new[i] = total
@@ -366,9 +366,9 @@ def integrate_zone(
             if not (grid[place] <= stop if ends else theta <= 1.0):
                 break
             theta = min(theta, 1.0)
-            for i in rolled(range(first, count, stride)):
+            for i in no_unroll(range(first, count, stride)):
                 curve, bend = 0.0, 0.0
-                for j in rolled(range(stage_count)):
+                for j in no_unroll(range(stage_count)):
                     curve += method.p[j] * U[j * count + i]
                     bend += method.q[j] * U[j * count + i]
                 inner = new[i] + (1.0 - theta) * (curve + theta * bend)
@@ -377,7 +377,7 @@ def integrate_zone(
         if HEATING != FIXED:
             before, speed, ago = y[count - 1], change[count - 1], h
             wait()
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]
         if TIMED and ends:
             below, since = last + 1, 0.0
@@ -402,7 +402,7 @@ def add_electrons(system, room, work, electrons, squares):
     determinant = aa * bb - ab * ba
     by_electrons = (a * bb - b * ab) / determinant
     by_squares = (b * aa - a * ba) / determinant
-    for i in rolled(range(rank(), count, size())):
+    for i in no_unroll(range(rank(), count, size())):
         x[i] += by_electrons * columns[i] + by_squares * columns[count + i]
 
 
@@ -537,7 +537,7 @@ def integrate_block(
         shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
     )  # fmt: skip
     if BODIES:
-        for r in rolled(range(rank(), rates.order.size, size())):
+        for r in no_unroll(range(rank(), rates.order.size, size())):
             room.slopes[r] = 0.0
     work_through(
         system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, rolled
+from ergode.core.compiler.language import ByTarget, no_unroll
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.group import block_products, block_sums
 from ergode.kinetics.block.team import rank, size, total_of, wait
@@ -234,7 +234,7 @@ def density_of(times, densities, below, last, since, y, species_count, reduced):
     given = course_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
         amount = 0.0
-        for i in rolled(range(rank(), species_count, size())):
+        for i in no_unroll(range(rank(), species_count, size())):
             amount += y[i]
         amount = total_of(amount, reduced, 0)
         return given / (GAS_CONSTANT * y[species_count] * amount)
@@ -266,7 +266,7 @@ def warm(system, room, temperature, density, y, change):
     if MOLECULES:
         energies(thermo, temperature, found, first, stride)
         part = 0.0
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             more = heat_capacity(thermo, temperature, i)
             if HEATING == PRESSURE:
                 more += GAS_CONSTANT
@@ -276,10 +276,10 @@ def warm(system, room, temperature, density, y, change):
     else:
         nuclei, electrons = matter(thermo, y, room.reduced)
         capacity, per_nucleus, per_electron = response(temperature, density, nuclei, electrons)
-        for i in rolled(range(first, count, stride)):
+        for i in no_unroll(range(first, count, stride)):
             found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
     released = 0.0
-    for i in rolled(range(first, count, stride)):
+    for i in no_unroll(range(first, count, stride)):
         released -= found[i] * change[i]
     released = total_of(released, room.reduced, 1)
     if first == 0:
@@ -291,7 +291,7 @@ def warm(system, room, temperature, density, y, change):
 def matter(thermo, y, reduced):
     """Nuclei and electrons; waits on the way."""
     nuclei, electrons = 0.0, 0.0
-    for i in rolled(range(rank(), thermo.charge.size, size())):
+    for i in no_unroll(range(rank(), thermo.charge.size, size())):
         nuclei += y[i]
         electrons += thermo.charge[i] * y[i]
     return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
@@ -329,13 +329,13 @@ fill_slopes = ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment)
 
 def keep_slopes(rates, room):
     """What coefficients change by as their collision partners do, d k / d ln M."""
-    for r in rolled(range(rank(), room.saved.size, size())):
+    for r in no_unroll(range(rank(), room.saved.size, size())):
         room.saved[r] = room.slots[r] * room.slopes[rates.body_slope[r]]
 
 
 def put_slopes(rates, room, kind):
     """In the place of coefficients what `keep_slopes` kept, of one kind of partners; then waits."""
-    for r in rolled(range(rank(), room.saved.size, size())):
+    for r in no_unroll(range(rank(), room.saved.size, size())):
         room.slots[r] = room.saved[r] if rates.body_of[r] == kind else 0.0
     wait()
 
@@ -345,8 +345,8 @@ def subtract_partners(system, room, work, kind, density, column):
     rates, place = system.rates, system.place
     count = rates.efficiency.shape[1]
     by = density / room.partners[kind] if room.partners[kind] > 0.0 else 0.0
-    for i in rolled(range(system.absolute.size)):
-        for j in rolled(range(rank(), count, size())):
+    for i in no_unroll(range(system.absolute.size)):
+        for j in no_unroll(range(rank(), count, size())):
             work.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
     wait()
 
@@ -362,7 +362,7 @@ def warming_row(system, room, work, temperature, density, y, change, capacity):
         nuclei, electrons = matter(thermo, y, room.reduced)
         more_nuclei, more_electrons = matter(thermo, change, room.reduced)
         excess = 0.0
-        for i in rolled(range(rank(), count, size())):
+        for i in no_unroll(range(rank(), count, size())):
             excess += thermo.mass_excess[i] * change[i]
         excess = total_of(excess, room.reduced, 0)
         for which in range(2):
@@ -374,7 +374,7 @@ def warming_row(system, room, work, temperature, density, y, change, capacity):
                 by_nuclei = (more - rise) / (_SHARE * nuclei)
             elif electrons > 0.0:
                 by_electrons = (more - rise) / (_SHARE * electrons)
-    for j in rolled(range(rank(), count, size())):
+    for j in no_unroll(range(rank(), count, size())):
         total = 0.0
         for i in range(count):
             total -= room.energies[i] * matrix[place[i, j]]
@@ -393,7 +393,7 @@ def warming_row(system, room, work, temperature, density, y, change, capacity):
 def put_warmth(system, work, column):
     """The Jacobian's column of the temperature; then waits."""
     count = system.absolute.size
-    for i in rolled(range(rank(), count, size())):
+    for i in no_unroll(range(rank(), count, size())):
         work.matrix[system.place[i, count - 1]] = -column[i]
     wait()
 
@@ -405,10 +405,10 @@ def add_thinning(system, work, reduced, y, column):
     """
     count = system.absolute.size - 1
     amount = 0.0
-    for i in rolled(range(rank(), count, size())):
+    for i in no_unroll(range(rank(), count, size())):
         amount += y[i]
     amount = total_of(amount, reduced, 0)
-    for i in rolled(range(system.absolute.size)):
-        for j in rolled(range(rank(), count, size())):
+    for i in no_unroll(range(system.absolute.size)):
+        for j in no_unroll(range(rank(), count, size())):
             work.matrix[system.place[i, j]] += column[i] / amount
     wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import rolled
+from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.team import rank, size, total_of, wait
 from ergode.kinetics.network.mechanism import NATURAL
 
@@ -11,9 +11,9 @@ from ergode.kinetics.network.mechanism import NATURAL
 
 def conserved(invariants, y, totals, reduced):
     """Sums that no reaction changes."""
-    for k in rolled(range(invariants.shape[0])):
+    for k in no_unroll(range(invariants.shape[0])):
         part = 0.0
-        for i in rolled(range(rank(), invariants.shape[1], size())):
+        for i in no_unroll(range(rank(), invariants.shape[1], size())):
             part += invariants[k, i] * y[i]
         part = total_of(part, reduced, k & 1)
         if rank() == 0:
@@ -31,13 +31,13 @@ def project(invariants, y, gram, reduced):
     first, stride = rank(), size()
     count, species_count = invariants.shape
     width = count + 2
-    for i in rolled(range(first, species_count, stride)):
+    for i in no_unroll(range(first, species_count, stride)):
         y[i] = max(y[i], 0.0)
     turn = 0
-    for k in rolled(range(count)):
-        for other in rolled(range(width)):
+    for k in no_unroll(range(count)):
+        for other in no_unroll(range(width)):
             part = 0.0
-            for i in rolled(range(first, species_count, stride)):
+            for i in no_unroll(range(first, species_count, stride)):
                 term = invariants[k, i] * y[i]
                 if other < count:
                     term *= invariants[other, i]
@@ -51,29 +51,29 @@ def project(invariants, y, gram, reduced):
                 gram[k * width + other] = wanted - part if other == count else part
     wait()
     worst = 0.0
-    for k in rolled(range(count)):
+    for k in no_unroll(range(count)):
         scale = gram[k * width + count + 1]
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
     wait()
     if first == 0:
-        for k in rolled(range(count)):
+        for k in no_unroll(range(count)):
             pivot = gram[k * width + k]
-            for other in rolled(range(k + 1, count)):
+            for other in no_unroll(range(k + 1, count)):
                 factor = gram[other * width + k] / pivot if pivot > 0.0 else 0.0
-                for m in rolled(range(k, count + 1)):
+                for m in no_unroll(range(k, count + 1)):
                     gram[other * width + m] -= factor * gram[k * width + m]
-        for back in rolled(range(count)):
+        for back in no_unroll(range(count)):
             k = (count - 1 - back) & NATURAL
             total = gram[k * width + count]
-            for m in rolled(range(k + 1, count)):
+            for m in no_unroll(range(k + 1, count)):
                 total -= gram[k * width + m] * gram[m * width + count]
             own = gram[k * width + k]
             gram[k * width + count] = total / own if own > 1e-280 else 0.0
     wait()
-    for i in rolled(range(first, species_count, stride)):
+    for i in no_unroll(range(first, species_count, stride)):
         factor = 1.0
-        for k in rolled(range(count)):
+        for k in no_unroll(range(count)):
             factor += gram[k * width + count] * invariants[k, i]
         y[i] *= max(factor, 0.0)
     wait()

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.math.elementary import exp, log
 
@@ -74,8 +74,8 @@ def bindings_of_state(state: str | EquationOfState) -> dict[str, Any]:
     if isinstance(state, EquationOfState):
         return {
             "STATE": OTHER,
-            "other_energy": Formula(state.energy),
-            "other_pressure": Formula(state.pressure),
+            "other_energy": UserFunction(state.energy),
+            "other_pressure": UserFunction(state.pressure),
         }
     if not isinstance(state, str) or state not in _KNOWN:
         known = ", ".join(repr(name) for name in _KNOWN)

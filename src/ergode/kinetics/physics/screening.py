@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import rolled
+from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.team import rank, size, total_of
 from ergode.kinetics.network.mechanism import NATURAL
@@ -88,7 +88,7 @@ _LEAST = 1e-100
 def charges(charge, amount, reduced):
     """Electrons and squared charges of so much of every nucleus, summed up; waits on the way."""
     electrons, squares = 0.0, 0.0
-    for i in rolled(range(rank(), charge.size, size())):
+    for i in no_unroll(range(rank(), charge.size, size())):
         electrons += charge[i] * amount[i]
         squares += charge[i] * charge[i] * amount[i]
     return total_of(electrons, reduced, 0), total_of(squares, reduced, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import Formula, real, unroll
+from ergode.core.compiler.language import UserFunction, real, unroll
 from ergode.models.estimation.measurement import Measurement
 
 # Bound for each kernel.
@@ -52,7 +52,7 @@ def bindings_of(measurement: Measurement) -> dict[str, Any]:
     assert function is not None
     components = measurement.component_count
     return {
-        "h": Formula(function),
+        "h": UserFunction(function),
         "COMPONENTS": components,
         "ANGLES": tuple(a in measurement.angles for a in range(components)),
         "ANY_LIKELIHOOD": measurement.likelihood is not None,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import borrowing, cuda, outlined, real, unroll
+from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, real, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.models.reactions.network import ReactionNetwork
@@ -204,7 +204,7 @@ def parameter(k):
     return (2 * SPECIES + 5 + REACTIONS + k) * LANES
 
 
-@outlined
+@noinline_cpu
 def _write(k, lane, row, point, slot, rows, out):
     """Report the state of one lane at time `k`; false if a count is too large."""
     for i in range(SPECIES):
@@ -224,7 +224,7 @@ def _write(k, lane, row, point, slot, rows, out):
     return True
 
 
-@outlined
+@noinline_cpu
 def _begin(lane, row, rates, plan, rows, words):
     """Put the beginning of realization `row` into a lane, as if a firing had led to it."""
     number = plan.first + row
@@ -240,7 +240,7 @@ def _begin(lane, row, rates, plan, rows, words):
     rows[own(1) + lane] = plan.begin
 
 
-@borrowing
+@no_refcount
 def _fire(seed, most, rows, words):
     """The next firing of every lane; how many lanes have something to report before it."""
     reached = 0
@@ -274,7 +274,7 @@ def _commit(rows):
         rows[own(0) + lane] = rows[own(1) + lane]
 
 
-@outlined
+@noinline_cpu
 def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out):
     """Report what a lane has reached; false if its realization has ended."""
     grid = out.grid

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import from_bits, outlined, real, to_bits
+from ergode.core.compiler.language import from_bits, noinline_cpu, real, to_bits
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
@@ -68,7 +68,7 @@ def _group_of(a, top):
     return min(top - exponent_of(a) + np.int32(1), np.int32(GROUPS))
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """Put every reaction into its group."""
     count = own.order.shape[1]

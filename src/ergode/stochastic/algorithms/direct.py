@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real
+from ergode.core.compiler.language import noinline_cpu, real
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
@@ -38,7 +38,7 @@ def _add_up(block, w, own):
     own.sums[w, block] = total
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """All propensities, and all sums."""
     negative = 0

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, outlined, real
+from ergode.core.compiler.language import fma, noinline_cpu, real
 from ergode.core.math.random import (
     FIRING,
     LEAP,
@@ -110,7 +110,7 @@ def update(j, w, t, point, plan, replicate, net, work, own):
     return True
 
 
-@outlined
+@noinline_cpu
 def _propensity(j, w, t, point, net, work):
     """As everywhere, but zero of a count below zero, which the Langevin equation may lead to."""
     a = net.coefficients[point, j]
@@ -138,7 +138,7 @@ def _order_factor(variable, x, own):
     return g
 
 
-@outlined
+@noinline_cpu
 def _look(w, t, point, net, work, own):
     """Propensities and which are critical: total, total of the critical, step; total < 0: wrong."""
     for variable in range(own.drift.shape[1]):
@@ -178,7 +178,7 @@ def _look(w, t, point, net, work, own):
     return total, rare, step
 
 
-@outlined
+@noinline_cpu
 def _relaxation(w, t, point, net, work, own):
     """Largest rate of relaxation (or growth) of what is not critical, by power iteration.
 
@@ -231,7 +231,7 @@ def _relaxation(w, t, point, net, work, own):
 DIFFERENCE = 1e-6
 
 
-@outlined
+@noinline_cpu
 def _fire_one(u, second, only_critical, w, net, own):
     """One firing in the step's end, in proportion to propensities; false for a negative count."""
     sum_of = real(0.0)
@@ -256,7 +256,7 @@ def _fire_one(u, second, only_critical, w, net, own):
     return fine
 
 
-@outlined
+@noinline_cpu
 def _number(j, mean, draw, replicate, gaussian, plan):
     """How often a reaction fires in half a step."""
     entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
@@ -267,7 +267,7 @@ def _number(j, mean, draw, replicate, gaussian, plan):
     return real(poisson(plan.seed, replicate, entity, LEAP, index, mean))
 
 
-@outlined
+@noinline_cpu
 def _half(rates, numbers, length, draw, w, plan, replicate, net, own):
     """Fire in half a step, from `finish` on: how often; below zero if that makes a count so."""
     gaussian = own.gaussian[0] != 0
@@ -289,7 +289,7 @@ def _half(rates, numbers, length, draw, w, plan, replicate, net, own):
     return firings
 
 
-@outlined
+@noinline_cpu
 def _second_rates(w, t, point, net, work, own):
     """Propensities of the second half, from the state in the middle; their critical sum.
 
@@ -310,7 +310,7 @@ def _second_rates(w, t, point, net, work, own):
     return rare if fine else real(-1.0)
 
 
-@outlined
+@noinline_cpu
 def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     """One step, or one firing: when it ends, and in `own.finish` how.
 
@@ -401,7 +401,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     return t, FAILED_NOT_FINITE, draw
 
 
-@outlined
+@noinline_cpu
 def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, own):
     """Firings from where reporting has got to up to a time, of those in this half of the step."""
     length = ends_at - own.clock[w, 0]
@@ -433,7 +433,7 @@ def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, own):
     own.clock[w, 0] = upto
 
 
-@outlined
+@noinline_cpu
 def between(k, time, w, plan, replicate, net, work, own):
     """Put the state at time `k` of the grid, within the step made last, into its row."""
     middle, ends_at = own.clock[w, 1], own.clock[w, 2]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real
+from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.math.random import CHANNEL, draw_words, exponential
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
@@ -105,7 +105,7 @@ def _follow(j, w, t, point, net, work, own):
     own.times[w, j] = t + rest / a if a > 0.0 else real(INFINITY)
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """Begin; or after an event go on, with the same clocks."""
     count = own.a.shape[1]

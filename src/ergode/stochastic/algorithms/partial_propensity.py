@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real, rolled
+from ergode.core.compiler.language import no_unroll, noinline_cpu, real
 from ergode.stochastic.group.ops import (
     STRIDE,
     TEAM,
@@ -75,7 +75,7 @@ def _four_of(entry, w, point, own):
     )
 
 
-@outlined
+@noinline_cpu
 def _add_up(g, w, point, own):
     total = real(0.0)
     for entry in range(own.member_starts[at(g)], own.member_starts[at(g + 1)], 4):
@@ -83,7 +83,7 @@ def _add_up(g, w, point, own):
     own.partial[w, at(g)] = total
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """All sums from the counts."""
     groups = work.x.shape[1]
@@ -291,7 +291,7 @@ def _team_partial_of(place, first, me, own):
 def _team_add_up(g, first, me, own):
     """Sum of a group, by one thread."""
     total = real(0.0)
-    for place in rolled(range(own.member_starts[at(g)], own.member_starts[at(g + 1)])):
+    for place in no_unroll(range(own.member_starts[at(g)], own.member_starts[at(g + 1)])):
         total += _team_partial_of(place, first, me, own)
     return total
 
@@ -299,14 +299,14 @@ def _team_add_up(g, first, me, own):
 def team_prepare(t, point, me, net, work, own):
     """All sums from the counts."""
     groups = own.member_starts.size - 1
-    for k in rolled(range(own.width)):
+    for k in no_unroll(range(own.width)):
         g = me.number * own.width + k
         n = real(0.0)
         if g < groups:
             n = net.initial[point, at(g)]
         me.memory[at(me.base + k * STRIDE + me.number)] = n
     sync()
-    for k in rolled(range(own.width)):
+    for k in no_unroll(range(own.width)):
         g = me.number * own.width + k
         total = real(0.0)
         if g < groups:
@@ -376,7 +376,7 @@ def team_follow(j, t, point, me, net, work, own):
         sync()
         k = np.int32(k + 1)
     if anyone(vanished, me):
-        for k in rolled(range(own.width)):
+        for k in no_unroll(range(own.width)):
             where = at(sums + k * STRIDE + me.number)
             if memory[where] != memory[where]:
                 memory[where] = _team_add_up(me.number * own.width + k, numbers, me, own)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real
+from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.math.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
 from ergode.stochastic.algorithms import direct
 from ergode.stochastic.algorithms.direct import choose
@@ -69,7 +69,7 @@ def _surround(variable, w, work, own):
     own.high[w, variable] = x + half
 
 
-@outlined
+@noinline_cpu
 def _bound(j, w, point, net, work, own):
     """Bounds of a propensity for all states in their intervals and times in the window."""
     low, high = real(1.0), real(1.0)
@@ -107,7 +107,7 @@ def _is_doubtful(j, w, own):
     return not own.a[w, j] < INFINITY or own.lower[w, j] < 0.0
 
 
-@outlined
+@noinline_cpu
 def _bound_all(w, t, point, net, work, own):
     """All bounds and sums; of the state itself if something may be wrong within its interval."""
     doubtful = False
@@ -135,7 +135,7 @@ def _bound_all(w, t, point, net, work, own):
         own.dirty[w, block] = 0
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """Intervals around the state, a window of no width, and all bounds."""
     own.window[w, 0] = t

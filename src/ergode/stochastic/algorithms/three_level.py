@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, outlined, real, rolled
+from ergode.core.compiler.language import cuda, no_unroll, noinline_cpu, real
 from ergode.stochastic.group.ops import (
     PART,
     STRIDE,
@@ -79,7 +79,7 @@ def _add_up_block(block, w, own):
     own.blocks[w, block] = total
 
 
-@outlined
+@noinline_cpu
 def prepare(w, t, point, plan, replicate, net, work, own):
     """All propensities, and all sums."""
     own.negative[w, 0] = 0
@@ -275,7 +275,7 @@ def _team_share(chunk, me, own):
 
 def team_prepare(t, point, me, net, work, own):
     """All propensities, and all sums."""
-    for i in rolled(range(me.number, work.x.shape[1], TEAM)):
+    for i in no_unroll(range(me.number, work.x.shape[1], TEAM)):
         work.x[me.team, at(i)] = net.initial[point, at(i)]
     sync()
     team_refresh(t, point, me, net, work, own)
@@ -284,14 +284,14 @@ def team_prepare(t, point, me, net, work, own):
 def team_refresh(t, point, me, net, work, own):
     """All propensities, and all sums, from the state as it is."""
     w = at(cuda.grid(1))
-    for spot in rolled(range(me.number, own.width * STRIDE, TEAM)):
+    for spot in no_unroll(range(me.number, own.width * STRIDE, TEAM)):
         me.memory[at(me.base + spot)] = 0.0
     sync()
     count = net.coefficients.shape[1]
     chunks = own.a.shape[1] // (HEIGHT * TEAM)
-    for chunk in rolled(range(chunks)):
+    for chunk in no_unroll(range(chunks)):
         first = (chunk * TEAM + me.number) * HEIGHT
-        for r in rolled(range(first, first + HEIGHT)):
+        for r in no_unroll(range(first, first + HEIGHT)):
             a = real(0.0)
             if r < count:
                 a = propensity(r, w, t, point, net, work)

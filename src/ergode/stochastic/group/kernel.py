@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, real, rolled
+from ergode.core.compiler.language import cuda, no_unroll, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.group.ops import (
     PART,
@@ -141,13 +141,13 @@ def report(row, cell, cursor, me, work, own, out):
     """Report the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
     wrong = False
-    for i in rolled(range(me.number, species, TEAM)):
+    for i in no_unroll(range(me.number, species, TEAM)):
         wrong = wrong or not abs(team_count(i, me, work, own)) < COUNT_LIMIT
     if anyone(wrong, me):
         return False
     if out.counts.shape[2] > 0 and me.number == 0:
         cuda.atomic.add(out.counts, (0, cell, cursor), 1)
-    for i in rolled(range(me.number, species, TEAM)):
+    for i in no_unroll(range(me.number, species, TEAM)):
         n = np.int64(team_count(i, me, work, own))
         if out.amounts.shape[0] > 0:
             out.amounts[row, cursor, i] = n

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ergode.core.compiler.language import called, outlined, real
+from ergode.core.compiler.language import noinline, noinline_cpu, real
 
 INFINITY = float("inf")
 
@@ -155,7 +155,7 @@ CONSTANT, VARIABLE, PARAMETER, TIME = 0, 1, 2, 3
 CHOOSE, FIRST_OF_TWO = 4, 40
 
 
-@called
+@noinline
 def _of_one(operation, a):
     """An operation on one number."""
     if operation == 10:
@@ -212,7 +212,7 @@ def _truth(condition):
     return real(1.0) if condition else real(0.0)
 
 
-@called
+@noinline
 def _of_two(operation, a, b):
     """An operation on two numbers."""
     if operation == 40:
@@ -251,7 +251,7 @@ def row_of(w):
     return w
 
 
-@outlined
+@noinline_cpu
 def evaluate(program, w, t, point, net, work):
     """Value of a program for the state of worker `w`."""
     stack = work.stack
@@ -286,7 +286,7 @@ def evaluate(program, w, t, point, net, work):
 # ---- device functions: intervals
 
 
-@called
+@noinline
 def _bounds_of_one(operation, low, high):
     """Bounds of an operation on one number between bounds."""
     if operation == 10:
@@ -341,7 +341,7 @@ def _bounds_of_power(a, b, c, d):
     return real(-INFINITY), real(INFINITY)
 
 
-@called
+@noinline
 def _bounds_of_two(operation, a, b, c, d):
     """Bounds of an operation on numbers in [a, b] and [c, d]."""
     if operation == 40:
@@ -383,7 +383,7 @@ def _bounds_of_two(operation, a, b, c, d):
 _OUTWARD = 1e-12
 
 
-@outlined
+@noinline_cpu
 def evaluate_bounds(program, w, t_low, t_high, point, net, work, own):
     """Bounds of a program for all states between ``own.low`` and ``own.high``, and times.
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, outlined, real
+from ergode.core.compiler.language import fma, noinline_cpu, real
 from ergode.core.math.elementary import NOT_A_NUMBER
 from ergode.core.math.random import (
     EVENT_DRAW,
@@ -61,7 +61,7 @@ class Waiting(NamedTuple):
 # ---- late products: a heap by time
 
 
-@outlined
+@noinline_cpu
 def push_late(time, j, w, waiting):
     """Remember that products of `j` appear at `time`; false if there is no room."""
     size = waiting.late_count[w, 0]
@@ -78,7 +78,7 @@ def push_late(time, j, w, waiting):
     return True
 
 
-@outlined
+@noinline_cpu
 def pop_late(w, waiting):
     """The reaction whose products are next."""
     j = waiting.late_reactions[w, 0]
@@ -103,7 +103,7 @@ def pop_late(w, waiting):
 # ---- events
 
 
-@outlined
+@noinline_cpu
 def arm(w, seed, replicate, others, waiting):
     """State of triggers before the beginning, with nothing under way."""
     row = row_of(w)
@@ -117,7 +117,7 @@ def arm(w, seed, replicate, others, waiting):
         waiting.pending[row, q] = -1
 
 
-@outlined
+@noinline_cpu
 def _drawn(d, number, w, t, point, net, others, work, waiting):
     """Draw `d` of an event; not a number where there is no such distribution."""
     row = row_of(w)
@@ -147,7 +147,7 @@ def _next_number(row, waiting):
     return number
 
 
-@outlined
+@noinline_cpu
 def _rounded(value, mode, entry, w, waiting):
     """A whole number of molecules, as the modeller chose; none where amounts are not whole."""
     low, near = math.floor(value) * real(1.0), math.floor(value + real(0.5)) * real(1.0)
@@ -165,7 +165,7 @@ def _rounded(value, mode, entry, w, waiting):
     return low + 1.0 if uniform(w0, w1) < value - low else low
 
 
-@outlined
+@noinline_cpu
 def _assign_values(e, q, w, t, point, net, others, work, waiting):
     """Compute what event `e` assigns, into place `q`."""
     row = row_of(w)
@@ -181,7 +181,7 @@ def _assign_values(e, q, w, t, point, net, others, work, waiting):
         waiting.values[row, base + entry - first] = value
 
 
-@outlined
+@noinline_cpu
 def _due(time, place, w, t, point, net, others, work, waiting):
     """When an event is due: at the time of a break, or of another event, but for rounding."""
     row = row_of(w)
@@ -196,7 +196,7 @@ def _due(time, place, w, t, point, net, others, work, waiting):
     return time
 
 
-@outlined
+@noinline_cpu
 def _trigger(w, t, after, point, net, others, work, waiting):
     """Look at every trigger; false if there is no room for another pending event."""
     row = row_of(w)
@@ -232,7 +232,7 @@ def _trigger(w, t, after, point, net, others, work, waiting):
     return True
 
 
-@outlined
+@noinline_cpu
 def _execute(q, w, t, point, species_count, net, others, work, waiting):
     """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
     row = row_of(w)
@@ -259,7 +259,7 @@ def _execute(q, w, t, point, species_count, net, others, work, waiting):
     return 1
 
 
-@outlined
+@noinline_cpu
 def turned(w, t, point, net, others, work, waiting):
     """Whether a firing turned a trigger."""
     row = row_of(w)
@@ -271,7 +271,7 @@ def turned(w, t, point, net, others, work, waiting):
     return False
 
 
-@outlined
+@noinline_cpu
 def happen(w, t, after, point, species_count, net, others, work, waiting):
     """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
     row = row_of(w)
@@ -300,7 +300,7 @@ def happen(w, t, after, point, species_count, net, others, work, waiting):
     return FAILED_TO_END
 
 
-@outlined
+@noinline_cpu
 def next_break(w, t, after, point, net, others, work, waiting):
     """The next position at which something turns, or is due: its time, and whether just after."""
     row = row_of(w)
@@ -342,7 +342,7 @@ def is_over(g, limit, side):
     return limit > g + abs(g) * real(ROUNDING) or (side == 1 and limit >= g)
 
 
-@outlined
+@noinline_cpu
 def interrupt(
     w, t, after, point, species_count, plan, after_firing, soonest, side, net, others, work, waiting
 ):

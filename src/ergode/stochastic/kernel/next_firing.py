@@ -8,7 +8,7 @@ coupled chemical reactions", J. Comput. Phys. 22 (1976).
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import ByTarget, outlined, real
+from ergode.core.compiler.language import ByTarget, noinline_cpu, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.outcomes import (
@@ -36,7 +36,7 @@ def choose(target, w, point, own):
 AHEAD = 32
 
 
-@outlined
+@noinline_cpu
 def _draw_ahead(seed, replicate, draw, w, work):
     for k in range(AHEAD):
         w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + k)

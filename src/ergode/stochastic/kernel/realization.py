@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import borrowing, cuda, outlined, real
+from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, real
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
@@ -175,7 +175,7 @@ def change(j, w, net, work):
 # ---- results
 
 
-@outlined
+@noinline_cpu
 def write(k, w, row, point, slot, work, out):
     """Report the state at time `k` of the grid; false if a count is too large."""
     fits = True
@@ -203,8 +203,8 @@ def write(k, w, row, point, slot, work, out):
 # ---- the realization
 
 
-@borrowing
-@outlined
+@no_refcount
+@noinline_cpu
 def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     """Simulate one realization, which is row `row` of the results."""
     number = plan.first + row
@@ -351,7 +351,7 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
 # ---- CPU and CUDA: a thread a realization
 
 
-@borrowing
+@no_refcount
 def begin(row, w, lane, lanes, net, work, own, plan):
     """Put the state at the beginning of a realization into the rows of a worker: a share of it."""
     point = (plan.first + row) // plan.replicates

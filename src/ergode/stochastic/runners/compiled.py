@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
@@ -39,7 +39,7 @@ class SmallEnsemble(Ensemble):
     def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:
         """What a kernel is made for."""
         return {
-            "transition": Formula(compiled_direct.function_of(self._text)),
+            "transition": UserFunction(compiled_direct.function_of(self._text)),
             "SPECIES": self.tables.species_count,
             "REACTIONS": self.tables.reaction_count,
             "PARAMETERS": len(self._used),

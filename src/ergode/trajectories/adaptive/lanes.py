@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import outlined, real, unroll
+from ergode.core.compiler.language import noinline_cpu, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.inside_step import (
     EVENTS,
@@ -375,7 +375,7 @@ def go_on(
     return 0
 
 
-@outlined
+@noinline_cpu
 def end_in(
     lane, me, last, most, t, h, y, p, s, tried, kept_count, miss_most, stray, working, whole,
     seen, status, taken, rejected, misses,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.devices import Device, spans
 from ergode.core.errors import Abandoned, PlanError
@@ -168,7 +168,7 @@ def bindings_of(
         **exact,
         # Newton's method has converged where what is left is far below any tolerance.
         "NEWTON": 1e-11 if precision == "float64" else 1e-5,
-        "rhs": Formula(field.function),
+        "rhs": UserFunction(field.function),
         "VARIABLES": len(field.variables),
         "PARAMETERS": len(field.parameters),
         "PLACES": (),
@@ -194,7 +194,7 @@ def bindings_of(
     if method.scheme:
         assert field.diffusion is not None
         bindings.update(
-            SCHEME=method.scheme, SUMMED=finer > 1, diffusion=Formula(field.diffusion),
+            SCHEME=method.scheme, SUMMED=finer > 1, diffusion=UserFunction(field.diffusion),
             DENSE=((1.0,),), STAGES=1, completed=noise.whole,
         )  # fmt: skip
     if bindings["EVENTS"]:
@@ -223,7 +223,7 @@ def _bindings_of_past(
         "SHARED": shared,
     }
     if past.function is not None:
-        bindings["history"] = Formula(past.function)
+        bindings["history"] = UserFunction(past.function)
     if not field.state_dependent:
         place = {name: i for i, name in enumerate(field.parameters)}
         bindings["TAUS"] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
@@ -242,7 +242,7 @@ def _bindings_of_past(
     text = f"def lags_of(t, y, p):\n    return ({values})\n"
     bindings.update(
         LOOKS_UP=True, looked_up=segments.looked_up, edges=segments.edges,
-        lags_of=Formula(function_from_text(text, names)),
+        lags_of=UserFunction(function_from_text(text, names)),
     )  # fmt: skip
     return bindings
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.models.fields.vector_field import VectorField
@@ -42,7 +42,7 @@ def bindings_of(
     # A cubic is as good as a method of order four, a quintic better than any here.
     points = (-1.0, 0.0, 1.0) if tableau.order > 4 else (0.0, 1.0)
     bindings = {
-        "rhs": Formula(field.function),
+        "rhs": UserFunction(field.function),
         "VARIABLES": len(field.variables),
         "PARAMETERS": len(field.parameters),
         "DELAYED": tuple(index[variable] for variable in ringed),
@@ -63,11 +63,11 @@ def bindings_of(
         "TANGENTS": tangents,
     }
     if history is not None:
-        bindings["history"] = Formula(history)
+        bindings["history"] = UserFunction(history)
     bindings["SCHEME"] = scheme
     if scheme:
         assert field.diffusion is not None
-        bindings.update(diffusion=Formula(field.diffusion), SUMMED=finer > 1)
+        bindings.update(diffusion=UserFunction(field.diffusion), SUMMED=finer > 1)
     return bindings
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.bundle import formula_text
-from ergode.core.compiler.language import Formula
+from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text, syntax
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers.dependences import dependences
@@ -179,8 +179,8 @@ def bindings_of_derivatives(field: VectorField) -> dict[str, Any]:
         return {"EXACT": False}
     return {
         "EXACT": True,
-        "exact_jacobian": Formula(found[0]),
-        "exact_time_slope": Formula(found[1]),
+        "exact_jacobian": UserFunction(found[0]),
+        "exact_time_slope": UserFunction(found[1]),
     }
 
 
