@@ -43,17 +43,17 @@ def arguments(field, precision):
     neighbours = np.zeros((1, n, 4), np.uint32)
     grid = cells.Cells(
         words(4), real(n, 4), real(n, 4), neighbours, neighbours, neighbours[0], words(8), real(2),
-        words(cells.TALLIES), words(8), words(8),
+        words(cells.COUNTERS), words(8), words(8),
     )  # fmt: skip
     masses = cells.Masses(
         real(4), real(4), real(4), real(n, 4), words(4), np.zeros((1, 4), np.uint8)
     )
     frame = Frame(real(n), real(n), real(n, n), real(len(field.parameters)), real(n), real(2))
-    return grid, masses, frame, np.zeros((1, cells.CLOCKS))
+    return grid, masses, frame, np.zeros((1, cells.CONTROLS))
 
 
 @pytest.mark.parametrize(
-    ("field", "scheme", "noise", "precision", "crew"),
+    ("field", "scheme", "noise", "precision", "thread_group"),
     [
         (LORENZ, "corner-transport", None, "float64", "cluster"),
         (RING, "split", None, "float32", "grid"),
@@ -62,7 +62,7 @@ def arguments(field, precision):
     ],
     ids=["lorenz63", "lorenz96", "noise, a batch", "local noise that grows, losses allowed"],
 )
-def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew):
+def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, thread_group):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -73,23 +73,23 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, crew
         [lattice],
         scheme,
         noise,
-        crew,
+        thread_group,
         retained=field is DRIVEN,
         blocks=16 if field is LORENZ else 1,
     )
     is_plain = precision == "float32" and noise is None
     if is_plain:  # sums and the clock alone are in double precision
         bindings["summarize"] = nothing
-    advance = specialize.advance_kernel(bindings, precision, crew)
-    grid, masses, frame, clock = arguments(field, precision)
+    advance = specialize.advance_kernel(bindings, precision, thread_group)
+    grid, masses, frame, control = arguments(field, precision)
     text = cuda.ptx(
-        advance.compiled("cuda"), (0, 0, 0, 1 << 62, 20, 1 << 19, grid, masses, frame, clock)
+        advance.compiled("cuda"), (0, 0, 0, 1 << 62, 20, 1 << 19, grid, masses, frame, control)
     )
     assert "__local_depot" not in text
     if is_plain:
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
-    reweigh = specialize.reweigh_kernel(precision, crew)
-    tail = (clock, clock, np.zeros((1, 4), np.int64), clock)
+    reweigh = specialize.reweigh_kernel(precision, thread_group)
+    tail = (control, control, np.zeros((1, 4), np.int64), control)
     assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, 0, 0, grid, masses, *tail))
 
 
@@ -105,10 +105,10 @@ def test_a_table_that_is_full_says_so():
     places = np.zeros(6, np.int64)
     kernels.cpu_kernel(claim_all).compiled("cpu")(0, 4, grid, places)
     assert sorted(places[:4]) == [0, 2, 4, 6]
-    assert grid.tally[0, cells.STATE] == cells.REACHED
+    assert grid.counters[0, cells.STATE] == cells.REACHED
     kernels.cpu_kernel(claim_all).compiled("cpu")(0, 6, grid, places)  # four of them are there
     assert (places == cells.EMPTY).all()
-    assert grid.tally[0, cells.STATE] == cells.FULL
+    assert grid.counters[0, cells.STATE] == cells.FULL
 
 
 @pytest.mark.cuda

@@ -13,12 +13,12 @@ from ergode.core.compiler.language import atomic_max, no_unroll, real
 from ergode.core.devices import Device, resolve
 from ergode.density.grid.cells import (
     CLIPPED,
+    COUNTERS,
     KEY,
     LOADED,
     LOST,
     PRUNED,
     SINCE,
-    TALLIES,
     THRESHOLD,
     USED,
     cells_of,
@@ -26,7 +26,7 @@ from ergode.density.grid.cells import (
     total_mass,
     units,
 )
-from ergode.density.grid.group import book, meet, place, share
+from ergode.density.grid.group import atomic_accumulate, barrier, locate_thread, share
 from ergode.density.grid.lattice import (
     PARAMETERS,
     Frame,
@@ -40,7 +40,7 @@ from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 
 
-def at_cell(index, stride, keys, tally, t, frames, values, precisions, out):
+def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
     """Logarithm of the likelihood at the centre of one cell of one density, up to a constant.
 
     Model: `values` [density, component], `precisions` [density, component, component]. Out: `out`
@@ -48,7 +48,7 @@ def at_cell(index, stride, keys, tally, t, frames, values, precisions, out):
     """
     which = index // stride
     number = index - which * stride
-    if number > 0 and number < tally[which, USED]:
+    if number > 0 and number < counters[which, USED]:
         frame = frame_of(frames, which)
         y = point(centre_of(keys[which, number] & KEY, frame), frame)
         p = tuple(frame.parameters[j] for j in range(PARAMETERS))
@@ -60,36 +60,38 @@ def at_cell(index, stride, keys, tally, t, frames, values, precisions, out):
 _HALF_WORD = np.float64(2.0**31)
 
 
-def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, outcomes):
-    """Multiply masses by likelihoods and make their sum one; the books begin anew: a kernel.
+def reweigh(
+    thread_rank, thread_count, first, every_cells, every_masses, logs, controls, room, outcomes
+):
+    """Multiply masses by likelihoods, make their sum one and reset the mass balance: a kernel.
 
-    Model: `logs` [density, cell], of the likelihood; `clocks` [density, word]. Out: `outcomes`
+    Model: `logs` [density, cell], of the likelihood; `controls` [density, word]. Out: `outcomes`
     [density, 2], of which the second is the logarithm of the evidence; where that is not finite,
     masses are as they were. The last of `room` [density, 4] is then the mass, in units, of cells
     that had been below the threshold. `room` is zero, the first of `outcomes` minus infinity.
     """
-    which, rank, size = place(rank, size, first)
+    which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
     cells = cells_of(every_cells, which)
     masses = masses_of(every_masses, which)
     log, sums, outcome = logs[which], room[which], outcomes[which]
-    tally = cells.tally
-    used = tally[USED]
-    before = total_mass(tally)
-    floor = real(clocks[which, THRESHOLD] * before)
+    counters = cells.counters
+    used = counters[USED]
+    before = total_mass(counters)
+    floor = real(controls[which, THRESHOLD] * before)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         if p[i] > 0.0:
             value = log[i] + math.log(np.float64(p[i]))
             if value > best:
                 best = value
     atomic_max(outcome, 0, best)
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
     top = outcome[0]
     if top > -math.inf:
         high = np.int64(0)
         low = np.int64(0)
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             part = np.float64(0.0)
             if p[i] > 0.0:
                 value = log[i] + math.log(np.float64(p[i])) - top
@@ -99,28 +101,28 @@ def reweigh(rank, size, first, every_cells, every_masses, logs, clocks, room, ou
             whole = np.int64(scaled)
             high += whole
             low += np.int64((scaled - np.float64(whole)) * _HALF_WORD)
-        book(sums, 0, high)
-        book(sums, 1, low)
-        meet(size, cells.meeting)
+        atomic_accumulate(sums, 0, high)
+        atomic_accumulate(sums, 1, low)
+        barrier(thread_count, cells.barrier_words)
         total = (np.float64(sums[0]) + np.float64(sums[1]) / _HALF_WORD) / _HALF_WORD
         loaded = np.int64(0)
         faint = np.int64(0)
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             was_faint = p[i] < floor
             p[i] = real(np.float64(weight[i]) / total)
             part = units(p[i])
             loaded += part
             faint += part if was_faint else np.int64(0)
-        book(sums, 2, loaded)
-        book(sums, 3, faint)
-        meet(size, cells.meeting)
-        if rank == 0:
+        atomic_accumulate(sums, 2, loaded)
+        atomic_accumulate(sums, 3, faint)
+        barrier(thread_count, cells.barrier_words)
+        if thread_rank == 0:
             outcome[1] = top + math.log(total) - math.log(before)
-            tally[LOADED] = sums[2]
-            tally[PRUNED] = 0
-            tally[LOST] = 0
-            tally[CLIPPED] = 0
-            tally[SINCE] = 0
+            counters[LOADED] = sums[2]
+            counters[PRUNED] = 0
+            counters[LOST] = 0
+            counters[CLIPPED] = 0
+            counters[SINCE] = 0
 
 
 def _kernel(
@@ -143,14 +145,14 @@ def evaluate(
 ) -> np.ndarray:
     """Value of a user's function of the state at the centres of cells, on the CPU."""
     one = Measurement(0.0, likelihood=function)
-    tally = np.zeros((1, TALLIES), np.int64)
-    tally[0, USED] = len(keys) + 1
+    counters = np.zeros((1, COUNTERS), np.int64)
+    counters[0, USED] = len(keys) + 1
     out = np.zeros((1, len(keys) + 1))
     numbered = np.concatenate([[0], keys])[None]
     device = resolve("cpu")
     frame = Frame(*device.put_together(frame_rows([lattice], parameters[None])))
     places = np.zeros(1, np.int64)
-    find_likelihoods(one, places, [lattice], device, frame, numbered, tally, out)
+    find_likelihoods(one, places, [lattice], device, frame, numbered, counters, out)
     return out[0, 1:]
 
 
@@ -161,13 +163,13 @@ def find_likelihoods(
     device: Device,
     frame: Frame,
     keys: Any,
-    tally: Any,
+    counters: Any,
     out: Any,
 ) -> np.ndarray:
     """Put logarithms of likelihoods at the centres of cells into `out`; constants to be added.
 
     `places` [density] are theirs among those that run side by side. On the device are the frame in
-    double precision, keys [density, cell], tally [density, word] and `out` [density, stride].
+    double precision, keys [density, cell], counters [density, word] and `out` [density, stride].
     """
     kernel = _kernel(measurement, lattices, frame.parameters.shape[1])
     values, precisions, constants = likelihood.numbers_of(measurement, places)
@@ -175,7 +177,7 @@ def find_likelihoods(
     count, stride = out.shape
     with kernels.readable_errors():
         device.run(
-            kernel, count * stride, stride, keys, tally, measurement.time, frame, values_there,
+            kernel, count * stride, stride, keys, counters, measurement.time, frame, values_there,
             precisions_there, out,
         )  # fmt: skip
     return constants

@@ -21,8 +21,8 @@ from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.specialize import (
     THREADS,
-    Crew,
     Limits,
+    ThreadGroup,
     advance_kernel,
     bindings_of,
     keeps_fluxes,
@@ -39,7 +39,7 @@ _RESORT_ABOVE_CUDA = 1 << 19
 _CELLS_LEAST = 1 << 12  # of a density for which room is made on a CPU; on CUDA, and of a few there
 _CELLS_LEAST_CUDA = 1 << 14
 _CELLS_LEAST_FEW = 1 << 16
-_CREW_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
+_BARRIER_WORDS_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
 _CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
 _FEW = 8  # densities side by side for which there are as many clusters; more have a block each
 
@@ -110,8 +110,8 @@ class Evolution:
         self._local_noise = noise is not None and noise.function is not None
         keeps_all = scheme == "corner-transport" and keeps_fluxes(lattice.dimension, device.is_cuda)
         self._flux_rows = lattice.dimension if keeps_all else 1
-        self._kernels: dict[Crew, kernels.Kernel] = {}
-        self._prepared: dict[tuple[int, int, int], dict[tuple[Crew, int], Any]] = {}
+        self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
+        self._prepared: dict[tuple[int, int, int], dict[tuple[ThreadGroup, int], Any]] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
         ranges = [(one.least, one.largest) for one in limits]
         rows = frame_rows(lattices, self.parameters, spread, ranges)
@@ -119,16 +119,16 @@ class Evolution:
         # Likelihoods are found in double precision, whatever masses are.
         is_exact = precision == "float64"
         self._exact_frame = self._frame if is_exact else Frame(*device.put_together(rows))
-        # Tallies and clocks are one array, which goes to the device and back in one piece.
+        # Counters and controls are one array, copied to the device and back in one transfer.
         words = word_count(lattice.dimension)
-        self._books = np.zeros(count * (words + cells.CLOCKS), np.int64)
-        self._books_there = self._books
+        self._words = np.zeros(count * (words + cells.CONTROLS), np.int64)
+        self._device_words = self._words
         if device.is_cuda:
-            (self._books_there,) = device.zeros_together([(self._books.shape, np.int64)])
-        self._tally, self._clock = self._parts_of(self._books)
-        self._tally_there, self._clock_there = self._parts_of(self._books_there)
-        self._clock[:, cells.THRESHOLD] = threshold
-        self._clock[:, cells.LOSS_RATE] = loss_rate or 0.0
+            (self._device_words,) = device.zeros_together([(self._words.shape, np.int64)])
+        self._counters, self._control = self._parts_of(self._words)
+        self._device_counters, self._device_control = self._parts_of(self._device_words)
+        self._control[:, cells.THRESHOLD] = threshold
+        self._control[:, cells.LOSS_RATE] = loss_rate or 0.0
         self.has_ended = np.zeros(count, bool)
         self.why_ended = ""
         self._cells: Cells | None = None
@@ -151,21 +151,21 @@ class Evolution:
     @property
     def times(self) -> np.ndarray:
         """Time of each density [time]."""
-        return self._clock[:, cells.TIME].copy()
+        return self._control[:, cells.TIME].copy()
 
     @property
     def cell_count(self) -> int:
         """Number of cells of the largest density."""
-        return int(self._tally[:, cells.USED].max()) - 1
+        return int(self._counters[:, cells.USED].max()) - 1
 
     @property
     def work(self) -> dict[str, int]:
         """Steps and cell-steps of all, and the largest number of cells so far."""
-        tally = self._tally
+        counters = self._counters
         return {
-            "steps": int(tally[:, cells.STEPS].sum()),
-            "cell_steps": int(tally[:, cells.CELL_STEPS].sum()),
-            "cell_count_most": int(tally[:, cells.PEAK].max()),
+            "steps": int(counters[:, cells.STEPS].sum()),
+            "cell_steps": int(counters[:, cells.CELL_STEPS].sum()),
+            "cell_count_most": int(counters[:, cells.PEAK].max()),
         }
 
     @property
@@ -174,7 +174,7 @@ class Evolution:
         names = ("loaded", "pruned", "lost", "clipped")
         places = (cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED)
         return {
-            name: self._tally[:, at] / float(cells.MASS_UNIT)
+            name: self._counters[:, at] / float(cells.MASS_UNIT)
             for name, at in zip(names, places, strict=True)
         }
 
@@ -190,16 +190,16 @@ class Evolution:
 
         `may_lose` is what may be pruned at once, where the threshold follows from that.
         """
-        self._clock[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
-        self._clock[:, cells.ALLOWED] = may_lose
-        self._clock[:, cells.FLOOR] = 0.0
+        self._control[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
+        self._control[:, cells.ALLOWED] = may_lose
+        self._control[:, cells.FLOOR] = 0.0
         self._allocate(max(len(keys) for keys, _ in priors))
-        tally = self._tally
-        tally[:, [cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
+        counters = self._counters
+        counters[:, [cells.SINCE, cells.PRUNED, cells.LOST, cells.CLIPPED]] = 0
         for which, (keys, mass) in enumerate(priors):
             self._place(which, keys, np.asarray(mass, self.precision))
         self.settle()
-        tally[:, cells.LOADED] = tally[:, mass_word(self.lattices[0].dimension)]
+        counters[:, cells.LOADED] = counters[:, mass_word(self.lattices[0].dimension)]
 
     def read(self, which: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Keys of a density in ascending order, and the mass of each cell."""
@@ -218,10 +218,10 @@ class Evolution:
             None of the densities can.
         """
         while True:
-            times = self._clock[:, cells.TIME]
-            self._clock[:, cells.TARGET] = np.where(self.has_ended, times, target)
+            times = self._control[:, cells.TIME]
+            self._control[:, cells.TARGET] = np.where(self.has_ended, times, target)
             self._run(self._steps())
-            state = self._tally[:, cells.STATE]
+            state = self._counters[:, cells.STATE]
             full = state == cells.FULL
             at_edge, undefined = state == cells.EDGE, state == cells.UNDEFINED
             if at_edge.any():
@@ -239,7 +239,7 @@ class Evolution:
             elif (state == cells.REACHED).all():
                 return
             else:
-                for which in np.flatnonzero(self._tally[:, cells.READY] == 0):
+                for which in np.flatnonzero(self._counters[:, cells.READY] == 0):
                     self._sort(int(which))
 
     def end(self, chosen: np.ndarray, why: str) -> None:
@@ -257,15 +257,15 @@ class Evolution:
 
     def settle(self) -> None:
         """See to it that grids are built and densities summarized, without a step."""
-        times = self._clock[:, cells.TIME]
-        self._clock[:, cells.TARGET] = times
+        times = self._control[:, cells.TIME]
+        self._control[:, cells.TARGET] = times
         self._run((1 << 62, PRUNE_EVERY, 1 << 62))
 
     def summaries(self) -> list[Summary]:
         """Each density in a few numbers, as it was reached or settled."""
         return [
-            summary_of(lattice, tally)
-            for lattice, tally in zip(self.lattices, self._tally, strict=True)
+            summary_of(lattice, counters)
+            for lattice, counters in zip(self.lattices, self._counters, strict=True)
         ]
 
     def correct(
@@ -287,28 +287,28 @@ class Evolution:
         log = self.device.empty((self.count, stride), np.float64)
         constants = bayes.find_likelihoods(
             measurement, places, self.lattices, self.device, self._exact_frame, self._cells.key,
-            self._cells.tally, log,
+            self._cells.counters, log,
         )  # fmt: skip
         sums, outcome = self.device.zeros_together(
             [((self.count, 4), np.int64), ((self.count, 2), np.float64)]
         )
         self._copy_to(outcome, np.full((self.count, 2), -np.inf))
-        kernel = reweigh_kernel(self.precision, self._crew, self._cluster)
-        arguments = (self._cells, self._masses, log, self._clock_there, sums, outcome)
+        kernel = reweigh_kernel(self.precision, self._thread_group, self._cluster)
+        arguments = (self._cells, self._masses, log, self._device_control, sums, outcome)
         self._start(kernel, arguments, {})
         if self.device.is_cuda:
-            self._books[...] = self.device.get(self._books_there)
+            self._words[...] = self.device.get(self._device_words)
         self.settle()
         evidence = self.device.get(outcome)[:, 1] + constants
         faint = self.device.get(sums)[:, 3] / float(cells.MASS_UNIT)
-        self._clock[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._clock[:, [cells.TIME]]
-        self._clock[:, cells.FLOOR] = 0.0
+        self._control[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._control[:, [cells.TIME]]
+        self._control[:, cells.FLOOR] = 0.0
         return evidence, faint
 
     def prune(self, may_lose: float | np.ndarray = 0.0) -> None:
         """Drop what is below the threshold, or what may be lost at once."""
-        self._clock[:, cells.ALLOWED] = may_lose
-        self._clock[:, cells.TO_PRUNE] = 1.0
+        self._control[:, cells.ALLOWED] = may_lose
+        self._control[:, cells.TO_PRUNE] = 1.0
         self.settle()
 
     # ---- how
@@ -316,14 +316,14 @@ class Evolution:
     def _steps(self) -> tuple[int, int, int]:
         """How long a kernel may run, how often it prunes, and when it is to be sorted."""
         if self.device.is_cuda:
-            above = _CELLS_OF_CLUSTER if self._crew == "cluster" else _RESORT_ABOVE_CUDA
+            above = _CELLS_OF_CLUSTER if self._thread_group == "cluster" else _RESORT_ABOVE_CUDA
             return 1 << 62, PRUNE_EVERY, 1 << 62 if self.count > _FEW else above
         # Soon enough to see whether a grid has grown and more threads are worth their while.
         budget = min(_BUDGET_CPU, 500 * max(self.cell_count, _CELLS_A_THREAD))
         return budget, PRUNE_EVERY, _RESORT_ABOVE_CPU
 
     @property
-    def _crew(self) -> Crew:
+    def _thread_group(self) -> ThreadGroup:
         """Who works on a density, as large as they are now."""
         if not self.device.is_cuda:
             return "threads"
@@ -344,15 +344,15 @@ class Evolution:
     def _run(self, steps: tuple[int, int, int]) -> None:
         """Let all densities step as far as they may."""
         assert self._cells is not None and self._masses is not None
-        crew = self._crew
-        if crew not in self._kernels:
-            bindings = self._bindings(crew_kind=crew, blocks=self._cluster)
-            self._kernels[crew] = advance_kernel(bindings, self.precision, crew)
-        arguments = (*steps, self._cells, self._masses, self._frame, self._clock_there)
-        self._copy_to(self._books_there, self._books)
-        self._start(self._kernels[crew], arguments, self._prepared.setdefault(steps, {}))
+        thread_group = self._thread_group
+        if thread_group not in self._kernels:
+            bindings = self._bindings(thread_group=thread_group, blocks=self._cluster)
+            self._kernels[thread_group] = advance_kernel(bindings, self.precision, thread_group)
+        arguments = (*steps, self._cells, self._masses, self._frame, self._device_control)
+        self._copy_to(self._device_words, self._words)
+        self._start(self._kernels[thread_group], arguments, self._prepared.setdefault(steps, {}))
         if self.device.is_cuda:
-            self._books[...] = self.device.get(self._books_there)
+            self._words[...] = self.device.get(self._device_words)
 
     def _start(
         self, kernel: kernels.Kernel, arguments: tuple[Any, ...], prepared: dict[Any, Any]
@@ -368,7 +368,7 @@ class Evolution:
         from ergode.core import cpu
 
         assert isinstance(self.device, CPU) and self._cells is not None
-        self._cells.meeting[...] = 0
+        self._cells.barrier_words[...] = 0
         cores = self.device.core_count
         if self.count == 1:
             threads = min(cores, max(1, self.cell_count // _CELLS_A_THREAD))
@@ -386,25 +386,25 @@ class Evolution:
         from ergode.core import cuda
 
         assert self._cells is not None
-        crew = self._crew
-        threads = THREADS[crew]
-        for which in range(self.count) if crew == "grid" else (0,):
-            if (crew, which) not in prepared:
-                prepared[crew, which] = cuda.Prepared(compiled, (0, 0, which, *arguments))
-            launch = prepared[crew, which]
-            if crew == "cluster":
+        thread_group = self._thread_group
+        threads = THREADS[thread_group]
+        for which in range(self.count) if thread_group == "grid" else (0,):
+            if (thread_group, which) not in prepared:
+                prepared[thread_group, which] = cuda.Prepared(compiled, (0, 0, which, *arguments))
+            launch = prepared[thread_group, which]
+            if thread_group == "cluster":
                 launch.launch(self._cluster * self.count, threads, self._cluster)
             else:
-                cuda.fill_zero(self._cells.meeting)
-                wanted = -(-2 * int(self._tally[which, cells.USED]) // threads)
+                cuda.fill_zero(self._cells.barrier_words)
+                wanted = -(-2 * int(self._counters[which, cells.USED]) // threads)
                 launch.launch(min(launch.cooperative_blocks(threads), wanted), threads)
 
-    def _parts_of(self, books: Any) -> tuple[Any, Any]:
-        """Tallies and clocks, of which books are made."""
-        clocks = self.count * cells.CLOCKS
+    def _parts_of(self, words: Any) -> tuple[Any, Any]:
+        """Counters and controls, which share one array of words."""
+        controls = self.count * cells.CONTROLS
         return (
-            books[:-clocks].reshape(self.count, -1),
-            books[-clocks:].view(np.float64).reshape(self.count, cells.CLOCKS),
+            words[:-controls].reshape(self.count, -1),
+            words[-controls:].view(np.float64).reshape(self.count, cells.CONTROLS),
         )
 
     def _copy_to(self, target: Any, array: Any) -> None:
@@ -428,7 +428,7 @@ class Evolution:
     def _filled(self, which: int) -> tuple[Any, Any]:
         """Keys and masses of the cells of a density, on the device."""
         assert self._cells is not None and self._masses is not None
-        used = int(self._tally[which, cells.USED])
+        used = int(self._counters[which, cells.USED])
         return self._cells.key[which, 1:used], self._masses.now[which, 1:used]
 
     def _sort(self, which: int) -> None:
@@ -448,8 +448,8 @@ class Evolution:
 
     def _place(self, which: int, keys: Any, mass: Any) -> None:
         """Put cells into the arrays."""
-        self._tally[which, cells.USED] = len(keys) + 1
-        self._tally[which, cells.READY] = 0
+        self._counters[which, cells.USED] = len(keys) + 1
+        self._counters[which, cells.READY] = 0
         for target, array in zip(self._filled(which), (keys, mass), strict=True):
             self._copy_to(target, array)
 
@@ -462,7 +462,7 @@ class Evolution:
             ((capacity,), np.int64), (along, real), (along if self._local_noise else (1, 1), real),
             (along, np.uint32), (along, np.uint32), ((capacity,), np.uint32),
             ((2 * table,), np.int64), ((2,), real), ((pruning.RUNGS,), np.int64),
-            ((APART * (1 + _CREW_MOST * self.device.core_count),), np.int64),
+            ((APART * (1 + _BARRIER_WORDS_MOST * self.device.core_count),), np.int64),
         ], [
             ((capacity,), real), ((capacity,), real), ((capacity,), real),
             ((self._flux_rows, capacity), real), ((capacity,), np.int64), ((capacity,), np.uint8),
@@ -486,7 +486,7 @@ class Evolution:
         each = self._bytes_per_cell()
         room = self.device.available_bytes() // (each * self.count)
         limit = f"there is room for {room} on {self.device.name}"
-        # Nobody, who has no mass, is not one of them.
+        # The sentinel, cell 0, is not one of them.
         if self._cells_most is not None and self._cells_most + 1 < room:
             room, limit = self._cells_most + 1, f"cells_most is {self._cells_most}"
         if room <= count:
@@ -504,8 +504,8 @@ class Evolution:
         arrays = self.device.zeros_together(
             [((self.count, *shape), dtype) for shape, dtype in (*grid, *masses)]
         )
-        first = Cells._fields.index("tally")
-        own = [*arrays[:first], self._tally_there, *arrays[first : len(grid)]]
+        first = Cells._fields.index("counters")
+        own = [*arrays[:first], self._device_counters, *arrays[first : len(grid)]]
         self._cells = Cells(*own)
         self._masses = Masses(*arrays[len(grid) :])
         self._capacity = capacity
@@ -514,7 +514,7 @@ class Evolution:
     def _where_undefined(self, which: int) -> str:
         """What to say of a field, or noise, that is not finite in some cell of a density."""
         assert self._cells is not None
-        used = int(self._tally[which, cells.USED])
+        used = int(self._counters[which, cells.USED])
         kept = [self._cells.rate] + [self._cells.spread] * self._local_noise
         rates = np.concatenate([self.device.get(one[which])[:, 1:used] for one in kept])
         keys, _ = (self.device.get(array) for array in self._filled(which))

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, unroll
-from ergode.density.grid.cells import KEY, MASS_UNIT, TALLIES, USED, step_key, units
-from ergode.density.grid.group import book, meet, share
+from ergode.density.grid.cells import COUNTERS, KEY, MASS_UNIT, USED, step_key, units
+from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.lattice import DIMENSION, Lattice, coordinate, is_admissible
 
-RANGE = TALLIES
-"""From this word of the tally on: of each coordinate minus the least, and the most; then sums."""
+RANGE = COUNTERS
+"""First counter of a summary: minus the least and the most of each coordinate; then the sums."""
 
 
 def word_count(dimension: int) -> int:
-    """Words of a tally: its accounts, ranges, and sums.
+    """Number of counters of a density: those of its mass balance, then ranges, then sums.
 
     The sums are of mass, both moments, mass beyond the edge, and variations.
     """
@@ -32,7 +32,7 @@ def word_count(dimension: int) -> int:
 
 
 def mass_word(dimension: int) -> int:
-    """Word of a tally that is the mass of all cells, in units."""
+    """The counter that is the mass of all cells, in units."""
     return RANGE + 2 * dimension
 
 
@@ -54,7 +54,7 @@ def _rounded(value):
     return np.int64(math.floor(value + np.float64(0.5)))
 
 
-# Where mass hardly falls towards the edge of the grid nobody knows what lies beyond it.
+# Where mass hardly falls towards the edge of the grid, the mass beyond it cannot be estimated.
 _STEADIEST = np.float64(0.9)
 _BEYOND_UNIT = MASS_UNIT / np.float64(16.0)  # nine times all mass must not overflow
 
@@ -85,37 +85,37 @@ def beyond_cell(i, cells, p, frame):
     return most
 
 
-def forget(tally):
-    """Make room for the sums of a new summary."""
+def forget(counters):
+    """Reset the counters of a summary."""
     for n in range(2 * DIMENSION):
-        tally[RANGE + n] = np.int64(-(1 << 40))
-    for n in range(RANGE + 2 * DIMENSION, tally.size):
-        tally[n] = 0
+        counters[RANGE + n] = np.int64(-(1 << 40))
+    for n in range(RANGE + 2 * DIMENSION, counters.size):
+        counters[n] = 0
 
 
 @noinline_cpu
-def summarize(rank, size, used, cells, p, frame):
-    """Add up the cells of a density. Out: words of the tally from RANGE on, that were forgotten."""
-    range_ = cells.tally[RANGE : RANGE + 2 * DIMENSION]
-    sums = cells.tally[RANGE + 2 * DIMENSION :]
+def summarize(thread_rank, thread_count, used, cells, p, frame):
+    """Add up the cells of a density. Out: the counters from RANGE on, which `forget` has reset."""
+    range_ = cells.counters[RANGE : RANGE + 2 * DIMENSION]
+    sums = cells.counters[RANGE + 2 * DIMENSION :]
     for d in range(DIMENSION):
         least = np.int64(1 << 40)
         most = np.int64(-(1 << 40))
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             k = coordinate(cells.key[i] & KEY, d)
             least = min(least, k)
             most = max(most, k)
         atomic_max(range_, 2 * d, -least)
         atomic_max(range_, 2 * d + 1, most)
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
     total = np.int64(0)
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         total += units(p[i])
-    book(sums, 0, total)
+    atomic_accumulate(sums, 0, total)
     beyond = np.int64(0)
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         beyond += np.int64(beyond_cell(i, cells, p, frame) * _BEYOND_UNIT)
-    book(sums, sums.size - DIMENSION - 1, beyond)
+    atomic_accumulate(sums, sums.size - DIMENSION - 1, beyond)
     place = 1 + DIMENSION
     for d in range(DIMENSION):
         middle = _middle(range_, d)
@@ -123,22 +123,22 @@ def summarize(rank, size, used, cells, p, frame):
         above = cells.above[d]
         first = np.int64(0)
         variation = np.int64(0)
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             x = np.float64(coordinate(cells.key[i] & KEY, d) - middle)
             first += _rounded(np.float64(p[i]) * x * scale)
             variation += units(abs(p[i] - p[above[i]]))
-        book(sums, 1 + d, first)
-        book(sums, sums.size - DIMENSION + d, variation)
+        atomic_accumulate(sums, 1 + d, first)
+        atomic_accumulate(sums, sums.size - DIMENSION + d, variation)
         for e in range(d + 1):
             centre = _middle(range_, e)
             finer = scale / _reach(range_, e)
             second = np.int64(0)
-            for i in no_unroll(share(rank, size, 1, used)):
+            for i in no_unroll(share(thread_rank, thread_count, 1, used)):
                 key = cells.key[i] & KEY
                 x = np.float64(coordinate(key, d) - middle)
                 y = np.float64(coordinate(key, e) - centre)
                 second += _rounded(np.float64(p[i]) * (x * y) * finer)
-            book(sums, place, second)
+            atomic_accumulate(sums, place, second)
             place += 1
 
 
@@ -168,10 +168,10 @@ class Summary:
     beyond: float
 
 
-def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
-    """What the sums in a density's tally say."""
+def summary_of(lattice: Lattice, counters: np.ndarray) -> Summary:
+    """The summary of a density, from its counters."""
     size = lattice.dimension
-    range_, sums = np.split(tally[RANGE:], [2 * size])
+    range_, sums = np.split(counters[RANGE:], [2 * size])
     unit = float(MASS_UNIT)
     mass = sums[0] / unit or math.nan  # nothing was added up
     middle = (range_[1::2] - range_[::2]) // 2
@@ -187,7 +187,7 @@ def summary_of(lattice: Lattice, tally: np.ndarray) -> Summary:
     variation = sums[-size:] / unit
     beyond = sums[-size - 1] / float(_BEYOND_UNIT)
     return Summary(
-        int(tally[USED]) - 1,
+        int(counters[USED]) - 1,
         float(mass),
         lattice.centre + turn @ ((middle + first) * lattice.width),
         turn @ covariance @ turn.T,

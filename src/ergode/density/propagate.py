@@ -221,7 +221,7 @@ def propagate(
     -------
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
-        cell_count(time) and the books of mass; for each measurement the evidence, the moments
+        cell_count(time) and the mass balance; for each measurement the evidence, the moments
         before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
         ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
         `ergode.density.cells_at`). ``unreliable_from`` is the time of the first measurement after
@@ -294,7 +294,7 @@ def propagate(
         name: scale_of(lattices[name], one.covariance) if scale_threshold else 1.0
         for name, one in distinct.items()
     }
-    place = devices.resolve(device)
+    device = devices.resolve(device)
     started = clock.perf_counter()
     solver = Solver(
         asked, each, given,
@@ -305,7 +305,7 @@ def propagate(
         {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
         allowed, boxed=scheme == "corner-transport" and retained is None, keep=keep, show=progress,
         options={
-            "scheme": scheme, "device": place, "precision": precision, "noise": noise,
+            "scheme": scheme, "device": device, "precision": precision, "noise": noise,
             "cells_most": cells_most,
         },
     )  # fmt: skip
@@ -321,9 +321,9 @@ def propagate(
         engine="density",
         method=scheme,
         method_reason="the more accurate scheme" if scheme == "split" else "asked for",
-        device=place.name,
-        device_model=place.model,
-        device_reason=place.reason,
+        device=device.name,
+        device_model=device.model,
+        device_reason=device.reason,
         precision=precision,
         model_digest=field.digest,
         threshold_reason=_threshold_reason(threshold, retained),

@@ -20,7 +20,7 @@ from ergode.models.fields.vector_field import VectorField
 
 THREADS = {"grid": 256, "cluster": 512}  # of a block
 
-Crew = Literal["threads", "grid", "cluster"]  # who works on one density
+ThreadGroup = Literal["threads", "grid", "cluster"]  # what works on one density
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Limits:
 def keeps_fluxes(dimension: int, on_cuda: bool) -> bool:
     """Whether fluxes are kept rather than found twice.
 
-    That halves what is gathered from memory, which large grids wait for, and adds a meeting, which
-    small ones of many threads wait for.
+    Keeping them halves the reads from memory, which limit large grids, and adds a barrier, which
+    limits small grids of many threads.
     """
-    # In one dimension a step must have a meeting between its first look and its last word.
+    # In one dimension a step needs a barrier between its first reads and its last writes.
     return not on_cuda or dimension > 3 or dimension == 1
 
 
@@ -47,7 +47,7 @@ def bindings_of(
     lattices: Sequence[Lattice],
     scheme: str,
     noise: Noise | None,
-    crew_kind: Crew,
+    thread_group: ThreadGroup,
     *,
     limits: Limits | None = None,
     retained: bool = False,
@@ -56,7 +56,7 @@ def bindings_of(
     """What kernels are specialised to; `blocks` are those of a cluster."""
     lattice = lattices[0]
     corner = scheme == "corner-transport"
-    on_cuda = crew_kind != "threads"
+    on_cuda = thread_group != "threads"
     target = "cuda" if on_cuda else "cpu"
     given: dict[str, Any] = {}
     if limits is not None:
@@ -94,53 +94,60 @@ def bindings_of(
             "compact": getattr(pruning, f"compact_{target}"),
             "find_fluxes": getattr(corner_transport if corner else split, f"find_fluxes_{target}"),
         }
-        | _words_of(crew_kind, blocks)
+        | _thread_group_bindings(thread_group, blocks)
     )
 
 
-def _words_of(crew_kind: Crew, blocks: int) -> dict[str, Any]:
-    """What the words of `crew` mean to a kind of crew."""
-    if crew_kind == "threads":
+def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[str, Any]:
+    """The device functions of a kind of thread group."""
+    if thread_group == "threads":
         return {
-            "place": group.place_of_thread, "share": group.share_cpu, "meet": group.meet_cpu,
-            "book": group.book_cpu,
+            "locate_thread": group.locate_cpu_thread, "share": group.share_cpu,
+            "barrier": group.barrier_cpu, "atomic_accumulate": group.atomic_accumulate_cpu,
         }  # fmt: skip
-    words: dict[str, Any] = {"share": group.share_cuda, "book": group.book_cuda}
-    if crew_kind == "grid":
-        return words | {"meet": group.meet_grid, "place": group.place_in_grid}
-    meet = group.meet_cluster if blocks > 1 else group.meet_block
-    return words | {"meet": meet, "place": group.place_in_cluster, "BLOCKS": blocks}
+    words: dict[str, Any] = {
+        "share": group.share_cuda,
+        "atomic_accumulate": group.atomic_accumulate_cuda,
+    }
+    if thread_group == "grid":
+        return words | {"barrier": group.barrier_grid, "locate_thread": group.locate_in_grid}
+    barrier = group.barrier_cluster if blocks > 1 else group.barrier_block
+    return words | {"barrier": barrier, "locate_thread": group.locate_in_cluster, "BLOCKS": blocks}
 
 
-def _registers(bindings: dict[str, Any], crew_kind: Crew) -> int | None:
+def _registers(bindings: dict[str, Any], thread_group: ThreadGroup) -> int | None:
     """Registers a thread of a CUDA kernel may use."""
-    if crew_kind == "cluster":
+    if thread_group == "cluster":
         return 128  # as many as there are for its threads
     # Large grids wait for memory, and more threads hide more of it.
     return 64 if bindings["DIMENSION"] > 3 else None
 
 
 def advance_kernel(
-    bindings: dict[str, Any], precision: Precision, crew_kind: Crew
+    bindings: dict[str, Any], precision: Precision, thread_group: ThreadGroup
 ) -> kernels.Kernel:
     """The kernel `advance` for these bindings."""
-    return _kernel(advance.advance, precision, bindings, crew_kind, _registers(bindings, crew_kind))
+    return _kernel(
+        advance.advance, precision, bindings, thread_group, _registers(bindings, thread_group)
+    )
 
 
 @cache
-def reweigh_kernel(precision: Precision, crew_kind: Crew, blocks: int = 1) -> kernels.Kernel:
+def reweigh_kernel(
+    precision: Precision, thread_group: ThreadGroup, blocks: int = 1
+) -> kernels.Kernel:
     """The kernel `reweigh`, which knows nothing of field and grid."""
-    bindings = _words_of(crew_kind, blocks)
-    return _kernel(bayes.reweigh, precision, bindings, crew_kind)
+    bindings = _thread_group_bindings(thread_group, blocks)
+    return _kernel(bayes.reweigh, precision, bindings, thread_group)
 
 
 def _kernel(
     body: Callable[..., Any],
     precision: Precision,
     bindings: dict[str, Any],
-    crew_kind: Crew,
+    thread_group: ThreadGroup,
     registers: int | None = None,
 ) -> kernels.Kernel:
-    if crew_kind == "threads":
+    if thread_group == "threads":
         return kernels.cpu_kernel(body, precision=precision, bindings=bindings)
     return kernels.cuda_kernel(body, precision=precision, bindings=bindings, registers=registers)

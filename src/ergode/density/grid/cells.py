@@ -1,13 +1,14 @@
 """The sparse grid: cells in a hash table, their neighbours, growth and pruning.
 
-Cells are numbered; number 0 is nobody: it has no mass, nothing flows through its faces, and it
-stands wherever a neighbour is missing, so that no loop over cells needs a branch.  The rates on
-the faces above each cell and the numbers of its neighbours are kept, and found anew only for new
-cells.  Which neighbours a cell must have before its mass may move is a set of bits, made with the
-cell; when it has them all it is complete, and growth passes it by.
+Cells are numbered.  Cell 0 is a zero-mass sentinel for missing neighbours, so that no loop over
+cells needs a branch.  The rates on the faces above each cell and the numbers of its neighbours are
+kept, and computed only for new cells.  A set of bits, made with the cell, says which neighbours a
+cell must have before its mass may move.  A cell that has all of them is complete, and growth skips
+it.
 
-Claims on places of the table are exclusive, so that however many threads ask for a cell it is made
-once.  Numbers depend on who came first; masses, and sums of masses, do not: sums are of integers.
+A thread claims a slot of the table by compare-and-swap, so that a cell is made once, however many
+threads need it.  The numbers of cells depend on the order of threads; masses and their sums do
+not, because sums are of integers.
 """
 
 from __future__ import annotations
@@ -42,27 +43,33 @@ _LOOKS_MOST = 4096  # of places of a table, half of which are empty when the gri
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
 
-# Words of `tally`: counts (nobody is one), and sums of mass in units of 2^-60 since it was loaded.
+# Words of `counters`: counts (the sentinel is one of the cells USED), and sums of mass since the
+# density was loaded, in units of 2^-60.
 (
-    USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED, TALLIES,
+    USED, READY, STATE, DUE, STEPS, SINCE, CELL_STEPS, PEAK, LOADED, PRUNED, LOST, CLIPPED,
+    COUNTERS,
 ) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
 
-# Words that a thread of a CPU has to itself among those of `meeting`: how many cells it lists, and
-# of those that it claimed the latest place and the number.
+# Private words of a thread of a CPU among `barrier_words`: how many cells it lists, the latest slot
+# that it claimed, and how many slots it claimed.
 LISTED, LATEST, CLAIMED = range(3)
 
 # Values of STATE: why the steps ended.
 REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 
-# Words of `clock`: times - of the density, to stop at, up to which noise has acted, when it was
-# loaded -, the threshold, what may be pruned - at once after it was loaded, and a unit of time -,
-# whether (1 or 0) to prune before the next step, the mass of a cell that was at the threshold when
-# the latest step began (0: there was none), the length of that step, if the target was not reached
-# since, and the time at which rates were last found, of a field that depends on it.
+# Words of `control`:
+# - the time of the density, the time to stop at, the time up to which noise has acted, and the time
+#   at which the density was loaded;
+# - the threshold, the mass that may be pruned at once after loading, and the mass that may be
+#   pruned a unit of time;
+# - whether (1 or 0) to prune before the next step;
+# - the mass of a cell at the threshold when the latest step began (0: no step yet);
+# - the length of that step, unless the target was reached since;
+# - the time at which rates were last computed, for a field that depends on time.
 (
     TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR, TAKEN,
-    SEEN, CLOCKS,
+    SEEN, CONTROLS,
 ) = range(12)  # fmt: skip
 
 
@@ -77,13 +84,13 @@ class Cells(NamedTuple):
     flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
     table: Any  # int64 [2 x table size]: key and number of a cell, side by side
     fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
-    tally: Any  # int64 [TALLIES]
+    counters: Any  # int64 [COUNTERS]
     ladder: Any  # int64: mass of cells by their size, to prune what may be lost
-    meeting: Any  # int64: where a crew meets, and words for threads of a CPU or blocks, far apart
+    barrier_words: Any  # int64: of the barrier, and private words of CPU threads or blocks, APART
 
 
 class Masses(NamedTuple):
-    """Mass of each cell, and room to make the next of it; each [capacity], likewise."""
+    """Mass of each cell, and workspace for the next step; each [capacity], likewise."""
 
     now: Any  # real
     next: Any  # real
@@ -98,7 +105,7 @@ def cells_of(every, which):
     return Cells(
         every.key[which], every.rate[which], every.spread[which], every.above[which],
         every.below[which], every.flow[which], every.table[which], every.fastest[which],
-        every.tally[which], every.ladder[which], every.meeting[which],
+        every.counters[which], every.ladder[which], every.barrier_words[which],
     )  # fmt: skip
 
 
@@ -118,9 +125,9 @@ def units(mass):
     return np.int64(np.float64(mass) * MASS_UNIT)
 
 
-def total_mass(tally):
-    """Mass of all cells together, by the books."""
-    kept = tally[LOADED] - tally[PRUNED] - tally[LOST] + tally[CLIPPED]
+def total_mass(counters):
+    """Mass of all cells together, by the counters."""
+    kept = counters[LOADED] - counters[PRUNED] - counters[LOST] + counters[CLIPPED]
     return np.float64(kept) / MASS_UNIT
 
 
@@ -170,9 +177,9 @@ def enter(i, cells):
 
 
 def claim(cells, key):
-    """Take a place in the table for a cell: where it is; EMPTY if the cell is there already.
+    """Claim a slot of the table for a cell: its index, or EMPTY if the table has the cell already.
 
-    Where the table is nearly full, which it is long after the grid is, there is no room either.
+    A table that is nearly full counts as full; the grid is full long before.
     """
     table = cells.table
     at = _home(table, key)
@@ -185,12 +192,12 @@ def claim(cells, key):
         if found == key:
             return EMPTY
         at = _next(table, at)
-    cells.tally[STATE] = FULL
+    cells.counters[STATE] = FULL
     return EMPTY
 
 
 def settle(at, number, key, cells, masses, fresh):
-    """Give a cell that has a place in the table its number, and no mass."""
+    """Give the cell that claimed a slot its number, and no mass."""
     cells.table[at + 1] = number
     cells.key[number] = key
     cells.flow[number] = np.uint32(0)
@@ -198,30 +205,31 @@ def settle(at, number, key, cells, masses, fresh):
     fresh[number] = real(0.0)
 
 
-def create_cuda(rank, key, cells, masses, fresh):
+def create_cuda(thread_rank, key, cells, masses, fresh):
     """Make a cell without mass, unless it is there."""
     at = claim(cells, key)
     if at != EMPTY:
-        number = atomic_add(cells.tally, USED, 1)
+        number = atomic_add(cells.counters, USED, 1)
         if number < cells.key.size:
             settle(at, number, key, cells, masses, fresh)
 
 
-def create_cpu(rank, key, cells, masses, fresh):
-    """Claim a place for a cell, unless it is there; `settle_claimed` gives it a number.
+def create_cpu(thread_rank, key, cells, masses, fresh):
+    """Claim a slot for a cell, unless the table has it; `settle_claimed` gives it a number.
 
-    To count cells together, and write to what others write beside it, takes longer than all else.
+    A counter that all threads share, and writes to cache lines of other threads, would cost more
+    than all other work.
     """
     at = claim(cells, key)
     if at != EMPTY:
-        mine = APART * (rank + 1)
-        cells.table[at + 1] = cells.meeting[mine + LATEST]  # until it has its number
-        cells.meeting[mine + LATEST] = at
-        cells.meeting[mine + CLAIMED] += 1
+        mine = APART * (thread_rank + 1)
+        cells.table[at + 1] = cells.barrier_words[mine + LATEST]  # until it has its number
+        cells.barrier_words[mine + LATEST] = at
+        cells.barrier_words[mine + CLAIMED] += 1
 
 
 def settle_claimed(at, number, cells, masses, fresh):
-    """Give the cells that a thread of a CPU claimed, the latest of them at a place, numbers."""
+    """Give numbers to the cells that a thread of a CPU claimed; `at` is the latest slot."""
     while at != EMPTY:
         before = cells.table[at + 1]
         settle(at, number, cells.table[at], cells, masses, fresh)
@@ -289,7 +297,7 @@ def is_undefined(cells):
 
 
 def link(i, d, side, cells):
-    """Find one neighbour of a cell, above (side 0) or below (side 1), and let it know the cell."""
+    """Link a cell and its neighbour above (side 0) or below (side 1) to each other."""
     other = find(cells.table, cells.key[i] + (1 - 2 * side) * step_key(d))
     number = np.uint32(i)
     if side == 0:
@@ -307,16 +315,16 @@ def _moves_out(bits, d, side):
     return (bits >> np.uint32(d + 16 * side)) & np.uint32(1) != 0
 
 
-def _try_to_create(rank, key, d, cells, masses, fresh, frame):
+def _try_to_create(thread_rank, key, d, cells, masses, fresh, frame):
     """Make a cell unless it is there, not admissible or beyond the lattice."""
     if is_inside(key, d):
         if is_admissible(key, frame):
-            create(rank, key, cells, masses, fresh)
+            create(thread_rank, key, cells, masses, fresh)
     else:
-        cells.tally[STATE] = EDGE
+        cells.counters[STATE] = EDGE
 
 
-def grow_towards(move, rank, i, key, bits, cells, masses, fresh, frame):
+def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
     """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
 
     The first moves are those along one dimension, up and down; then come diagonals, four for each
@@ -328,7 +336,7 @@ def grow_towards(move, rank, i, key, bits, cells, masses, fresh, frame):
             there = cells.above[d, i] if side == 0 else cells.below[d, i]
             if there == 0:
                 beside = key + (1 - 2 * side) * step_key(d)
-                _try_to_create(rank, beside, d, cells, masses, fresh, frame)
+                _try_to_create(thread_rank, beside, d, cells, masses, fresh, frame)
         return
     side, turn = move & 1, (move >> 1) & 1
     pair = (move - 2 * DIMENSION) >> 2
@@ -343,7 +351,7 @@ def grow_towards(move, rank, i, key, bits, cells, masses, fresh, frame):
             there = cells.above[e, there] if turn == 0 else cells.below[e, there]
         if there == 0:
             beside = key + (1 - 2 * side) * step_key(d) + (1 - 2 * turn) * step_key(e)
-            _try_to_create(rank, beside, e, cells, masses, fresh, frame)
+            _try_to_create(thread_rank, beside, e, cells, masses, fresh, frame)
 
 
 # ---- pruning

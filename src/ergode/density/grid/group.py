@@ -1,10 +1,11 @@
-"""A crew: the threads that work on one density together.
+"""A thread group: the threads that work on one density together.
 
-All of them run the same steps.  A phase - a loop over cells, of which each thread takes its share -
-ends where they meet, and the next may read what any of them wrote.  A crew is as many threads of a
-CPU as the grid keeps busy, the whole grid of a GPU, or a cluster of its blocks, which meet in a
-quarter of the time: for a small density, or each of many side by side.  What a phase leaves does
-not depend on how many they are.
+All threads run the same steps.  A phase is a loop over cells, of which each thread takes its share.
+A phase ends at a barrier; the next phase may read what any thread wrote.  A thread group is one of
+three: the threads of a CPU, as many as the grid keeps busy; the whole grid of a GPU; or a cluster
+of blocks.  The barrier of a cluster takes a quarter of the time of the barrier of a grid, so
+clusters serve small densities, and many densities side by side.  What a phase computes does not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,90 +27,93 @@ BLOCKS = 1  # of a cluster
 
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
-APART = 16  # words between what different threads write, so that they are not in each other's way
-_SPINS = 20_000  # looks at the others before a thread of a CPU lets others have its core
+APART = 16  # words between what different threads write: no two of them share a cache line
+_SPINS = 20_000  # polls of a barrier before a thread of a CPU yields its core
 
 
 # ---- CPU
 
 
-def edge(rank, size, start, stop):
-    """Where the share of a thread of a CPU begins, and that of the one before it ends."""
-    return start + (stop - start) * rank // size
+def edge(thread_rank, thread_count, start, stop):
+    """Where the share of a thread of a CPU begins, and the share of the thread before it ends."""
+    return start + (stop - start) * thread_rank // thread_count
 
 
-def place_of_thread(rank, size, first):
-    """Which density a thread of a CPU works on, its rank, and how many they are."""
-    return first, rank, size
+def locate_cpu_thread(thread_rank, thread_count, first):
+    """Which density a thread of a CPU works on, its rank, and the number of threads."""
+    return first, thread_rank, thread_count
 
 
-def share_cpu(rank, size, start, stop):
-    """The share of a thread of a range: a piece of it."""
-    return range(edge(rank, size, start, stop), edge(rank + 1, size, start, stop))
+def share_cpu(thread_rank, thread_count, start, stop):
+    """The part of a range that is a thread's share: consecutive numbers."""
+    return range(
+        edge(thread_rank, thread_count, start, stop),
+        edge(thread_rank + 1, thread_count, start, stop),
+    )
 
 
-def meet_cpu(size, meeting):
-    """Wait for all others; what they wrote can then be read."""
-    if size > 1:
-        ticket = atomic_add(meeting, 0, 1)  # from zero, whenever a kernel starts
-        everybody = (ticket // size + 1) * size
+def barrier_cpu(thread_count, barrier_words):
+    """Wait for all threads of the group; what they wrote can then be read."""
+    if thread_count > 1:
+        ticket = atomic_add(barrier_words, 0, 1)  # from zero, whenever a kernel starts
+        everybody = (ticket // thread_count + 1) * thread_count
         looks = 0
-        while atomic_load(meeting, 0) < everybody:
+        while atomic_load(barrier_words, 0) < everybody:
             looks += 1
             if looks > _SPINS:
                 yield_thread()
 
 
-def sum_of_threads(size, word, words):
-    """Sum over the first threads of a CPU of a word that each has to itself."""
+def sum_of_threads(thread_count, word, words):
+    """Sum over the first threads of a CPU of one of their private words."""
     total = np.int64(0)
-    for other in range(size):
+    for other in range(thread_count):
         total += words[APART * (other + 1) + word]
     return total
 
 
-def book_cpu(tally, at, amount):
-    """Add what a thread has to an account."""
+def atomic_accumulate_cpu(counters, at, amount):
+    """Add the amount of a thread to a counter."""
     if amount != 0:
-        atomic_add(tally, at, amount)
+        atomic_add(counters, at, amount)
 
 
 # ---- CUDA
 
 
-def share_cuda(rank, size, start, stop):
-    """The share of a thread of a range: every so many, so that neighbours read together."""
-    return range(start + rank, stop, size)
+def share_cuda(thread_rank, thread_count, start, stop):
+    """The part of a range that is a thread's share, strided so that reads are coalesced."""
+    return range(start + thread_rank, stop, thread_count)
 
 
-def meet_grid(size, meeting):
-    """Wait for all others; what they wrote can then be read.
+def barrier_grid(thread_count, barrier_words):
+    """Wait for all threads of a grid; what they wrote can then be read.
 
-    A block counts its own meetings, so that it need not ask how many came before it; to release and
-    acquire, rather than to fence twice, takes half the time of the grid's own barrier.
+    Each block counts the barriers that it passed, so it need not read how many blocks came before
+    it.  Release and acquire take half the time of the grid's own barrier, which fences twice.
     """
     first = cuda.threadIdx.x == 0
     mine = APART * (1 + np.int64(cuda.blockIdx.x))
     turn = np.int64(0)
     if first:
-        turn = meeting[mine] + 1
+        turn = barrier_words[mine] + 1
     cuda.syncthreads()
     if first:
-        meeting[mine] = turn
-        release_add(meeting, 0, 1)
+        barrier_words[mine] = turn
+        release_add(barrier_words, 0, 1)
         everybody = turn * np.int64(cuda.gridDim.x)
-        while acquire(meeting, 0) < everybody:
+        while acquire(barrier_words, 0) < everybody:
             pass
     cuda.syncthreads()
 
 
-def meet_block(size, meeting):
-    """The same where one block is a crew."""
+def barrier_block(thread_count, barrier_words):
+    """Wait for all threads of a block, where one block is a thread group."""
     cuda.syncthreads()
 
 
-def meet_cluster(size, meeting):
-    """The same where several, a cluster, are one."""
+def barrier_cluster(thread_count, barrier_words):
+    """Wait for all threads of a cluster, where several blocks are a thread group."""
     barrier_of_cluster()
 
 
@@ -119,25 +123,26 @@ def _sum_of_warp(value):
     return value
 
 
-def book_cuda(tally, at, amount):
-    """Add what all lanes of a warp have to an account."""
+def atomic_accumulate_cuda(counters, at, amount):
+    """Add the amounts of all lanes of a warp to a counter."""
     total = _sum_of_warp(amount)
     if total != 0 and cuda.threadIdx.x & 31 == 0:
-        atomic_add(tally, at, total)
+        atomic_add(counters, at, total)
 
 
-def place_in_grid(rank, size, first):
-    """The same of a thread of a grid."""
-    cuda.cg.this_grid()  # says that all blocks must be there at once
+def locate_in_grid(thread_rank, thread_count, first):
+    """Which density a thread of a grid works on, its rank, and the number of threads."""
+    cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
     return first, cuda.grid(1), cuda.gridsize(1)
 
 
-def place_in_cluster(rank, size, first):
-    """The same where a cluster of blocks is a crew."""
+def locate_in_cluster(thread_rank, thread_count, first):
+    """Which density a thread of a cluster works on, its rank, and the number of threads."""
     cluster = np.int64(cuda.blockIdx.x) // BLOCKS
     threads = np.int64(BLOCKS * cuda.blockDim.x)
     return first + cluster, np.int64(cuda.grid(1)) - cluster * threads, threads
 
 
 # Bound for each kernel.
-place, share, meet, book = place_of_thread, share_cpu, meet_cpu, book_cpu
+locate_thread, share = locate_cpu_thread, share_cpu
+barrier, atomic_accumulate = barrier_cpu, atomic_accumulate_cpu

@@ -24,7 +24,7 @@ from ergode.density.grid.cells import (
     settle_claimed,
     survey,
 )
-from ergode.density.grid.group import APART, edge, meet, share, sum_of_threads
+from ergode.density.grid.group import APART, barrier, edge, share, sum_of_threads
 from ergode.density.grid.lattice import DIMENSION
 
 # Bound for each kernel.
@@ -33,117 +33,119 @@ MOVES = 2  # two times the square of the dimension
 
 
 @no_refcount
-def build(rank, size, used, t, cells, frame):
+def build(thread_rank, thread_count, used, t, cells, frame):
     """Table, rates and neighbours of all cells, from their keys."""
-    if rank == 0:
+    if thread_rank == 0:
         cells.fastest[0] = real(0.0)
         cells.fastest[1] = real(0.0)
-    for at in no_unroll(share(rank, size, 0, cells.table.size)):
+    for at in no_unroll(share(thread_rank, thread_count, 0, cells.table.size)):
         cells.table[at] = EMPTY
-    meet(size, cells.meeting)
-    for i in no_unroll(share(rank, size, 1, used)):
+    barrier(thread_count, cells.barrier_words)
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         enter(i, cells)
-    meet(size, cells.meeting)
-    for i in no_unroll(share(rank, size, 1, used)):
+    barrier(thread_count, cells.barrier_words)
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         survey(i, t, cells, frame)
     for d in range(DIMENSION):
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             link(i, d, 0, cells)
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
 
 
 @no_refcount
-def expand(rank, size, used, floor, listed, t, cells, due, p, q, frame):
+def expand(thread_rank, thread_count, used, floor, listed, t, cells, due, p, q, frame):
     """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 
     In cells that are made `p` and `q` are zero. Room to write: `due` [cell], which on CUDA has the
     cells that need neighbours where they were `listed` as mass moved to them.
     """
-    grown = make_needed(rank, size, used, floor, listed, cells, due, p, q, frame)
-    state = cells.tally[STATE]
+    grown = make_needed(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame)
+    state = cells.counters[STATE]
     if state == FULL or grown > cells.key.size:
         state = FULL
         grown = used
     if state == REACHED and (VARYING or grown > used):
         if VARYING:
-            if rank == 0:
+            if thread_rank == 0:
                 cells.fastest[0] = real(0.0)
                 cells.fastest[1] = real(0.0)
-            meet(size, cells.meeting)
-        for i in no_unroll(share(rank, size, 1 if VARYING else used, grown)):
+            barrier(thread_count, cells.barrier_words)
+        for i in no_unroll(share(thread_rank, thread_count, 1 if VARYING else used, grown)):
             survey(i, t, cells, frame)
         ways = 2 * DIMENSION
-        for n in no_unroll(share(rank, size, 0, ways * (grown - used))):
+        for n in no_unroll(share(thread_rank, thread_count, 0, ways * (grown - used))):
             i = n // ways
             way = n - i * ways
             link(used + i, way >> 1, way & 1, cells)
-        meet(size, cells.meeting)
+        barrier(thread_count, cells.barrier_words)
         if is_undefined(cells):
             state = UNDEFINED
     return grown, state
 
 
-def make_needed_cpu(rank, size, used, floor, listed, cells, due, p, q, frame):
+def make_needed_cpu(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame):
     """Make the neighbours that cells above the floor need; the number of cells.
 
     Every thread lists those of its share.  Most are cells that were made last, which are the last
     one's, so the list is then divided anew.
     """
-    flow, words = cells.flow, cells.meeting
-    mine = APART * (rank + 1)
-    start = edge(rank, size, 1, used)
+    flow, words = cells.flow, cells.barrier_words
+    mine = APART * (thread_rank + 1)
+    start = edge(thread_rank, thread_count, 1, used)
     place = start
-    for i in range(start, edge(rank + 1, size, 1, used)):
+    for i in range(start, edge(thread_rank + 1, thread_count, 1, used)):
         if (p[i] >= floor) & (flow[i] & COMPLETE == 0):
             due[place] = i
             place += 1
     words[mine + LISTED] = place - start
     words[mine + LATEST] = EMPTY
     words[mine + CLAIMED] = 0
-    meet(size, words)
-    count = sum_of_threads(size, LISTED, words)
+    barrier(thread_count, words)
+    count = sum_of_threads(thread_count, LISTED, words)
     if count == 0:
         return used
     before = np.int64(0)
-    for other in range(size):
+    for other in range(thread_count):
         there = words[APART * (other + 1) + LISTED]
-        begin = edge(other, size, 1, used) - before
-        first = max(before, edge(rank, size, 0, count))
-        last = min(before + there, edge(rank + 1, size, 0, count))
+        begin = edge(other, thread_count, 1, used) - before
+        first = max(before, edge(thread_rank, thread_count, 0, count))
+        last = min(before + there, edge(thread_rank + 1, thread_count, 0, count))
         for n in range(first, last):
             i = due[begin + n]
             bits = flow[i]
             flow[i] = np.uint32(bits | COMPLETE)
             for move in range(MOVES):
-                grow_towards(move, rank, i, cells.key[i], bits, cells, p, q, frame)
+                grow_towards(move, thread_rank, i, cells.key[i], bits, cells, p, q, frame)
         before += there
-    meet(size, words)
-    grown = used + sum_of_threads(size, CLAIMED, words)
+    barrier(thread_count, words)
+    grown = used + sum_of_threads(thread_count, CLAIMED, words)
     if grown <= cells.key.size:
-        number = used + sum_of_threads(rank, CLAIMED, words)
+        number = used + sum_of_threads(thread_rank, CLAIMED, words)
         settle_claimed(words[mine + LATEST], number, cells, p, q)
-    meet(size, words)
+    barrier(thread_count, words)
     return grown
 
 
-def make_needed_cuda(rank, size, used, floor, listed, cells, due, p, q, frame):
+def make_needed_cuda(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame):
     """The same: cells that are due are listed, and then every move has a thread."""
-    tally = cells.tally
+    counters = cells.counters
     if not listed:
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             note_due(i, p[i], floor, cells, due)
-        meet(size, cells.meeting)
-    count = tally[DUE]
+        barrier(thread_count, cells.barrier_words)
+    count = counters[DUE]
     # All that a thread waits for is one place of the table.
-    for n in no_unroll(share(rank, size, 0, count * MOVES)):
+    for n in no_unroll(share(thread_rank, thread_count, 0, count * MOVES)):
         row = n // MOVES
         i = due[row]
-        grow_towards(n - row * MOVES, rank, i, cells.key[i], cells.flow[i], cells, p, q, frame)
+        grow_towards(
+            n - row * MOVES, thread_rank, i, cells.key[i], cells.flow[i], cells, p, q, frame
+        )
     if count > 0:
-        meet(size, cells.meeting)
-    if rank == 0:
-        tally[DUE] = 0
-    return tally[USED]
+        barrier(thread_count, cells.barrier_words)
+    if thread_rank == 0:
+        counters[DUE] = 0
+    return counters[USED]
 
 
 make_needed = make_needed_cpu  # bound for each kernel
@@ -158,7 +160,7 @@ def note_due_cuda(i, mass, floor, cells, due):
         leader = cuda.ffs(together) - 1
         place = np.int64(0)
         if lane == leader:
-            place = atomic_add(cells.tally, DUE, np.int64(cuda.popc(together)))
+            place = atomic_add(cells.counters, DUE, np.int64(cuda.popc(together)))
         place = cuda.shfl_sync(together, place, leader)
         ahead = np.uint32(together & np.uint32((np.int64(1) << lane) - 1))
         due[place + cuda.popc(ahead)] = i

@@ -34,7 +34,14 @@ from ergode.density.grid.cells import (
     total_mass,
     units,
 )
-from ergode.density.grid.group import APART, EVERY_LANE, book, meet, share, sum_of_threads
+from ergode.density.grid.group import (
+    APART,
+    EVERY_LANE,
+    atomic_accumulate,
+    barrier,
+    share,
+    sum_of_threads,
+)
 
 # Bound for each kernel.
 RETAINED = False  # the floor follows from what may be lost
@@ -51,10 +58,10 @@ def rung_of(mass):
     return min(max(rung, np.int64(0)), np.int64(RUNGS - 1))
 
 
-def _allowed(t, tally, clock):
+def _allowed(t, counters, control):
     """Mass that may be pruned now, in units."""
-    allowed = clock[ALLOWED] + clock[LOSS_RATE] * (t - clock[LOADED_AT])
-    return np.int64(allowed * MASS_UNIT) - tally[PRUNED] - tally[LOST]
+    allowed = control[ALLOWED] + control[LOSS_RATE] * (t - control[LOADED_AT])
+    return np.int64(allowed * MASS_UNIT) - counters[PRUNED] - counters[LOST]
 
 
 def _highest_floor(allowed, ladder):
@@ -68,78 +75,78 @@ def _highest_floor(allowed, ladder):
 
 
 @no_refcount
-def drop(rank, size, used, t, cells, masses, p, q, clock):
+def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
     """Drop the cells below the floor, but for those that mass above it flows into.
 
     Keys stay in place, masses move from `p` to `q`; returns the number of cells.
     """
-    tally, kept = cells.tally, masses.kept
+    counters, kept = cells.counters, masses.kept
     if RETAINED:
         ladder = cells.ladder
-        for rung in no_unroll(share(rank, size, 0, RUNGS)):
+        for rung in no_unroll(share(thread_rank, thread_count, 0, RUNGS)):
             ladder[rung] = 0
-        meet(size, cells.meeting)
-        for i in no_unroll(share(rank, size, 1, used)):
+        barrier(thread_count, cells.barrier_words)
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             atomic_add(ladder, rung_of(p[i]), units(p[i]))
-        meet(size, cells.meeting)
-        if rank == 0:
-            highest = _highest_floor(_allowed(t, tally, clock), ladder)
-            clock[THRESHOLD] = highest / total_mass(tally)
-    for i in no_unroll(share(rank, size, 0, used)):
+        barrier(thread_count, cells.barrier_words)
+        if thread_rank == 0:
+            highest = _highest_floor(_allowed(t, counters, control), ladder)
+            control[THRESHOLD] = highest / total_mass(counters)
+    for i in no_unroll(share(thread_rank, thread_count, 0, used)):
         kept[i] = np.uint8(0)
-    meet(size, cells.meeting)
-    floor = real(clock[THRESHOLD] * total_mass(tally))
-    for i in no_unroll(share(rank, size, 1, used)):
+    barrier(thread_count, cells.barrier_words)
+    floor = real(control[THRESHOLD] * total_mass(counters))
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         if p[i] >= floor:
             mark(i, cells, kept)
-    if rank == 0:
-        tally[USED] = 1
-    meet(size, cells.meeting)
-    dropped = compact(rank, size, used, floor, cells, masses, p, q)
-    book(tally, PRUNED, dropped)
-    meet(size, cells.meeting)
-    count = tally[USED]
-    for i in no_unroll(share(rank, size, 1, count)):
+    if thread_rank == 0:
+        counters[USED] = 1
+    barrier(thread_count, cells.barrier_words)
+    dropped = compact(thread_rank, thread_count, used, floor, cells, masses, p, q)
+    atomic_accumulate(counters, PRUNED, dropped)
+    barrier(thread_count, cells.barrier_words)
+    count = counters[USED]
+    for i in no_unroll(share(thread_rank, thread_count, 1, count)):
         cells.key[i] = masses.key[i]
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
     return count
 
 
-def compact_cpu(rank, size, used, floor, cells, masses, p, q):
+def compact_cpu(thread_rank, thread_count, used, floor, cells, masses, p, q):
     """List the cells that stay, in their order; the mass of the others."""
-    kept, words = masses.kept, cells.meeting
+    kept, words = masses.kept, cells.barrier_words
     count = 0
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         count += np.int64(kept[i])
-    words[APART * (rank + 1) + LISTED] = count
-    meet(size, words)
-    place = 1 + sum_of_threads(rank, LISTED, words)
+    words[APART * (thread_rank + 1) + LISTED] = count
+    barrier(thread_count, words)
+    place = 1 + sum_of_threads(thread_rank, LISTED, words)
     dropped = np.int64(0)
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         if kept[i] != 0:
             masses.key[place] = list_key(i, floor, cells, p)
             q[place] = p[i]
             place += 1
         else:
             dropped += units(p[i])
-    if rank == size - 1:
-        cells.tally[USED] = place
+    if thread_rank == thread_count - 1:
+        cells.counters[USED] = place
     return dropped
 
 
-def compact_cuda(rank, size, used, floor, cells, masses, p, q):
+def compact_cuda(thread_rank, thread_count, used, floor, cells, masses, p, q):
     """List the cells that stay, those of a warp in their order; the mass of the others."""
-    tally, kept = cells.tally, masses.kept
+    counters, kept = cells.counters, masses.kept
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
     # Whole warps go round together, so that a warp asks for its places at once.
-    for warp in no_unroll(range(rank - lane, used, size)):
+    for warp in no_unroll(range(thread_rank - lane, used, thread_count)):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0
         mask = np.uint32(cuda.ballot_sync(EVERY_LANE, stays))
         place = np.int64(0)
         if lane == 0:
-            place = atomic_add(tally, USED, np.int64(cuda.popc(mask)))
+            place = atomic_add(counters, USED, np.int64(cuda.popc(mask)))
         place = cuda.shfl_sync(EVERY_LANE, place, 0)
         if stays:
             place += cuda.popc(np.uint32(mask & np.uint32((np.int64(1) << lane) - 1)))

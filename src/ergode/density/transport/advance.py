@@ -2,11 +2,11 @@
 
 A step grows the grid where there is mass to move, takes as long as the fastest cell allows (or
 what is left to the target), and moves the mass; every so many steps the grid is pruned and rebuilt
-from the keys of what stays.  The mass of all cells together is known from the books - what was
-loaded, less what was pruned and lost - so that nothing is normalised: the threshold is scaled.
+from the keys of what stays.  The mass of all cells together is known from the counters - what
+was loaded, less what was pruned and lost - so that nothing is normalised: the threshold is scaled.
 
-The whole loop runs on the device, by a crew (see `crew`): every thread keeps the time, and the
-numbers of cells and steps, by the same arithmetic, and takes its share of the cells.
+The whole loop runs on the device, by a thread group (see `group`).  Every thread keeps the time and
+the numbers of cells and steps, by the same arithmetic, and takes its share of the cells.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ergode.density.grid.cells import (
     masses_of,
     total_mass,
 )
-from ergode.density.grid.group import meet, place, share
+from ergode.density.grid.group import barrier, locate_thread, share
 from ergode.density.grid.growth import build, expand
 from ergode.density.grid.lattice import DIMENSION, frame_of
 from ergode.density.grid.pruning import drop
@@ -57,56 +57,65 @@ _LONGER = np.float64(1.05)
 _FIRST_STEP = np.float64(1 / 256)
 
 
-def _longest_step(t, taken, cells, frame, clock):
+def _longest_step(t, taken, cells, frame, control):
     """How long the next step may be, after one of length `taken`."""
     dt = np.float64(1.0) / np.float64(cells.fastest[0])
     if VARYING:
         dt = min(dt, _LONGER * taken)
     if ANY_NOISE:
-        dt = min(dt, longest(t - clock[LOADED_AT], spread_most(cells, frame)))
+        dt = min(dt, longest(t - control[LOADED_AT], spread_most(cells, frame)))
     return dt
 
 
 def advance(
-    rank, size, first, budget, prune_every, resort_above, every_cells, every_masses, frames, clocks
+    thread_rank,
+    thread_count,
+    first,
+    budget,
+    prune_every,
+    resort_above,
+    every_cells,
+    every_masses,
+    frames,
+    controls,
 ):
     """Take steps until the target time, or until `budget` cell-steps are done: a kernel.
 
     When the target is reached the grid is built, so that cells know their neighbours, and the
     density is summarized.
     """
-    which, rank, size = place(rank, size, first)
+    which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
     cells = cells_of(every_cells, which)
     masses = masses_of(every_masses, which)
     frame = frame_of(frames, which)
-    clock = clocks[which]
-    tally = cells.tally
+    control = controls[which]
+    counters = cells.counters
     due = masses.key
     p, q = masses.now, masses.next
-    t = clock[TIME]
-    target = clock[TARGET]
-    noise_time = clock[NOISE_TIME]
-    used = tally[USED]
-    ready = tally[READY]
-    steps = tally[STEPS]
-    since = tally[SINCE]
-    cell_steps = tally[CELL_STEPS]
-    peak = tally[PEAK]
-    to_prune = clock[TO_PRUNE] != 0.0
+    t = control[TIME]
+    target = control[TARGET]
+    noise_time = control[NOISE_TIME]
+    used = counters[USED]
+    ready = counters[READY]
+    steps = counters[STEPS]
+    since = counters[SINCE]
+    cell_steps = counters[CELL_STEPS]
+    peak = counters[PEAK]
+    to_prune = control[TO_PRUNE] != 0.0
     is_stuck = t < target and ready != 0 and not to_prune and is_undefined(cells)
     state = UNDEFINED if is_stuck else REACHED
     listed = False
-    earlier = clock[FLOOR]
+    earlier = control[FLOOR]
     work = np.int64(0)
-    taken = clock[TAKEN] if clock[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
-    seen = clock[SEEN]
-    meet(size, cells.meeting)  # nobody writes before everybody has read
-    if rank == 0:
-        tally[STATE] = REACHED
-        clock[TO_PRUNE] = 0.0
-        forget(tally)
+    taken = control[TAKEN] if control[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
+    seen = control[SEEN]
+    barrier(thread_count, cells.barrier_words)  # no thread writes before all have read
+    if thread_rank == 0:
+        counters[STATE] = REACHED
+        control[TO_PRUNE] = 0.0
+        forget(counters)
     if to_prune:
-        used = drop(rank, size, used, t, cells, masses, p, q, clock)
+        used = drop(thread_rank, thread_count, used, t, cells, masses, p, q, control)
         p, q = q, p
         ready = 0
         seen = t
@@ -116,7 +125,7 @@ def advance(
             state = PAUSED
             break
         if ready == 0:
-            build(rank, size, used, seen, cells, frame)
+            build(thread_rank, thread_count, used, seen, cells, frame)
             ready = 1
             if t >= target:
                 break
@@ -126,30 +135,42 @@ def advance(
         left = target - t
         # Who is due to grow was seen, or could have been, as mass moved: by the floor of that step.
         if ANY_NOISE:
-            fresh = clock[THRESHOLD] * total_mass(tally)
+            fresh = control[THRESHOLD] * total_mass(counters)
             floor = real(earlier if earlier > 0.0 else fresh)
             # What was seen of a field that depends on time may be of one moment or another.
-            ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, clock)
+            ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
             until = t + 0.5 * min(ahead, left)
             if until > noise_time:
                 middle = 0.5 * (noise_time + until)
                 used, state = diffuse(
-                    rank, size, used, until - noise_time, floor, middle, cells, masses, p, q, frame
+                    thread_rank,
+                    thread_count,
+                    used,
+                    until - noise_time,
+                    floor,
+                    middle,
+                    cells,
+                    masses,
+                    p,
+                    q,
+                    frame,
                 )
                 if state != REACHED:
                     break
                 noise_time = until
                 seen = middle
-        fresh = clock[THRESHOLD] * total_mass(tally)
+        fresh = control[THRESHOLD] * total_mass(counters)
         floor = real(earlier if earlier > 0.0 else fresh)
         # A field that depends on time is taken in the middle of the step that is expected.
         middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
-        used, state = expand(rank, size, used, floor, listed, middle, cells, due, p, q, frame)
+        used, state = expand(
+            thread_rank, thread_count, used, floor, listed, middle, cells, due, p, q, frame
+        )
         if state != REACHED:
             break
         seen = middle
         earlier = fresh
-        dt = _longest_step(t, taken, cells, frame, clock)
+        dt = _longest_step(t, taken, cells, frame, control)
         taken = dt
         last = dt >= left
         dt = left if last else dt
@@ -157,49 +178,73 @@ def advance(
         # What the next step needs is seen as mass moves, unless something comes in between.
         listed = not ANY_NOISE and not last and (since + 1) % prune_every != 0
         if CORNER:
-            corner.move(rank, size, used, step, real(fresh), listed, cells, masses, p, q)
+            corner.move(
+                thread_rank, thread_count, used, step, real(fresh), listed, cells, masses, p, q
+            )
             p, q = q, p
         else:
             backward = (steps & 1) != 0
             for turn in range(DIMENSION):
                 axis = DIMENSION - 1 - turn if backward else turn
                 listing = listed and turn == DIMENSION - 1
-                split.move(rank, size, used, axis, step, real(fresh), listing, cells, masses, p, q)
+                split.move(
+                    thread_rank,
+                    thread_count,
+                    used,
+                    axis,
+                    step,
+                    real(fresh),
+                    listing,
+                    cells,
+                    masses,
+                    p,
+                    q,
+                )
                 p, q = q, p
         t = target if last else t + dt
         steps += 1
         since += 1
         peak = max(peak, used - 1)
         if since % prune_every == 0:
-            used = drop(rank, size, used, t, cells, masses, p, q, clock)
+            used = drop(thread_rank, thread_count, used, t, cells, masses, p, q, control)
             p, q = q, p
             ready = 0
             seen = t
         cell_steps += used - 1
         work += used
     if ANY_NOISE and state == REACHED and noise_time < t:
-        floor = real(clock[THRESHOLD] * total_mass(tally))
+        floor = real(control[THRESHOLD] * total_mass(counters))
         middle = 0.5 * (noise_time + t)
         used, state = diffuse(
-            rank, size, used, t - noise_time, floor, middle, cells, masses, p, q, frame
+            thread_rank,
+            thread_count,
+            used,
+            t - noise_time,
+            floor,
+            middle,
+            cells,
+            masses,
+            p,
+            q,
+            frame,
         )
         noise_time = t if state == REACHED else noise_time
-    meet(size, cells.meeting)
-    for i in no_unroll(share(rank, size, 1, used)):
+    barrier(thread_count, cells.barrier_words)
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         masses.now[i] = p[i]
-    if rank == 0:
-        clock[TIME] = t
-        clock[NOISE_TIME] = noise_time
-        clock[FLOOR] = earlier
-        clock[SEEN] = seen if VARYING else t
-        clock[TAKEN] = 0.0 if state == REACHED else taken
-        tally[USED] = used
-        tally[READY] = ready if state == REACHED or state == PAUSED else 0
-        tally[STATE] = state
-        tally[STEPS] = steps
-        tally[SINCE] = since
-        tally[CELL_STEPS] = cell_steps
-        tally[PEAK] = peak
+    if thread_rank == 0:
+        control[TIME] = t
+        control[NOISE_TIME] = noise_time
+        control[FLOOR] = earlier
+        control[SEEN] = seen if VARYING else t
+        control[TAKEN] = 0.0 if state == REACHED else taken
+        counters[USED] = used
+        counters[READY] = ready if state == REACHED or state == PAUSED else 0
+        counters[STATE] = state
+        counters[STEPS] = steps
+        counters[SINCE] = since
+        counters[CELL_STEPS] = cell_steps
+        counters[PEAK] = peak
     if state == REACHED:
-        meet(size, cells.meeting)
-        summarize(rank, size, used, cells, masses.now, frame)
+        barrier(thread_count, cells.barrier_words)
+        summarize(thread_rank, thread_count, used, cells, masses.now, frame)

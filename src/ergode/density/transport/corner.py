@@ -21,7 +21,7 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.density.grid.cells import CLIPPED, LOST, units
-from ergode.density.grid.group import book, edge, meet, share
+from ergode.density.grid.group import atomic_accumulate, barrier, edge, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
 
@@ -102,22 +102,22 @@ def update(i, step, cells, p, s):
     return mass, lost
 
 
-def move(rank, size, used, step, floor, listing, cells, masses, p, q):
-    """A step of all cells, from `p` to `q`; what is lost and clipped is booked.
+def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p, q):
+    """A step of all cells, from `p` to `q`; what is lost and clipped is counted.
 
     With `listing`, on CUDA, cells that are due to grow by now are listed.
     """
-    tally, s = cells.tally, masses.half
-    for n in no_unroll(share(rank, size, 1, used)):
+    counters, s = cells.counters, masses.half
+    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         s[i] = transverse(i, step, cells, p)
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
     lost = np.int64(0)
     clipped = np.int64(0)
     if FLUXES_FIRST:
-        lost = find_fluxes(rank, size, used, step, cells, masses, p)
-        meet(size, cells.meeting)
-    for n in no_unroll(share(rank, size, 1, used)):
+        lost = find_fluxes(thread_rank, thread_count, used, step, cells, masses, p)
+        barrier(thread_count, cells.barrier_words)
+    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         if FLUXES_FIRST:
             mass = p[i]
@@ -132,21 +132,24 @@ def move(rank, size, used, step, floor, listing, cells, masses, p, q):
         q[i] = mass
         if listing:
             note_due(i, mass, floor, cells, masses.key)
-    book(tally, LOST, lost)
-    book(tally, CLIPPED, clipped)
-    meet(size, cells.meeting)
+    atomic_accumulate(counters, LOST, lost)
+    atomic_accumulate(counters, CLIPPED, clipped)
+    barrier(thread_count, cells.barrier_words)
 
 
 _LANES = 256
 
 
-def find_fluxes_cpu(rank, size, used, step, cells, masses, p):
+def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
     """What crosses the faces above cells, and what of it is lost.
 
     What the arithmetic looks at is gathered first, a block at a time, so that it is done in vector
     instructions.
     """
-    start, stop = edge(rank, size, 1, used), edge(rank + 1, size, 1, used)
+    start, stop = (
+        edge(thread_rank, thread_count, 1, used),
+        edge(thread_rank + 1, thread_count, 1, used),
+    )
     rate, beyond, here, there = np.empty((4, _LANES), real)
     far, corners, joined = np.empty((3, _LANES), real)
     lost = np.int64(0)
@@ -178,10 +181,10 @@ def find_fluxes_cpu(rank, size, used, step, cells, masses, p):
     return lost
 
 
-def find_fluxes_cuda(rank, size, used, step, cells, masses, p):
+def find_fluxes_cuda(thread_rank, thread_count, used, step, cells, masses, p):
     """What crosses the faces above cells, and what of it is lost."""
     lost = np.int64(0)
-    for n in no_unroll(share(rank, size, 1, used)):
+    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         for d in unroll(range(DIMENSION)):
             above = cells.above[d, i]

@@ -18,7 +18,7 @@ up to (n^2 + n - 2) / 4 times that: what took steps in number now takes their ro
 
 with m_j = (2j - 1) b_j / (j b_{j-1}), v_j = -(j - 1) b_j / (j b_{j-2}), a_j = 1 - b_{j-1}.  The
 grid grows between stages, so that mass finds a cell wherever it spreads to.  An odd number of
-stages damps the shortest waves; what little they leave below zero is made zero, and booked.
+stages damps the shortest waves; the small negative masses that remain are set to zero, and counted.
 
 Noise acts in turns with transport: half a step before it and half after it, where the half after
 one step and that before the next are one (Strang).
@@ -35,7 +35,7 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
 from ergode.density.grid.cells import CLIPPED, REACHED, units
-from ergode.density.grid.group import book, meet, share
+from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import expand
 from ergode.density.grid.lattice import DIMENSION
 
@@ -127,50 +127,62 @@ def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, fr
 
 
 @noinline_cpu
-def diffuse(rank, size, used, duration, floor, t, cells, masses, p, q, frame):
+def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, p, q, frame):
     """Let noise act on `p` for a time; the number of cells, and a value of STATE.
 
     Where the grid had no room, `p` is as it was.
     """
-    tally = cells.tally
+    counters = cells.counters
     half, flux = masses.half, masses.flux[0]
     first = used  # cells made on the way are forgotten where there is no room for all
-    used, state = expand(rank, size, used, floor, False, t, cells, masses.key, p, q, frame)
+    used, state = expand(
+        thread_rank, thread_count, used, floor, False, t, cells, masses.key, p, q, frame
+    )
     if state != REACHED:
         return used, state
     stages = stages_of(2.0 * duration * spread_most(cells, frame))
     step = real(duration)
     part = real(duration * share_of_first(stages))
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         flux[i] = change(i, cells, p, frame)
         half[i] = p[i] + part * flux[i]
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
     latest, before = half, p
     for j in range(2, stages + 1):
         fresh = used
         target = q if j & 1 == 0 else half
         used, state = expand(
-            rank, size, used, floor, False, t, cells, masses.key, latest, target, frame
+            thread_rank,
+            thread_count,
+            used,
+            floor,
+            False,
+            t,
+            cells,
+            masses.key,
+            latest,
+            target,
+            frame,
         )
         if state != REACHED:
             return first, state
         if used > fresh:
-            for i in no_unroll(share(rank, size, fresh, used)):
+            for i in no_unroll(share(thread_rank, thread_count, fresh, used)):
                 p[i] = real(0.0)
                 flux[i] = real(0.0)
-            meet(size, cells.meeting)
+            barrier(thread_count, cells.barrier_words)
         m, v, rest, by, back = coefficients(j, stages)
-        for i in no_unroll(share(rank, size, 1, used)):
+        for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
-        meet(size, cells.meeting)
+        barrier(thread_count, cells.barrier_words)
         before, latest = latest, target
     clipped = np.int64(0)
-    for i in no_unroll(share(rank, size, 1, used)):
+    for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         mass = latest[i]
         if mass < 0.0:
             clipped -= units(mass)
             mass = real(0.0)
         p[i] = mass
-    book(tally, CLIPPED, clipped)
-    meet(size, cells.meeting)
+    atomic_accumulate(counters, CLIPPED, clipped)
+    barrier(thread_count, cells.barrier_words)
     return used, state

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, real, unroll
-from ergode.density.grid.group import edge, meet, share
+from ergode.density.grid.group import barrier, edge, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
 
@@ -90,7 +90,7 @@ def sweep(d, i, step, cells, p):
     return mass
 
 
-def move(rank, size, used, axis, step, floor, listing, cells, masses, p, q):
+def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, masses, p, q):
     """A sweep of all cells along one axis, from `p` to `q`.
 
     With `listing`, on CUDA, cells that are due to grow by now are listed.
@@ -99,10 +99,10 @@ def move(rank, size, used, axis, step, floor, listing, cells, masses, p, q):
     for d in unroll(range(DIMENSION)):
         if d == axis:
             if FLUXES_FIRST:
-                find_fluxes(rank, size, used, d, step, cells, flux, p)
-                meet(size, cells.meeting)
+                find_fluxes(thread_rank, thread_count, used, d, step, cells, flux, p)
+                barrier(thread_count, cells.barrier_words)
             below = cells.below[d]
-            for n in no_unroll(share(rank, size, 1, used)):
+            for n in no_unroll(share(thread_rank, thread_count, 1, used)):
                 i = np.uint32(n)
                 if FLUXES_FIRST:
                     mass = p[i] - flux[i] + flux[below[i]]
@@ -111,19 +111,22 @@ def move(rank, size, used, axis, step, floor, listing, cells, masses, p, q):
                 q[i] = mass
                 if listing:
                     note_due(i, mass, floor, cells, masses.key)
-    meet(size, cells.meeting)
+    barrier(thread_count, cells.barrier_words)
 
 
 _LANES = 256
 
 
-def find_fluxes_cpu(rank, size, used, d, step, cells, flux, p):
+def find_fluxes_cpu(thread_rank, thread_count, used, d, step, cells, flux, p):
     """What crosses the faces above cells along one dimension.
 
     What the arithmetic looks at is gathered first, a block at a time, so that it is done in vector
     instructions.
     """
-    start, stop = edge(rank, size, 1, used), edge(rank + 1, size, 1, used)
+    start, stop = (
+        edge(thread_rank, thread_count, 1, used),
+        edge(thread_rank + 1, thread_count, 1, used),
+    )
     rate, beyond, here, there = np.empty((4, _LANES), real)
     far = np.empty(_LANES, real)
     above = cells.above[d]
@@ -137,9 +140,9 @@ def find_fluxes_cpu(rank, size, used, d, step, cells, flux, p):
             block[n] = moved(step, rate[n], beyond[n], here[n], there[n], far[n])
 
 
-def find_fluxes_cuda(rank, size, used, d, step, cells, flux, p):
+def find_fluxes_cuda(thread_rank, thread_count, used, d, step, cells, flux, p):
     """What crosses the faces above cells along one dimension."""
-    for n in no_unroll(share(rank, size, 1, used)):
+    for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
 
