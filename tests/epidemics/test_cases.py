@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import next_generation, simulate, transmission_tree
-from ergode.epidemics.analysis import summary
+from ergode.epidemics import next_generation, simulate, summary, transmission_tree
 
 SIGMAS = 5.4
 NODES = 400

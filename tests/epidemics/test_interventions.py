@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import simulate
-from ergode.epidemics.analysis import summary
+from ergode.epidemics import simulate, summary
 
 SIGMAS = 5.6  # 40 comparisons in two files at a family-wise 1e-6
 PAIRS = 40_000

@@ -7,8 +7,7 @@ from scipy.stats import chi2
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics import simulate
-from ergode.epidemics.analysis import summary
+from ergode.epidemics import simulate, summary
 from ergode.epidemics.leap import runner
 from ergode.epidemics.leap.cuda import Signals, Store
 from ergode.epidemics.leap.runner import LeapEnsemble

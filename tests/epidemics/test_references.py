@@ -12,8 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ks_2samp
 
 import ergode
-from ergode.epidemics import simulate
-from ergode.epidemics.analysis import summary
+from ergode.epidemics import simulate, summary
 
 LATENT = ergode.LogNormal(mean=5, median=4)
 INFECTIOUS = ergode.LogNormal(mean=7.5, median=5)

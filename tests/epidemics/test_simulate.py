@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import simulate
-from ergode.epidemics.analysis import summary
+from ergode.epidemics import simulate, summary
 
 TIMES = np.arange(0, 61.0)
 
