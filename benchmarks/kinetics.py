@@ -18,7 +18,7 @@ import ergode
 from ergode.core import devices
 from ergode.kinetics import launch
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 
 TYPE_IA = {"temperature": 7e9, "density": 1e8, "initial": {"12C": 0.49992, "16O": 0.5}}
 CASES = (
@@ -49,7 +49,7 @@ def data_folder():
 
 def burner(network, count, device, method, rtol=1e-3):
     """A function that burns `count` equal zones, everything checked and laid out before."""
-    mechanism = lower(network)
+    mechanism = to_tables(network)
     zones = zones_of(
         network, mechanism, temperature=np.full(count, 7e9), density=1e8, pressure=None,
         initial=TYPE_IA["initial"], heating=None,
@@ -87,7 +87,7 @@ def implicit(options, rows, network, device):
 
 def right_hand_side(network):
     """dY/dt and its Jacobian in NumPy, from the same tables."""
-    mechanism = lower(network)
+    mechanism = to_tables(network)
     structure = mechanism.structure
     t9 = 7.0
     powers = np.array([1, 1 / t9, t9 ** (-1 / 3), t9 ** (1 / 3), t9, t9 ** (5 / 3), np.log(t9)])
@@ -215,7 +215,7 @@ def alpha_chain(network):
 def alpha(options, rows, network, device):
     """Many zones of a small network."""
     small = alpha_chain(network)
-    mechanism = lower(small)
+    mechanism = to_tables(small)
     count = 1_000_000 if device.is_cuda else 500 if options.quick else 4_000
     zones = zones_of(
         small, mechanism, temperature=np.linspace(2e9, 6e9, count), density=1e7, pressure=None,

@@ -9,7 +9,7 @@ from ergode.core.status import Status
 from ergode.kinetics import integrate
 from ergode.kinetics.explicit.partial_equilibrium import groups_of
 from ergode.kinetics.launch import EXPLICIT, METHODS
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 
 RATES = {"A -> B": 3.0, "B -> A": 5.0, "B -> C": 400.0, "C -> B": 100.0, "C -> D": 2.0}
 
@@ -112,7 +112,7 @@ def test_groups_are_reactions_and_their_reverses():
             ergode.Reaction("D + E -> A + B", rate_constant=8.0),
         ],
     )
-    groups = groups_of(lower(network).structure)
+    groups = groups_of(to_tables(network).structure)
     left = {tuple(sorted(int(i) for i in column if i < 5)) for column in groups.left.T}
     right = {tuple(sorted(int(i) for i in column if i < 5)) for column in groups.right.T}
     assert left == {(0, 1), (0, 0, 0)}
@@ -121,4 +121,4 @@ def test_groups_are_reactions_and_their_reverses():
     # Species by species: A is in three groups, which take 1, 3 and 1 of it.
     first = slice(groups.member_start[0], groups.member_start[1])
     assert sorted(groups.change[first]) == [-3, -1, -1]
-    assert groups_of(lower(network).structure, wanted=False).left.shape == (3, 0)
+    assert groups_of(to_tables(network).structure, wanted=False).left.shape == (3, 0)

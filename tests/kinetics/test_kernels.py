@@ -14,11 +14,11 @@ from ergode.kinetics.block.schedule import block_system_of, program_of, rounds_o
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.explicit import asymptotic
 from ergode.kinetics.explicit.flows import explicit_system_of
-from ergode.kinetics.implicit import small
+from ergode.kinetics.implicit import unrolled
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.tableaus import RODAS4, method_of
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.tolerances import absolute_tolerances
 
 
@@ -77,7 +77,7 @@ def burning():
 
 
 def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditions):
-    mechanism = lower(network)
+    mechanism = to_tables(network)
     zones = zones_of(
         network, mechanism, initial=initial,
         **dict.fromkeys(("temperature", "density", "pressure", "heating")) | conditions,
@@ -86,7 +86,7 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
     absolute = absolute_tolerances(mechanism, zones, None, rtol)
     if method in runs.EXPLICIT:
         how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
-        system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], runner=True)
+        system = explicit_system_of(mechanism, absolute, partial=bindings["PARTIAL"], blocks=True)
     else:
         how = method_of(RODAS4)
         pattern, _ = coupled(mechanism, zones.heating)
@@ -108,10 +108,10 @@ def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
     grid = np.array([0.0, 1e-9 if explicit else 0.1, 1.0]) * stop
     found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
     block = Block(launch.kernel.source("cuda"), launch.threads, launch.shared_bytes // 8)
-    course, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    history, scratch = zones.history, np.zeros((1, launch.scratch_count))
     block.run(
         *launch.arguments(
-            course.times, course.temperature, course.density, grid, scratch,
+            history.times, history.temperature, history.density, grid, scratch,
             np.zeros(1, np.int32), found.amounts, outcome_of(found),
         )
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_block_follows_conditions_as_a_thread_does(method):
     )
     found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
     block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    given, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    given, scratch = zones.history, np.zeros((1, launch.scratch_count))
     block.run(
         *launch.arguments(
             given.times, given.temperature, given.density, grid, scratch, np.zeros(1, np.int32),
@@ -158,10 +158,11 @@ def test_a_reactor_by_a_block_is_the_one_by_a_thread():
     grid = np.array([0.0, 1e-8, 2e-7])
     found, expected = runs.Outcome.empty(zones, grid), runs.Outcome.empty(zones, grid)
     block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    course, scratch = zones.course, np.zeros((1, launch.scratch_count))
+    history, scratch = zones.history, np.zeros((1, launch.scratch_count))
     block.run(
         *launch.arguments(
-            course.times, course.temperature, course.density, grid, scratch, np.zeros(1, np.int32),
+            history.times, history.temperature, history.density, grid, scratch,
+            np.zeros(1, np.int32),
             found.amounts, outcome_of(found),
         )
     )  # fmt: skip
@@ -181,8 +182,8 @@ def small_launch(network, initial):
     """A kernel in which the network is written out, and what it takes."""
     mechanism, zones, _ = launch_of(network, initial, 32, "rodas4")
     system = system_of(mechanism, absolute_tolerances(mechanism, zones, None, 1e-2), heating=0)
-    assert small.can_be_written_out(system)
-    launch = runner.SmallLaunch(
+    assert unrolled.can_be_unrolled(system)
+    launch = runner.UnrolledLaunch(
         resolve("cpu:1"), runs.bindings_of(mechanism, zones), system, method_of(RODAS4), rtol=1e-2,
         step_limit=60,
     )  # fmt: skip
@@ -203,9 +204,9 @@ def test_a_network_written_out_is_the_same():
 
 
 def small_arguments(launch, zones, grid, outcome):
-    course = zones.course
+    history = zones.history
     return (
-        *launch._parts, course.times, course.temperature, course.density, grid, *launch._options,
+        *launch._parts, history.times, history.temperature, history.density, grid, *launch._options,
         np.zeros(1, np.int32), outcome.amounts, *outcome_of(outcome),
     )  # fmt: skip
 
@@ -230,19 +231,19 @@ def test_block_kernels_compile(method, dynamic):
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
-    bindings |= {"BODIES": dynamic, "TIMED": dynamic}
+    bindings |= {"THIRD_BODIES": dynamic, "TIMED": dynamic}
     if method == "rodas4":
         bindings |= {"HEATING": 2 * dynamic, "PLASMA": dynamic, "MOLECULES": dynamic}
     kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
-    mechanism = lower(ROBERTSON)
+    mechanism = to_tables(ROBERTSON)
     full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
     launch._parts = launch._parts[0]._replace(**full), *launch._parts[1:]
     outcome = runs.Outcome.empty(zones, np.array([0.0, 1.0]))
-    course = zones.course
+    history = zones.history
     text = cuda.ptx(
         kernel.compiled("cuda"),
         launch.arguments(
-            course.times, course.temperature, course.density, np.array([0.0, 1.0]),
+            history.times, history.temperature, history.density, np.array([0.0, 1.0]),
             np.zeros((1, 9)), np.zeros(1, np.int32), outcome.amounts, outcome_of(outcome),
         ),
     )  # fmt: skip

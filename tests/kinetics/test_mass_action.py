@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 
 BY_HAND = ergode.ReactionNetwork(
     {"A": 1, "B": 0, "C": 0},
@@ -18,7 +18,7 @@ BY_HAND = ergode.ReactionNetwork(
 
 
 def same(network):
-    ours, theirs = lower(network).rates, lower(BY_HAND).rates
+    ours, theirs = to_tables(network).rates, to_tables(BY_HAND).rates
     assert not ours.plasma.method
     for mine, other in zip(ours[:-1], theirs[:-1], strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-15, atol=1e-15)
@@ -63,7 +63,7 @@ def test_reactants_in_different_compartments_are_refused():
         compartments={"inner": 1.0, "outer": 2.0},
     )
     with pytest.raises(ergode.ModelError, match="in different compartments"):
-        lower(network)
+        to_tables(network)
 
 
 def test_of_many_molecules_the_mean_is_that_of_chance():

@@ -8,7 +8,7 @@ from ergode.core import devices, kernels
 from ergode.kinetics import reaction_rates
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.launch import bindings_of
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.reaction_rates import _coefficients
 
 GAS = 8.31446261815324e7
@@ -66,7 +66,7 @@ def test_laws_are_their_formulas():
 
 def test_slopes_are_derivatives():
     """d ln k / d ln M, which the Jacobian takes, against differences."""
-    mechanism = lower(NETWORK)
+    mechanism = to_tables(NETWORK)
 
     def at(pressure):
         zones = zones_of(
@@ -76,7 +76,7 @@ def test_slopes_are_derivatives():
         rates = mechanism.rates
         slots, slopes = np.zeros((5, rates.slot_count)), np.zeros((5, 4))
         bindings = bindings_of(mechanism, zones) | {"MOLECULES": True}
-        course = zones.course
+        course = zones.history
         devices.resolve("cpu").run(
             kernels.for_each(_coefficients, bindings=bindings), 5, rates, mechanism.thermo,
             course.temperature[:, 0].copy(), course.density[:, 0].copy(), zones.amounts, slots,

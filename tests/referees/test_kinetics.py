@@ -155,7 +155,7 @@ def a_dropped_product(patch):
     "mutant", [faster_by_two_percent, a_knot_decided_the_other_way, a_dropped_product]
 )
 def test_a_broken_engine_is_noticed(mutant, monkeypatch):
-    monkeypatch.setattr(to_tables, "_LOWERED", {})
+    monkeypatch.setattr(to_tables, "_KEPT", {})
     mutant(monkeypatch)
     cases = [random_case(seed, "nuclei") for seed in range(6)]
     assert any(findings(case, ("rodas4",)) for case in cases)

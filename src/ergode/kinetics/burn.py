@@ -19,7 +19,7 @@ from ergode.core.arguments import integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status, failures
 from ergode.kinetics.block.runner import zones_at_once
-from ergode.kinetics.condition_history import Course
+from ergode.kinetics.condition_history import ConditionHistory
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
 from ergode.kinetics.implicit.system import FIXED
 from ergode.kinetics.launch import (
@@ -31,7 +31,7 @@ from ergode.kinetics.launch import (
     launch_of,
     run_zones,
 )
-from ergode.kinetics.network.to_tables import Mechanism, lower
+from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
@@ -151,7 +151,7 @@ def burn(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
-    mechanism = lower(network, screening)
+    mechanism = to_tables(network, screening)
     bindings_of_state(equation_of_state)
     if not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
@@ -188,8 +188,8 @@ def _asked(
 ) -> tuple[float, ...]:
     """Absolute tolerances of all species; those not named as if there were a mole per cm3."""
     count = len(network.species)
-    course = Course(np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
-    one = Zones(1, course, np.ones((1, count)), FIXED, True)
+    history = ConditionHistory(np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
+    one = Zones(1, history, np.ones((1, count)), FIXED, True)
     return tuple(asked_tolerances(network, mechanism, one, atol, rtol).tolist())
 
 
@@ -231,7 +231,7 @@ def _on_host(
     grid: np.ndarray,
     heating: int,
     options: Options,
-    place: devices.Device,
+    device: devices.Device,
 ) -> Burned:
     arrays = {}
     for name, value in given.items():
@@ -254,7 +254,7 @@ def _on_host(
             warn_of_pairs(options.state, hot, dense, electrons, stacklevel=3)
         zones = _zones(mechanism, hot, dense, fractions / weight, heating)
         outcome = Outcome.empty(zones, grid)
-        run_zones(mechanism, zones, grid, options, place, outcome, lambda _: None)
+        run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
         status[good] = outcome.status
         done = outcome.status == Status.DONE
         first, last = outcome.amounts[done, 0, :count], outcome.amounts[done, 1, :count]
@@ -292,9 +292,9 @@ def _zones(
     amounts = specific * dense[:, None] if mechanism.molecular else specific
     if heating != FIXED:
         amounts = np.concatenate([amounts, hot[:, None]], axis=1)
-    course_density = np.ones((hot.size, 1)) if mechanism.molecular else dense[:, None].copy()
-    course = Course(np.zeros(1), hot[:, None].copy(), course_density)
-    return Zones(hot.size, course, np.ascontiguousarray(amounts), heating, True)
+    given_density = np.ones((hot.size, 1)) if mechanism.molecular else dense[:, None].copy()
+    history = ConditionHistory(np.zeros(1), hot[:, None].copy(), given_density)
+    return Zones(hot.size, history, np.ascontiguousarray(amounts), heating, True)
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def _on_device(
     from ergode.core import cuda
 
     cells = _check_shapes(network, given)
-    place = devices.resolve(f"cuda:{cuda.index_of(given['temperature'])}")
+    device = devices.resolve(f"cuda:{cuda.index_of(given['temperature'])}")
     arrays = {}
     for name, value in given.items():
         arrays[name] = cuda.view(value)
@@ -329,29 +329,29 @@ def _on_device(
     cell = _zones(mechanism, here, there, first / weight, heating)
     launch = launch_of(
         mechanism, heating, bindings_of(mechanism, cell, options.state),
-        absolute_tolerances(mechanism, cell, options.atol, options.rtol), options, place, total,
+        absolute_tolerances(mechanism, cell, options.atol, options.rtol), options, device, total,
     )  # fmt: skip
     load, store = (kernels.for_each(body) for body in (_load, _store))
-    tables = place.put(weight), place.put(energy)
-    times, grid_there = place.put(np.zeros(1)), place.put(grid)
+    tables = device.put(weight), device.put(energy)
+    times, grid_there = device.put(np.zeros(1)), device.put(grid)
     burnt, released, status, checked = (
-        place.empty(shape, kind)
+        device.empty(shape, kind)
         for shape, kind in (
             ((total, count), np.float64), (total, np.float64), (total, np.uint8), (total, np.uint8)
         )
     )  # fmt: skip
     width = count + (heating != FIXED)
-    chunk = zones_at_once(place, 2 * width + 5)
+    chunk = zones_at_once(device, 2 * width + 5)
     for start, stop in devices.spans(total, chunk):
         part = slice(start, stop)
-        out = place.empty((stop - start, 2, width), np.float64)
-        inside = place.empty((stop - start, 1), np.float64)
-        place.run(
+        out = device.empty((stop - start, 2, width), np.float64)
+        inside = device.empty((stop - start, 1), np.float64)
+        device.run(
             load, stop - start, fractions[part], hot[part], dense[part], tables[0],
             int(mechanism.molecular), inside, out, checked[part],
         )  # fmt: skip
         found = launch.start(times, hot[part].reshape(-1, 1), inside, grid_there, out)
-        place.run(
+        device.run(
             store, stop - start, out, dense[part], fractions[part], *tables,
             int(mechanism.molecular), checked[part], found[0], int(grid[1] > 0.0), burnt[part],
             released[part], status[part],

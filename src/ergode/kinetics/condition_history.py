@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Course(NamedTuple):
+class ConditionHistory(NamedTuple):
     """Temperatures and densities of all zones over time, straight between knots.
 
     Attributes
@@ -41,7 +41,7 @@ NEARLY = 1.0000001
 """A step that ends so near before a knot ends there."""
 
 
-def course_at(times, values, below, last, since):
+def history_at(times, values, below, last, since):
     """A value some time after the knot `below`, by the segments from there to `last`."""
     if not TIMED:
         return values[0]
@@ -89,8 +89,8 @@ def horizon(times, temperatures, densities, below, since, h, change, tolerance):
     tuple
         The step; the last segment that it touches; whether it ends at the end of that.
     """
-    hot = course_at(times, temperatures, below, below, since)
-    dense = course_at(times, densities, below, below, since)
+    hot = history_at(times, temperatures, below, below, since)
+    dense = history_at(times, densities, below, below, since)
     k, passed, left = below, 0.0, since
     begin_hot, begin_dense = hot, dense
     while True:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.kinetics.condition_history import Course
+from ergode.kinetics.condition_history import ConditionHistory
 from ergode.kinetics.implicit.system import FIXED, PRESSURE, VOLUME
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.rates import GAS_CONSTANT
@@ -140,7 +140,7 @@ class Zones:
     Attributes
     ----------
     count : int
-    course : Course
+    history : Course
     amounts : ndarray, shape [zone_count, variable_count]
         Specific amounts at the start [mol/g], and the temperature where it is a variable.
     heating : int
@@ -149,7 +149,7 @@ class Zones:
     """
 
     count: int
-    course: Course
+    history: ConditionHistory
     amounts: np.ndarray
     heating: int
     has_temperature: bool
@@ -186,11 +186,11 @@ def zones_of(
         for i, amount in enumerate(_own_amounts(network)):
             rows.setdefault(i, np.array([amount * (mechanism.mass[i] if initial is None else 1.0)]))
     named = {"temperature": temperature, "density": density, "pressure": pressure}
-    courses = {
+    histories = {
         name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
     }
-    _check_given(mechanism, courses, heating)
-    sizes = {name: value.shape[0] for name, (_, value) in courses.items()}
+    _check_given(mechanism, histories, heating)
+    sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
     sizes |= {f"initial '{network.species[i].name}'": row.size for i, row in rows.items()}
     count = max([1, *sizes.values()])
     for name, size in sizes.items():
@@ -206,23 +206,23 @@ def zones_of(
     empty = np.flatnonzero(~(amounts.sum(axis=1) > 0))
     if empty.size and (mechanism.nuclear or mechanism.molecular):
         raise ModelError(f"initial has nothing in zone {empty[0]}; expected some species there")
-    times = _common_times(courses, grid)
-    hot = _on_grid(courses.get("temperature"), times, count, 1e9)
+    times = _common_times(histories, grid)
+    hot = _on_grid(histories.get("temperature"), times, count, 1e9)
     dense = np.ones((count, times.size))
     if mechanism.nuclear:
-        dense = _on_grid(courses["density"], times, count, 1.0)
+        dense = _on_grid(histories["density"], times, count, 1.0)
         _check_sum(amounts)
         amounts /= mechanism.mass
     elif mechanism.molecular:
-        dense = _gas(network, courses, times, count, hot, amounts)
+        dense = _gas(network, histories, times, count, hot, amounts)
         if heating != "constant-pressure":
             dense = np.ones((count, times.size))
     mode = HEATING[heating]
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
     return Zones(
-        count, Course(times, hot, dense), np.ascontiguousarray(amounts), mode,
-        "temperature" in courses,
+        count, ConditionHistory(times, hot, dense), np.ascontiguousarray(amounts), mode,
+        "temperature" in histories,
     )  # fmt: skip
 
 
@@ -248,50 +248,50 @@ def _check_sum(fractions: np.ndarray) -> None:
 
 def _gas(
     network: ReactionNetwork,
-    courses: Mapping[str, Any],
+    histories: Mapping[str, Any],
     times: np.ndarray,
     count: int,
     hot: np.ndarray,
     amounts: np.ndarray,
 ) -> np.ndarray:
     """Make concentrations of `amounts`, in place; returns the pressure [dyn/cm2]."""
-    if "pressure" in courses:
-        pressure = _on_grid(courses["pressure"], times, count, 1.0)
+    if "pressure" in histories:
+        pressure = _on_grid(histories["pressure"], times, count, 1.0)
         amounts /= amounts.sum(axis=1, keepdims=True)
         amounts *= pressure[:, :1] / (GAS_CONSTANT * hot[:, :1])
-    elif "density" in courses:
+    elif "density" in histories:
         amounts /= amounts.sum(axis=1, keepdims=True)
-        amounts *= _on_grid(courses["density"], times, count, 1.0)[:, :1] / molar_masses(network)
+        amounts *= _on_grid(histories["density"], times, count, 1.0)[:, :1] / molar_masses(network)
     total = amounts.sum(axis=1, keepdims=True) * GAS_CONSTANT * hot[:, :1]
     return np.repeat(total, times.size, axis=1)
 
 
-def _check_given(mechanism: Mechanism, courses: Mapping[str, Any], heating: str | None) -> None:
+def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: str | None) -> None:
     if heating and not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
             "polynomials, which it needs"
         )
     rates = mechanism.rates
-    needs = rates.parameters[1:].any() or rates.reverse.size or rates.body_number.size
+    needs = rates.parameters[1:].any() or rates.reverse.size or rates.third_body_number.size
     needs = needs or mechanism.has_plasma
-    if "temperature" not in courses and (needs or heating):
+    if "temperature" not in histories and (needs or heating):
         raise ModelError("temperature is not given, but coefficients of the network depend on it")
     if mechanism.nuclear:
-        if "density" not in courses:
+        if "density" not in histories:
             raise ModelError("density is not given; a network of nuclei needs it [g/cm3]")
-        if "pressure" in courses or heating == "constant-pressure":
+        if "pressure" in histories or heating == "constant-pressure":
             raise ModelError("pressure is for networks of molecules; nuclei have a density")
     elif not mechanism.molecular:
         for name in ("density", "pressure"):
-            if name in courses:
+            if name in histories:
                 raise ModelError(
                     f"{name} is given, but the species are neither nuclei nor molecules with NASA "
                     "polynomials: their amounts are concentrations"
                 )
-    elif "density" in courses and "pressure" in courses:
+    elif "density" in histories and "pressure" in histories:
         raise ModelError("density and pressure are given; one follows from the other")
-    for name, (times, _) in courses.items():
+    for name, (times, _) in histories.items():
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             raise ModelError(f"{name} is a Trajectory, but it follows from the reactions here")
 
@@ -327,9 +327,9 @@ def _values(
     return times, rows
 
 
-def _common_times(courses: Mapping[str, Any], grid: np.ndarray | None) -> np.ndarray:
+def _common_times(histories: Mapping[str, Any], grid: np.ndarray | None) -> np.ndarray:
     """Knots of all that changes, from the first to the last time of the grid."""
-    knots = [times for times, _ in courses.values() if times is not None]
+    knots = [times for times, _ in histories.values() if times is not None]
     if not knots:
         return np.zeros(1)
     every = np.unique(np.concatenate(knots))
@@ -339,11 +339,11 @@ def _common_times(courses: Mapping[str, Any], grid: np.ndarray | None) -> np.nda
     return np.concatenate([grid[:1], inside, grid[-1:]])
 
 
-def _on_grid(course: Any, times: np.ndarray, count: int, default: float) -> np.ndarray:
+def _on_grid(history: Any, times: np.ndarray, count: int, default: float) -> np.ndarray:
     """Values [zone, point] on common times."""
-    if course is None:
+    if history is None:
         return np.full((count, times.size), default)
-    own, rows = course
+    own, rows = history
     if own is not None:
         rows = np.array([np.interp(times, own, row) for row in rows])
     # A copy: compiled code tells what may be written from what may not.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time as clock
 import warnings
 from collections.abc import Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import (
     Abandoned,
@@ -20,13 +19,14 @@ from ergode.core.errors import (
     ModelError,
     PlanError,
 )
+from ergode.core.progress import track
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.implicit.system import FIXED, PRESSURE
 from ergode.kinetics.launch import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
-from ergode.kinetics.network.to_tables import Mechanism, lower
+from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
@@ -262,7 +262,7 @@ def integrate(
     chosen = "rodas4" if method == "auto" else method
     rtol = relative_tolerance(rtol)
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
-    mechanism = lower(network, screening)
+    mechanism = to_tables(network, screening)
     bindings_of_state(equation_of_state)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
@@ -274,7 +274,7 @@ def integrate(
     limit = 100_000 if chosen in IMPLICIT else _MOST_STEPS
     if step_limit is not None:
         limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
-    place = devices.resolve(device)
+    device = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
     options = Options(chosen, rtol, tuple(tolerances), reference_control, limit, equation_of_state)
     if not conserves(mechanism) and chosen in ("asymptotic", "partial-equilibrium"):
@@ -284,9 +284,9 @@ def integrate(
             AccuracyWarning,
             stacklevel=2,
         )
-    started = clock.perf_counter()
+    started = perf_counter()
     outcome = Outcome.empty(zones, grid)
-    _run(mechanism, zones, grid, options, place, outcome, progress)
+    _run(mechanism, zones, grid, options, device, outcome, progress)
     bad = (outcome.status == Status.DONE) & ~(outcome.defect <= conservation_tolerance)
     outcome.status[bad] = Status.INACCURATE
     if bad.any():
@@ -314,15 +314,15 @@ def integrate(
         reference_control=int(reference_control),
         conservation_tolerance=conservation_tolerance,
         step_limit=limit,
-        device=place.name,
-        device_model=place.model,
-        device_reason=place.reason,
+        device=device.name,
+        device_model=device.model,
+        device_reason=device.reason,
         precision="float64",
         zones=zones.count,
         model_digest=mechanism.digest,
         steps_taken=int(outcome.taken.sum()),
         interrupted=int(bool((outcome.status == Status.NOT_RUN).any())),
-        wall_seconds=clock.perf_counter() - started,
+        wall_seconds=perf_counter() - started,
     )
     result = _dataset(network, mechanism, zones, grid, equation_of_state, outcome, attrs)
     worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
@@ -341,12 +341,12 @@ def _run(
     zones: Zones,
     grid: np.ndarray,
     options: Options,
-    place: devices.Device,
+    device: devices.Device,
     outcome: Outcome,
     show: bool,
 ) -> None:
     done = 0
-    with progress_bar.track("zones", zones.count, unit="zones", show=show) as report:
+    with track("zones", zones.count, unit="zones", show=show) as report:
 
         def finished(amount: int) -> None:
             nonlocal done
@@ -354,7 +354,7 @@ def _run(
             report(amount)
 
         try:
-            run_zones(mechanism, zones, grid, options, place, outcome, finished)
+            run_zones(mechanism, zones, grid, options, device, outcome, finished)
         except KeyboardInterrupt as error:
             if done == 0:
                 raise
@@ -387,7 +387,7 @@ def _dataset(
         temperature = np.full((zones.count, grid.size), np.nan)
     else:
         temperature = np.array(
-            [np.interp(grid, zones.course.times, row) for row in zones.course.temperature]
+            [np.interp(grid, zones.history.times, row) for row in zones.history.temperature]
         )
     values = {
         "temperature": temperature,
@@ -407,7 +407,7 @@ def _dataset(
         coords["charge_number"] = ("species", mechanism.thermo.charge.astype(np.int64))
         change = amounts[:, :1] - amounts
         density = np.array(
-            [np.interp(grid, zones.course.times, row) for row in zones.course.density]
+            [np.interp(grid, zones.history.times, row) for row in zones.history.density]
         )
         values["density"] = density
         charge = mechanism.thermo.charge
@@ -429,7 +429,7 @@ def _dataset(
             network, amounts, temperature, zones.heating == PRESSURE
         )
     if zones.heating == PRESSURE:
-        pressure = zones.course.density[:, :1]
+        pressure = zones.history.density[:, :1]
         total = amounts.sum(axis=2)
         amounts = amounts * (pressure / (GAS_CONSTANT * temperature * total))[:, :, None]
     if mechanism.molecular:
@@ -457,9 +457,9 @@ def _quantities(network: ReactionNetwork, grid: np.ndarray, amounts: np.ndarray)
 
 
 def _check_memory(needed: int) -> None:
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
+    free = devices.resolve("cpu").available_bytes()
+    if needed > free:
         raise PlanError(
-            f"the abundances need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use "
+            f"the abundances need {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free; use "
             "fewer times or zones"
         )

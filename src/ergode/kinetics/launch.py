@@ -12,16 +12,16 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.status import Status
-from ergode.kinetics.block.runner import Launch, SmallLaunch, run_on_device, shape_for
+from ergode.kinetics.block.runner import Launch, UnrolledLaunch, run_on_device, shape_for
 from ergode.kinetics.block.schedule import BlockSystem, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
 from ergode.kinetics.implicit import rosenbrock
-from ergode.kinetics.implicit.small import can_be_written_out
 from ergode.kinetics.implicit.system import FIXED, System, coupled, system_of
 from ergode.kinetics.implicit.tableaus import TABLEAUS, method_of
+from ergode.kinetics.implicit.unrolled import can_be_unrolled
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_state
 from ergode.kinetics.tolerances import absolute_tolerances
@@ -108,13 +108,13 @@ def bindings_of(
 ) -> dict[str, Any]:
     """What kernels are specialised to: kinds of network and of matter, never a size."""
     reversible = mechanism.rates.reverse.size > 0
-    timed = zones.course.times.size > 1
-    varies = mechanism.has_bodies or mechanism.has_plasma or timed
+    timed = zones.history.times.size > 1
+    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
     bindings = {
         "DYNAMIC": zones.heating != FIXED or varies,
         "TIMED": timed,
         "HEATING": zones.heating,
-        "BODIES": mechanism.has_bodies,
+        "THIRD_BODIES": mechanism.has_third_bodies,
         "PLASMA": mechanism.has_plasma,
         "REVERSIBLE": reversible,
         "MOLECULES": mechanism.molecular and (reversible or zones.heating != FIXED),
@@ -150,7 +150,7 @@ def launch_of(
     options: Options,
     device: Device,
     zone_count: int | None = None,
-) -> Launch | SmallLaunch:
+) -> Launch | UnrolledLaunch:
     """A kernel on a CUDA device with everything of a network, ready for zones; many, or so many."""
     few = zone_count is not None and zone_count <= device.core_count
     many = zone_count is None or zone_count >= _MANY_ZONES_PER_CORE * device.core_count
@@ -170,7 +170,7 @@ def _launch(
     device: Device,
     few: bool,
     many: bool,
-) -> Launch | SmallLaunch:
+) -> Launch | UnrolledLaunch:
     bindings, absolute = dict(bound), np.array(tolerances)
     options_of: dict[str, Any] = {"rtol": options.rtol, "step_limit": options.step_limit}
     if options.method in EXPLICIT:
@@ -182,8 +182,8 @@ def _launch(
         )  # fmt: skip
     method = method_of(TABLEAUS[options.method])
     system = _tables(mechanism, heating)._replace(absolute=absolute)
-    if many and not bindings["DYNAMIC"] and can_be_written_out(system):
-        return SmallLaunch(device, bindings, system, method, **options_of)
+    if many and not bindings["DYNAMIC"] and can_be_unrolled(system):
+        return UnrolledLaunch(device, bindings, system, method, **options_of)
     blocks = _block_tables(mechanism, heating, few)._replace(absolute=absolute)
     return Launch(device, bindings, blocks, method, few=few, **options_of)
 
@@ -226,7 +226,7 @@ def run_zones(
         system = _tables(mechanism, zones.heating)._replace(absolute=absolute)
         kernel = _cpu_kernel(rosenbrock.integrate_cpu, tuple(bindings.items()))
         device.run(
-            kernel, zones.count, system, method, zones.course, grid, options.rtol,
+            kernel, zones.count, system, method, zones.history, grid, options.rtol,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
             outcome.defect, outcome.peak, finished=finished,
         )  # fmt: skip
@@ -235,7 +235,7 @@ def run_zones(
         flows = _explicit_tables(mechanism, bindings["PARTIAL"], False)._replace(absolute=absolute)
         kernel = _cpu_kernel(loop.explicit_cpu, tuple(bindings.items()))
         device.run(
-            kernel, zones.count, flows, _control(mechanism, options), zones.course, grid,
+            kernel, zones.count, flows, _control(mechanism, options), zones.history, grid,
             options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
             outcome.defect, finished=finished,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from ergode.core.results import Variable
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.launch import bindings_of
-from ergode.kinetics.network.to_tables import lower
+from ergode.kinetics.network.to_tables import to_tables
 from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def reaction_rates(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
-    mechanism = lower(network, screening)
+    mechanism = to_tables(network, screening)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
         initial=initial, heating=None,
@@ -81,10 +81,9 @@ def reaction_rates(
     bindings = bindings_of(mechanism, zones) | {"MOLECULES": mechanism.molecular}
     slots = np.zeros((count, rates.slot_count))
     hot, dense = (
-        column[:, 0].copy() for column in (zones.course.temperature, zones.course.density)
+        column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
     )
-    place = devices.resolve("cpu")
-    place.run(
+    devices.resolve("cpu").run(
         kernels.for_each(_coefficients, bindings=bindings), count, rates, thermo, hot, dense,
         zones.amounts, slots, np.zeros((count, rates.order.size)),
         np.zeros((count, len(rates.efficiency))), np.zeros((count, thermo.charge.size)),
@@ -105,7 +104,7 @@ def reaction_rates(
     )
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     slots: np.ndarray
     slopes: np.ndarray
     partners: np.ndarray
@@ -116,7 +115,7 @@ class _Room(NamedTuple):
 def _coefficients(  # type: ignore[no-untyped-def]
     zone, rates, thermo, temperature, density, amounts, slots, slopes, partners, volumes
 ):
-    room = _Room(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
+    workspace = _Workspace(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
     coefficients(  # type: ignore[no-untyped-call]
-        rates, thermo, room, temperature[zone], density[zone], amounts[zone], 1.0, 1.0
+        rates, thermo, workspace, temperature[zone], density[zone], amounts[zone], 1.0, 1.0
     )

@@ -1,14 +1,14 @@
 """A Jacobian, and the elimination of its variables, by a block of CUDA threads.
 
-The tables are those of `block_tables`; the matrix is in shared memory, its tail in registers.
+The tables are those of `schedule`. The matrix is in shared memory, its tail in registers.
 """
 
 from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, no_unroll, real, unroll
-from ergode.kinetics.block.group import ALL, block_rows, put_segment
+from ergode.kinetics.block.collectives import ALL, block_rows, put_segment
 from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH, BlockSystem
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 
 def tiles(system: BlockSystem, threads: int) -> dict[str, int]:
@@ -30,14 +30,14 @@ TAIL, ACROSS, TILE_ROWS, TILE_COLUMNS, TILE, CHUNK = 48, 16, 3, 6, 18, 8
 
 def block_slopes(system, values, y, matrix, partial):
     """Fill `matrix` with -dy'/dy of mass action; ends in a barrier."""
-    thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
+    thread, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
     sums, count = system.slopes, system.slopes.target.size
     # What is filled in begins with zero.
     for k in no_unroll(range(thread, system.entry_count, threads)):
-        matrix[k & NATURAL] = 0.0
+        matrix[k & NONNEGATIVE] = 0.0
     cuda.syncthreads()
     for base in no_unroll(range(thread, count, 2 * threads)):
-        segment = base & NATURAL
+        segment = base & NONNEGATIVE
         other = segment + threads
         second = other if other < count else segment
         total, more = 0.0, 0.0
@@ -51,12 +51,12 @@ def block_slopes(system, values, y, matrix, partial):
     block_rows(sums, partial, matrix, 0)
 
 
-def block_factorize(system, matrix, diagonal, inverse, room, tile):
+def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
     """Add to the diagonal, eliminate in place, and invert what is left; ends in a barrier.
 
     Returns whether the pivots this thread saw were sound.
     """
-    tid, program, pivots = cuda.threadIdx.x & NATURAL, system.factorization, system.pivots
+    tid, program, pivots = cuda.threadIdx.x & NONNEGATIVE, system.factorization, system.pivots
     for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
         matrix[system.pivot[i]] += diagonal
     cuda.syncthreads()
@@ -72,7 +72,7 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
         while at < pivots_end:
             item = mine
             at += 1
-            mine = pivots.item[at & NATURAL, tid]
+            mine = pivots.item[at & NONNEGATIVE, tid]
             if item >= 0:
                 pivot = matrix[(item >> 16) & 0xFFFF]
                 sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
@@ -81,7 +81,7 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
         while step < end:
             item = first
             first, second, third = second, third, fourth
-            fourth = program.item[(step + AHEAD) & NATURAL, tid]
+            fourth = program.item[(step + AHEAD) & NONNEGATIVE, tid]
             step += 1
             factor = matrix[(item >> 16) & 0xFFFF] * inverse[(item >> 48) & 0xFFFF]
             matrix[item & 0xFFFF] -= factor * matrix[(item >> 32) & 0xFFFF]
@@ -97,20 +97,20 @@ def block_factorize(system, matrix, diagonal, inverse, room, tile):
             i, j = row + a * ACROSS, column + 8 * b
             value = 1.0 if i == j else 0.0
             if i < count and j < count:
-                value = matrix[(front + i * count + j) & NATURAL]
+                value = matrix[(front + i * count + j) & NONNEGATIVE]
             tile[a * TILE_COLUMNS + b] = value
-    return invert_tile(tile, count, room) and sound
+    return invert_tile(tile, count, scratch) and sound
 
 
-def invert_tile(tile, count, room):
+def invert_tile(tile, count, scratch):
     """Invert the dense matrix that lies in the registers of all threads, by Gauss and Jordan.
 
-    A thread has every eighth column and every `ACROSS`-th row, one for each eight threads. The row
-    and the column of a pivot pass through shared memory, in turn one half of `room` and the other,
-    so that a pivot takes one barrier. There is no pivoting. Ends in a barrier; returns whether the
+    A thread holds every eighth column and every `ACROSS`-th row. The row and the column of a pivot
+    pass through shared memory. Successive pivots alternate between the two halves of `scratch`, so
+    that each pivot takes one barrier. There is no pivoting. Ends in a barrier; returns whether the
     pivots were sound.
     """
-    tid = cuda.threadIdx.x & NATURAL
+    tid = cuda.threadIdx.x & NONNEGATIVE
     column, row = tid & 7, tid >> 3
     sound = True
     # Within a chunk the tile's row and column of the pivot, c // ACROSS and c // 8, are the same.
@@ -121,23 +121,23 @@ def invert_tile(tile, count, room):
             own_column = column == c % 8 + step
             if own_row:
                 for b in range(TILE_COLUMNS):
-                    room[half + column + 8 * b] = tile[c // ACROSS * TILE_COLUMNS + b]
+                    scratch[half + column + 8 * b] = tile[c // ACROSS * TILE_COLUMNS + b]
             if own_column:
                 for a in range(TILE_ROWS):
-                    room[half + TAIL + row + a * ACROSS] = tile[a * TILE_COLUMNS + c // 8]
+                    scratch[half + TAIL + row + a * ACROSS] = tile[a * TILE_COLUMNS + c // 8]
             cuda.syncthreads()
-            pivot = room[half + c + step]
+            pivot = scratch[half + c + step]
             sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
             inverse = 1.0 / pivot
             for b in range(TILE_COLUMNS):
-                scaled = room[half + column + 8 * b] * inverse
+                scaled = scratch[half + column + 8 * b] * inverse
                 for a in range(TILE_ROWS):
-                    tile[a * TILE_COLUMNS + b] -= room[half + TAIL + row + a * ACROSS] * scaled
+                    tile[a * TILE_COLUMNS + b] -= scratch[half + TAIL + row + a * ACROSS] * scaled
                 if own_row:
                     tile[c // ACROSS * TILE_COLUMNS + b] = scaled
             if own_column:
                 for a in range(TILE_ROWS):
-                    factor = room[half + TAIL + row + a * ACROSS]
+                    factor = scratch[half + TAIL + row + a * ACROSS]
                     tile[a * TILE_COLUMNS + c // 8] = -factor * inverse
                 if own_row:
                     tile[c // ACROSS * TILE_COLUMNS + c // 8] = inverse
@@ -152,7 +152,7 @@ def warp_substitute(items, matrix, inverse, x):
     for step in range(items.shape[0] - AHEAD):
         item = first
         first, second, third = second, third, fourth
-        fourth = items[(step + AHEAD) & NATURAL, lane]
+        fourth = items[(step + AHEAD) & NONNEGATIVE, lane]
         source = (item >> 32) & 0xFFFF
         x[item & 0xFFFF] -= matrix[(item >> 16) & 0xFFFF] * inverse[source] * x[source]
         cuda.syncwarp()
@@ -161,7 +161,7 @@ def warp_substitute(items, matrix, inverse, x):
 def block_subtract(sums, matrix, inverse, x, partial):
     """x_i -= sum of a_ik x_k / a_kk over all rows at once; ends in a barrier."""
     for count in no_unroll(range(cuda.threadIdx.x, sums.target.size, cuda.blockDim.x)):
-        segment = count & NATURAL
+        segment = count & NONNEGATIVE
         total = 0.0
         for k in range(BETWEEN_WIDTH):
             item = sums.item[k, segment]
@@ -173,7 +173,7 @@ def block_subtract(sums, matrix, inverse, x, partial):
 
 def block_solve(system, matrix, inverse, tile, x, partial):
     """Replace the right-hand side `x` by the solution; begins and ends in a barrier."""
-    tid, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
+    tid, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
     cuda.syncthreads()
     if tid < 32:
         if tid == 0:
@@ -202,7 +202,7 @@ def block_solve(system, matrix, inverse, tile, x, partial):
     for k in no_unroll(range(tid, system.tail_count, threads)):
         x[system.tail[k]] = partial[k]
     cuda.syncthreads()
-    block_subtract(system.spread, matrix, inverse, x, partial)
+    block_subtract(system.scatter, matrix, inverse, x, partial)
     if tid < 32:
         warp_substitute(system.backward, matrix, inverse, x)
     cuda.syncthreads()

@@ -15,7 +15,7 @@ from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import Control
-from ergode.kinetics.implicit import rosenbrock, small
+from ergode.kinetics.implicit import rosenbrock, unrolled
 
 # Threads of a block, and registers of a thread at most, by the number of species. Where there is a
 # zone at most for each multiprocessor, a block may have as many as help it; else as many blocks run
@@ -52,7 +52,7 @@ class Launch:
     ----------
     device : Device
     bindings : mapping
-        As from `runs.bindings_of`.
+        As from `launch.bindings_of`.
     system : BlockSystem or ExplicitSystem
     method : Method or Control
         A Rosenbrock method, or how an explicit one chooses its steps.
@@ -145,7 +145,7 @@ _ALONE_THREADS = 32
 _ALONE_BLOCKS_PER_CORE = 16
 
 
-class SmallLaunch:
+class UnrolledLaunch:
     """As `Launch`, with a thread for every zone, of many, and a small network written out.
 
     Parameters
@@ -168,8 +168,8 @@ class SmallLaunch:
     ) -> None:
         self.device = device
         self.kernel = kernels.cuda_kernel(
-            small.integrate_small,
-            bindings=bindings | small.written_out(system, method),
+            unrolled.integrate_unrolled,
+            bindings=bindings | unrolled.unrolled_bindings(system, method),
             registers=registers,
         )
         self._parts = put_all(device, system), put_all(device, method)
@@ -209,7 +209,7 @@ def zones_at_once(device: Device, numbers: int) -> int:
 
 
 def run_on_device(
-    launch: Launch | SmallLaunch,
+    launch: Launch | UnrolledLaunch,
     zones: Zones,
     grid: np.ndarray,
     outcome: Any,
@@ -220,8 +220,8 @@ def run_on_device(
 
     device = launch.device
     put = device.put
-    each = grid.size * zones.amounts.shape[1] + 2 * zones.course.times.size + 5
-    times, grid_there = put(zones.course.times), put(grid)
+    each = grid.size * zones.amounts.shape[1] + 2 * zones.history.times.size + 5
+    times, grid_there = put(zones.history.times), put(grid)
     begin = kernels.for_each(_begin)
     for first, last in spans(zones.count, zones_at_once(device, each)):
         part = slice(first, last)
@@ -229,7 +229,7 @@ def run_on_device(
         out = device.empty(shape, np.float64)
         device.run(begin, last - first, put(zones.amounts[part]), out)
         found = launch.start(
-            times, put(zones.course.temperature[part]), put(zones.course.density[part]),
+            times, put(zones.history.temperature[part]), put(zones.history.density[part]),
             grid_there, out,
         )  # fmt: skip
         cuda.copy_from(out, outcome.amounts[part])

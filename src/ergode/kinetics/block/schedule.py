@@ -145,7 +145,7 @@ class BlockSystem(NamedTuple):
         Variables of the tail; the number of variables where there are fewer.
     tail_count : int
         Their matrix is the last `tail_count` squared entries, by rows.
-    gather, spread : Segments
+    gather, scatter : Segments
         What the variables of the tail take from the others on the way forward, and the others from
         those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
     factorization : Program
@@ -168,7 +168,7 @@ class BlockSystem(NamedTuple):
     tail: np.ndarray
     tail_count: int
     gather: Segments
-    spread: Segments
+    scatter: Segments
     factorization: Program
     forward: np.ndarray
     backward: np.ndarray
@@ -258,14 +258,14 @@ def _in_warps(parts: Sequence[Part]) -> list[list[Part]]:
     free: list[list[int]] = [[] for _ in range(WARP + 1)]
     for part in sorted(parts, key=lambda part: -len(part[1])):
         size = len(part[1])
-        room = next((room for room in range(size, WARP + 1) if free[room]), None)
-        if room is None:
-            room = WARP
-            free[room].append(len(warps))
+        lanes = next((lanes for lanes in range(size, WARP + 1) if free[lanes]), None)
+        if lanes is None:
+            lanes = WARP
+            free[lanes].append(len(warps))
             warps.append([])
-        warp = free[room].pop()
+        warp = free[lanes].pop()
         warps[warp].append(part)
-        free[room - size].append(warp)
+        free[lanes - size].append(warp)
     return warps
 
 

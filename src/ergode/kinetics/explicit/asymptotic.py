@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ergode.core.compiler.language import no_unroll, unroll
-from ergode.kinetics.block.team import largest_of, rank, size, total_of
+from ergode.kinetics.block.thread_group import largest_of, thread_count, thread_rank, total_of
 
 FLUX_FRACTION = 0.01
 MASS_TOLERANCE = 1e-7
@@ -71,19 +71,19 @@ def adjusted(dt, total, before, tolerance):
     return dt
 
 
-def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
+def asymptotic_step(system, control, workspace, t, ahead, dt, before, scale):
     """One step from time t, of `ahead` at most, that follows a step of dt.
 
     Returns the step, what it would have been without that bound, and the sum of mass fractions.
     """
-    first, stride = rank(), size()
-    y, start, flow, weight = room.y, room.start, room.flow, system.weight
+    first, stride = thread_rank(), thread_count()
+    y, start, flow, weight = workspace.y, workspace.start, workspace.flow, system.weight
     count = weight.size
     fastest = 0.0
     for i in no_unroll(range(first, count, stride)):
         fastest = max(fastest, abs(flow[i] - flow[count + i]))
         start[i] = y[i]
-    fastest = largest_of(fastest, room.reduced, 0)
+    fastest = largest_of(fastest, workspace.reduced, 0)
     slowest = control.flux_fraction / (fastest * scale)
     if not control.fractions:
         # Of what reacts; of sources into nothing, of the time gone by.
@@ -91,7 +91,7 @@ def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
         for i in no_unroll(range(first, count, stride)):
             if flow[i] + flow[count + i] > 0.0:
                 part += y[i]
-        amount = total_of(part, room.reduced, 1)
+        amount = total_of(part, workspace.reduced, 1)
         slowest = control.flux_fraction * (amount / fastest if amount > 0.0 else t)
     dt = min(min(slowest, 0.1 * t), dt)
     # One trial, and one repetition with the step that it suggests.
@@ -108,5 +108,5 @@ def asymptotic_step(system, control, room, t, ahead, dt, before, scale):
             part += weight[i] * amount
         # Slots take turns: the fastest change had 0, the amount 1 if it was asked for.
         slot = 1 - trial if control.fractions else trial
-        total = total_of(part, room.reduced, slot) * scale
+        total = total_of(part, workspace.reduced, slot) * scale
     return dt, whole, total

@@ -1,4 +1,4 @@
-"""What the explicit methods share: gains and losses of every species, and the room for a zone."""
+"""What the explicit methods share: gains and losses of every species, and a zone's workspace."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
-from ergode.kinetics.block.group import block_products, block_rows, put_segment
+from ergode.kinetics.block.collectives import block_products, block_rows, put_segment
 from ergode.kinetics.block.schedule import FLOW_WIDTH, block_flows_of
-from ergode.kinetics.block.team import rank, size, wait
-from ergode.kinetics.condition_history import course_at
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank
+from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.network.mechanism import (
-    NATURAL,
+    NONNEGATIVE,
     Complexes,
     Flows,
     entry_values,
@@ -52,7 +52,7 @@ class ExplicitSystem(NamedTuple):
     absolute: np.ndarray
 
 
-class ExplicitRoom(NamedTuple):
+class ExplicitWorkspace(NamedTuple):
     """Where a zone is worked out.
 
     Attributes
@@ -140,10 +140,10 @@ def explicit_system_of(
     )
 
 
-def room_of(system):
-    """An `ExplicitRoom` on the CPU."""
+def workspace_of(system):
+    """An `ExplicitWorkspace` on the CPU."""
     count, groups = system.weight.size, system.groups.left.shape[1]
-    return ExplicitRoom(
+    return ExplicitWorkspace(
         np.empty(count + 1),
         np.empty(count),
         np.empty(count),
@@ -154,7 +154,7 @@ def room_of(system):
         np.empty(1),
         np.empty(system.rates.slot_start.size - 1),
         np.zeros(system.rates.order.size),
-        np.empty(system.rates.efficiency.shape[0] if BODIES else 0),
+        np.empty(system.rates.efficiency.shape[0] if THIRD_BODIES else 0),
         np.empty(count),
         np.empty(system.flows.complex.size),
         np.empty(1),
@@ -170,49 +170,49 @@ def room_of(system):
 
 # --- device functions -----------------------------------------------------------------------------
 
-BODIES = False
+THIRD_BODIES = False
 PARTIAL = False
 
 
-def set_explicit_conditions(system, room, times, temperatures, densities, below, since, y):
-    """Coefficients of gains and losses some time after a knot; begins and ends in a wait."""
-    first, stride = rank(), size()
-    temperature = course_at(times, temperatures, below, below, since)
-    density = course_at(times, densities, below, below, since)
-    wait()
-    coefficients(system.rates, system.thermo, room, temperature, density, y, 1.0, 1.0)
-    entry_values(system.flows, room.slots, room.values, first, stride)
+def set_explicit_conditions(system, workspace, times, temperatures, densities, below, since, y):
+    """Coefficients of gains and losses some time after a knot; begins and ends in a barrier."""
+    first, stride = thread_rank(), thread_count()
+    temperature = history_at(times, temperatures, below, below, since)
+    density = history_at(times, densities, below, below, since)
+    barrier()
+    coefficients(system.rates, system.thermo, workspace, temperature, density, y, 1.0, 1.0)
+    entry_values(system.flows, workspace.slots, workspace.values, first, stride)
     if PARTIAL:
-        group_rates(system.groups, room, first, stride)
-    wait()
-    hold(system, room)
+        group_rates(system.groups, workspace, first, stride)
+    barrier()
+    hold(system, workspace)
 
 
-def _row_by_row(system, room, y, flow):
-    products(system.complexes, y, room.found)
-    row_sums(system.flows, room.values, room.found, flow)
+def _row_by_row(system, workspace, y, flow):
+    products(system.complexes, y, workspace.found)
+    row_sums(system.flows, workspace.values, workspace.found, flow)
 
 
-def _nothing_to_hold(system, room):
+def _nothing_to_hold(system, workspace):
     pass
 
 
-def _hold(system, room):
+def _hold(system, workspace):
     """Take entries into registers, which later sums read them from."""
     sums = system.flows.sums
     last = sums.target.size - 1
     for r in unroll(range(HELD_ROUNDS)):
-        segment = min(r * size() + rank(), last) & NATURAL
+        segment = min(r * thread_count() + thread_rank(), last) & NONNEGATIVE
         for k in unroll(range(FLOW_WIDTH)):
             item = sums.item[k, segment]
-            room.held_value[r * FLOW_WIDTH + k] = room.values[item & 0xFFFF]
-            room.held_complex[r * FLOW_WIDTH + k] = (item >> 16) & 0xFFFF
+            workspace.held_value[r * FLOW_WIDTH + k] = workspace.values[item & 0xFFFF]
+            workspace.held_complex[r * FLOW_WIDTH + k] = (item >> 16) & 0xFFFF
 
 
-def _segment_by_segment(system, room, y, flow):
+def _segment_by_segment(system, workspace, y, flow):
     """As `_row_by_row`, by all threads of a block; begins and ends in a barrier."""
-    thread, threads = rank(), size()
-    sums, found = system.flows.sums, room.found
+    thread, threads = thread_rank(), thread_count()
+    sums, found = system.flows.sums, workspace.found
     cuda.syncthreads()
     block_products(system.flows.triple, y, found)
     totals = cuda.local.array(HELD_ROUNDS, real)
@@ -220,20 +220,22 @@ def _segment_by_segment(system, room, y, flow):
         total = 0.0
         for k in unroll(range(FLOW_WIDTH)):
             index = r * FLOW_WIDTH + k
-            total += room.held_value[index] * found[room.held_complex[index] & NATURAL]
+            total += (
+                workspace.held_value[index] * found[workspace.held_complex[index] & NONNEGATIVE]
+            )
         totals[r] = total
     for r in unroll(range(HELD_ROUNDS)):
         segment = r * threads + thread
         if segment < sums.target.size:  # of whole warps
-            put_segment(sums, segment, totals[r], room.partial, flow, 0)
+            put_segment(sums, segment, totals[r], workspace.partial, flow, 0)
     for base in no_unroll(range(HELD_ROUNDS * threads + thread, sums.target.size, threads)):
-        segment = base & NATURAL
+        segment = base & NONNEGATIVE
         total = 0.0
         for k in range(FLOW_WIDTH):
             item = sums.item[k, segment]
-            total += room.values[item & 0xFFFF] * found[(item >> 16) & 0xFFFF]
-        put_segment(sums, segment, total, room.partial, flow, 0)
-    block_rows(sums, room.partial, flow, 0)
+            total += workspace.values[item & 0xFFFF] * found[(item >> 16) & 0xFFFF]
+        put_segment(sums, segment, total, workspace.partial, flow, 0)
+    block_rows(sums, workspace.partial, flow, 0)
 
 
 hold = ByTarget(cpu=_nothing_to_hold, cuda=_hold)

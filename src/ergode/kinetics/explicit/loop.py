@@ -5,7 +5,7 @@ stiff by. What a method makes of them in one step is its own file: `asymptotic`,
 `quasi_steady_state`; `partial_equilibrium` takes out the flows of reactions that are balanced
 before the step and puts amounts back into balance after it, whichever the method.
 
-The frame is written once for a thread alone and for a block of threads (see `team`).
+The frame is written once for a thread alone and for a block of threads (see `thread_group`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, no_refcount, no_unroll, real
 from ergode.core.status import Status
-from ergode.kinetics.block.group import next_zone
+from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import FLOW_WIDTH
-from ergode.kinetics.block.team import rank, size, total_of
+from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import horizon, settled
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
 from ergode.kinetics.explicit.flows import (
     HELD_ROUNDS,
-    ExplicitRoom,
     ExplicitSystem,
+    ExplicitWorkspace,
     flows_at,
-    room_of,
     set_explicit_conditions,
+    workspace_of,
 )
 from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
@@ -42,7 +42,7 @@ SHORTEST = 1e-16
 
 DYNAMIC = False
 TIMED = False
-BODIES = False
+THIRD_BODIES = False
 PARTIAL = False
 QUASI_STEADY = False
 INFINITY = float("inf")
@@ -53,13 +53,15 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
 
 
 @no_refcount
-def explicit_zone(system, control, room, times, temperatures, densities, grid, most_steps, out):
+def explicit_zone(
+    system, control, workspace, times, temperatures, densities, grid, step_limit, out
+):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
     Returns status, steps taken, steps repeated and how far the conserved sum is off at the end.
     """
-    first, stride = rank(), size()
-    y, weight = room.y, system.weight
+    first, stride = thread_rank(), thread_count()
+    y, weight = workspace.y, system.weight
     count = weight.size
     part = 0.0
     for i in no_unroll(range(first, count, stride)):
@@ -68,7 +70,7 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     if first == 0:
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
-    total = total_of(part, room.reduced, 0)
+    total = total_of(part, workspace.reduced, 0)
     scale = 1.0 if control.fractions or total == 0.0 else 1.0 / total
     before = total * scale
     at_first = before
@@ -79,13 +81,13 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
     below, since = 0, t
     if TIMED:
         below, since = settled(times, below, since)
-    set_explicit_conditions(system, room, times, temperatures, densities, below, since, y)
+    set_explicit_conditions(system, workspace, times, temperatures, densities, below, since, y)
     if PARTIAL:
-        for g in no_unroll(range(first, room.active.size, stride)):
-            room.active[g] = 0.0
+        for g in no_unroll(range(first, workspace.active.size, stride)):
+            workspace.active[g] = 0.0
     steps, repeated, place = 0, 0, 1
     while place < grid.size:
-        if steps + repeated >= most_steps:
+        if steps + repeated >= step_limit:
             return TOO_MANY_STEPS, steps, repeated, abs(before - at_first)
         if not dt > SHORTEST * t:
             return STEP_TOO_SMALL, steps, repeated, abs(before - at_first)
@@ -106,17 +108,17 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
             at = since
             if TIMED and not QUASI_STEADY:
                 at += 0.5 * min(dt, ahead)
-            set_explicit_conditions(system, room, times, temperatures, densities, below, at, y)
-        flows_at(system, room, y, room.flow)
+            set_explicit_conditions(system, workspace, times, temperatures, densities, below, at, y)
+        flows_at(system, workspace, y, workspace.flow)
         if PARTIAL:
             # A balance freezes out where it relaxes more slowly than conditions allow steps.
-            judge(system.groups, room, y, pace)
-            withdraw(system.groups, room, room.flow)
+            judge(system.groups, workspace, y, pace)
+            withdraw(system.groups, workspace, workspace.flow)
         if QUASI_STEADY:
             taken, dt, total = quasi_steady_state_step(
                 system,
                 control,
-                room,
+                workspace,
                 times,
                 temperatures,
                 densities,
@@ -127,14 +129,16 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
                 scale,
             )
         else:
-            taken, dt, total = asymptotic_step(system, control, room, t, ahead, dt, before, scale)
+            taken, dt, total = asymptotic_step(
+                system, control, workspace, t, ahead, dt, before, scale
+            )
         if not total < INFINITY:
             return NOT_FINITE, steps, repeated, abs(before - at_first)
         if taken == 0.0:
             repeated += 1
             continue
         if PARTIAL:
-            restore(system.groups, room, y, weight, total / scale)
+            restore(system.groups, workspace, y, weight, total / scale)
         before = total
         steps += 1
         since += taken
@@ -157,14 +161,14 @@ def explicit_zone(system, control, room, times, temperatures, densities, grid, m
 
 
 def explicit_cpu(
-    start, stop, system, control, course, grid, most_steps, out, status, taken, repeated, defect
+    start, stop, system, control, history, grid, step_limit, out, status, taken, repeated, defect
 ):
     """Zones `start` to `stop`, one after another."""
-    room = room_of(system)
+    workspace = workspace_of(system)
     for zone in range(start, stop):
         outcome, steps, again, off = explicit_zone(
-            system, control, room, course.times, course.temperature[zone], course.density[zone],
-            grid, most_steps, out[zone],
+            system, control, workspace, history.times, history.temperature[zone],
+            history.density[zone], grid, step_limit, out[zone],
         )  # fmt: skip
         status[zone] = outcome
         taken[zone] = steps
@@ -192,7 +196,7 @@ def scratch_count(system: ExplicitSystem) -> int:
 
 
 def explicit_block(
-    system, several, control, times, temperature, density, grid, most_steps, scratch, counter, out,
+    system, several, control, times, temperature, density, grid, step_limit, scratch, counter, out,
     status, taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one block."""
@@ -209,9 +213,9 @@ def explicit_block(
     mine = scratch[cuda.blockIdx.x]
     slot_count = system.rates.slot_start.size - 1
     h = slot_count + system.rates.order.size
-    k = h + (system.rates.efficiency.shape[0] if BODIES else 0)
+    k = h + (system.rates.efficiency.shape[0] if THIRD_BODIES else 0)
     i = k + species
-    room = ExplicitRoom(
+    workspace = ExplicitWorkspace(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
         shared[f:g], shared[0:32], mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
@@ -220,10 +224,10 @@ def explicit_block(
         shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
         shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
     )  # fmt: skip
-    zone = next_zone(counter, room.reduced)
+    zone = next_zone(counter, workspace.reduced)
     while zone < out.shape[0]:
         outcome, steps, again, off = explicit_zone(
-            system, control, room, times, temperature[zone], density[zone], grid, most_steps,
+            system, control, workspace, times, temperature[zone], density[zone], grid, step_limit,
             out[zone],
         )  # fmt: skip
         if cuda.threadIdx.x == 0:
@@ -231,4 +235,4 @@ def explicit_block(
             taken[zone] = steps
             repeated[zone] = again
             defect[zone] = off
-        zone = next_zone(counter, room.reduced)
+        zone = next_zone(counter, workspace.reduced)

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.team import rank, size, total_of, wait
-from ergode.kinetics.network.mechanism import NATURAL, SLOTS, Structure
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.kinetics.network.mechanism import NONNEGATIVE, SLOTS, Structure
 
 JOIN, LEAVE = 0.01, 0.2
 # A balanced group leaves, too, where it relaxes less than so much of the way in a step.
@@ -122,17 +122,17 @@ def _starts(lists: Any) -> np.ndarray:
 # --- device functions -----------------------------------------------------------------------------
 
 
-def group_rates(groups, room, first, stride):
+def group_rates(groups, workspace, first, stride):
     """Coefficients of all groups, both ways."""
-    for g in no_unroll(range(first, room.forward.size, stride)):
+    for g in no_unroll(range(first, workspace.forward.size, stride)):
         total = 0.0
         for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
-            total += room.slots[groups.forward[count & NATURAL]]
-        room.forward[g] = total
+            total += workspace.slots[groups.forward[count & NONNEGATIVE]]
+        workspace.forward[g] = total
         total = 0.0
         for count in range(groups.backward_start[g], groups.backward_start[g + 1]):
-            total += room.slots[groups.backward[count & NATURAL]]
-        room.backward[g] = total
+            total += workspace.slots[groups.backward[count & NONNEGATIVE]]
+        workspace.backward[g] = total
 
 
 def expanded(species, change, g, y):
@@ -143,13 +143,13 @@ def expanded(species, change, g, y):
     return a * b * c, slope, u * v * c + u * b * w + a * v * w
 
 
-def balance(groups, room, g, y):
+def balance(groups, workspace, g, y):
     """How far group g is from its balance, and how fast it gets there."""
     value, slope, bend = expanded(groups.left, groups.left_change, g, y)
     other, other_slope, other_bend = expanded(groups.right, groups.right_change, g, y)
-    c = room.forward[g] * value - room.backward[g] * other
-    b = room.forward[g] * slope - room.backward[g] * other_slope
-    a = room.forward[g] * bend - room.backward[g] * other_bend
+    c = workspace.forward[g] * value - workspace.backward[g] * other
+    b = workspace.forward[g] * slope - workspace.backward[g] * other_slope
+    a = workspace.forward[g] * bend - workspace.backward[g] * other_bend
     root = max(b * b - 4.0 * a * c, 0.0) ** 0.5
     return (2.0 * c / (root - b) if root - b > 0.0 else 0.0), root
 
@@ -165,75 +165,79 @@ def apart(species, change, g, y, extent):
     return worst
 
 
-def judge(groups, room, y, dt):
-    """Which groups are balanced; ends in a wait."""
-    for g in no_unroll(range(rank(), room.active.size, size())):
-        extent, speed = balance(groups, room, g, y)
+def judge(groups, workspace, y, dt):
+    """Which groups are balanced; ends in a barrier."""
+    for g in no_unroll(range(thread_rank(), workspace.active.size, thread_count())):
+        extent, speed = balance(groups, workspace, g, y)
         off = max(
             apart(groups.left, groups.left_change, g, y, extent),
             apart(groups.right, groups.right_change, g, y, extent),
         )
-        if room.active[g] > 0.0:
+        if workspace.active[g] > 0.0:
             # What relaxes more slowly than a step is restored to no balance: it freezes out.
-            room.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
+            workspace.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
         else:
-            room.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
-    wait()
+            workspace.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
+    barrier()
 
 
-def withdraw(groups, room, flow):
-    """Take the flows of balanced groups, at the amounts of `room.y`, out of gains and losses.
+def withdraw(groups, workspace, flow):
+    """Take the flows of balanced groups, at the amounts of `workspace.y`, out of gains and losses.
 
-    Begins and ends in a wait.
+    Begins and ends in a barrier.
     """
-    y, count = room.y, room.start.size
-    first, stride = rank(), size()
-    wait()
-    for g in no_unroll(range(first, room.active.size, stride)):
+    y, count = workspace.y, workspace.start.size
+    first, stride = thread_rank(), thread_count()
+    barrier()
+    for g in no_unroll(range(first, workspace.active.size, stride)):
         left, right = groups.left, groups.right
-        share = room.active[g]
-        room.ahead[g] = share * room.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
-        room.back[g] = share * room.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
-    wait()
+        share = workspace.active[g]
+        workspace.ahead[g] = (
+            share * workspace.forward[g] * y[left[0, g]] * y[left[1, g]] * y[left[2, g]]
+        )
+        workspace.back[g] = (
+            share * workspace.backward[g] * y[right[0, g]] * y[right[1, g]] * y[right[2, g]]
+        )
+    barrier()
     for i in no_unroll(range(first, count, stride)):
         gain, loss = flow[i], flow[count + i]
         for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
-            member = k & NATURAL
+            member = k & NONNEGATIVE
             g, change = groups.group[member], groups.change[member]
             made, taken = max(change, 0.0), max(-change, 0.0)
-            gain -= made * room.ahead[g] + taken * room.back[g]
-            loss -= taken * room.ahead[g] + made * room.back[g]
+            gain -= made * workspace.ahead[g] + taken * workspace.back[g]
+            loss -= taken * workspace.ahead[g] + made * workspace.back[g]
         # What is left of large numbers that cancel may be less than nothing.
         flow[i] = max(gain, 0.0)
         flow[count + i] = max(loss, 0.0)
-    wait()
+    barrier()
 
 
-def restore(groups, room, y, weight, total):
+def restore(groups, workspace, y, weight, total):
     """Put members of balanced groups where their balance is, and the weighted sum to `total`.
 
-    Begins and ends in a wait.
+    Begins and ends in a barrier.
     """
-    first, stride = rank(), size()
+    first, stride = thread_rank(), thread_count()
     count = weight.size
-    wait()
-    for g in no_unroll(range(first, room.active.size, stride)):
-        extent, _ = balance(groups, room, g, y)
-        room.extent[g] = room.active[g] * extent
-    wait()
+    barrier()
+    for g in no_unroll(range(first, workspace.active.size, stride)):
+        extent, _ = balance(groups, workspace, g, y)
+        workspace.extent[g] = workspace.active[g] * extent
+    barrier()
     part = 0.0
     for i in no_unroll(range(first, count, stride)):
         moved, several = 0.0, 0.0
         for k in no_unroll(range(groups.member_start[i], groups.member_start[i + 1])):
-            member = k & NATURAL
+            member = k & NONNEGATIVE
             g = groups.group[member]
-            moved += groups.change[member] * room.extent[g]
-            several += room.active[g]
+            moved += groups.change[member] * workspace.extent[g]
+            several += workspace.active[g]
         if several > 0.0:
             y[i] = max(y[i] + moved / several, 0.0)
         part += weight[i] * y[i]
-    now = total_of(part, room.reduced, 0)
+    now = total_of(part, workspace.reduced, 0)
     factor = total / now if now > 0.0 else 1.0
     for i in no_unroll(range(first, count, stride)):
         y[i] *= factor
-    wait()
+    barrier()

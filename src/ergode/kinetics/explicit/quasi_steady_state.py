@@ -17,7 +17,7 @@ M. Guidry, J. A. Harris, Comput. Sci. Disc. 6, 015002 (2013).
 from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.team import largest_of, rank, size, total_of
+from ergode.kinetics.block.thread_group import largest_of, thread_count, thread_rank, total_of
 from ergode.kinetics.explicit.flows import flows_at, set_explicit_conditions
 from ergode.kinetics.explicit.partial_equilibrium import withdraw
 
@@ -36,15 +36,15 @@ def relaxation(x):
 
 
 def quasi_steady_state_step(
-    system, control, room, times, temperatures, densities, below, since, ahead, dt, scale
+    system, control, workspace, times, temperatures, densities, below, since, ahead, dt, scale
 ):
     """One step of dt, of `ahead` at most, some time after the knot `below`.
 
     Returns the step, zero if it is to be repeated, the next one and the sum of mass fractions.
     """
-    first, stride = rank(), size()
-    y, start, predicted = room.y, room.start, room.predicted
-    flow, early, weight = room.flow, room.early, system.weight
+    first, stride = thread_rank(), thread_count()
+    y, start, predicted = workspace.y, workspace.start, workspace.predicted
+    flow, early, weight = workspace.flow, workspace.early, system.weight
     count = weight.size
     whole = dt
     dt = min(dt, ahead)
@@ -56,10 +56,12 @@ def quasi_steady_state_step(
         predicted[i] = max(start[i] + change, 0.0)
         y[i] = predicted[i]
     if DYNAMIC:
-        set_explicit_conditions(system, room, times, temperatures, densities, below, since + dt, y)
-    flows_at(system, room, y, flow)
+        set_explicit_conditions(
+            system, workspace, times, temperatures, densities, below, since + dt, y
+        )
+    flows_at(system, workspace, y, flow)
     if PARTIAL:
-        withdraw(system.groups, room, flow)
+        withdraw(system.groups, workspace, flow)
     worst, part = 0.0, 0.0
     for i in no_unroll(range(first, count, stride)):
         k = early[count + i] / start[i] if start[i] > 0.0 else 0.0
@@ -73,8 +75,8 @@ def quasi_steady_state_step(
         worst = worst if worst >= off or worst != worst else off
         y[i] = amount
         part += weight[i] * amount
-    sigma = largest_of(worst, room.reduced, 0)
-    total = total_of(part, room.reduced, 1) * scale
+    sigma = largest_of(worst, workspace.reduced, 0)
+    total = total_of(part, workspace.reduced, 1) * scale
     factor = min(1.0 / max(sigma, 1e-6) ** 0.5 + 0.005, GROWTH)
     if sigma > WORST:
         for i in no_unroll(range(first, count, stride)):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 
 class Elimination(NamedTuple):
@@ -116,7 +116,7 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 def factorize_shifted(plan, matrix, diagonal, row):
     """Factors of `matrix` + diagonal I in its place; pivots as their inverses.
 
-    `row` is room for one row. Returns whether every pivot was a number other than zero.
+    `row` is scratch for one row. Returns whether every pivot was a number other than zero.
     """
     for k in range(plan.order.size):
         matrix[plan.pivot[k]] += diagonal
@@ -124,19 +124,19 @@ def factorize_shifted(plan, matrix, diagonal, row):
     for k in range(plan.order.size):
         begin, middle, end = plan.start[k], plan.pivot[k], plan.start[k + 1]
         for count in range(begin, end):
-            index = count & NATURAL
+            index = count & NONNEGATIVE
             row[plan.column[index]] = matrix[index]
         for count in range(begin, middle):
-            index = count & NATURAL
+            index = count & NONNEGATIVE
             j = plan.column[index]
             pivot = plan.pivot[j]
             factor = row[j] * matrix[pivot]
             matrix[index] = factor
             for count_right in range(pivot + 1, plan.start[j + 1]):
-                right = count_right & NATURAL
+                right = count_right & NONNEGATIVE
                 row[plan.column[right]] -= factor * matrix[right]
         for count in range(middle, end):
-            index = count & NATURAL
+            index = count & NONNEGATIVE
             matrix[index] = row[plan.column[index]]
         value = matrix[middle]
         sound = sound and abs(value) > 0.0 and abs(value) < np.inf
@@ -144,29 +144,29 @@ def factorize_shifted(plan, matrix, diagonal, row):
     return sound
 
 
-def solve(plan, factors, x, room):
+def solve(plan, factors, x, scratch):
     """Replace the right-hand side `x`, whose order is that of variables, by the solution."""
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
-        total = x[plan.order[k]] - _dot(plan, factors, room, int(begin), int(middle))
-        room[k] = total
+        total = x[plan.order[k]] - _dot(plan, factors, scratch, int(begin), int(middle))
+        scratch[k] = total
     for back in range(size):
-        k = (size - 1 - back) & NATURAL
+        k = (size - 1 - back) & NONNEGATIVE
         middle, end = plan.pivot[k], plan.start[k + 1]
-        total = room[k] - _dot(plan, factors, room, int(middle) + 1, int(end))
-        room[k] = total * factors[middle]
-        x[plan.order[k]] = room[k]
+        total = scratch[k] - _dot(plan, factors, scratch, int(middle) + 1, int(end))
+        scratch[k] = total * factors[middle]
+        x[plan.order[k]] = scratch[k]
 
 
-def _dot(plan, factors, room, begin, end):
+def _dot(plan, factors, scratch, begin, end):
     """Sum of entries times what is known; two sums, for one would wait for each addition."""
     even, odd = 0.0, 0.0
     for count in range(begin, end - 1, 2):
-        index = count & NATURAL
-        even += factors[index] * room[plan.column[index]]
-        odd += factors[index + 1] * room[plan.column[index + 1]]
+        index = count & NONNEGATIVE
+        even += factors[index] * scratch[plan.column[index]]
+        odd += factors[index + 1] * scratch[plan.column[index + 1]]
     if (end - begin) % 2 == 1:
-        last = (end - 1) & NATURAL
-        even += factors[last] * room[plan.column[last]]
+        last = (end - 1) & NONNEGATIVE
+        even += factors[last] * scratch[plan.column[last]]
     return even + odd

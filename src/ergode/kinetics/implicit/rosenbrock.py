@@ -11,16 +11,16 @@ the solution is read off
 
 p and q sums of the U_i.
 
-What electrons do to coefficients (see `plasma`) follows the sums E = sum of Z_i Y_i and Q = sum of
-Z_i^2 Y_i, and would couple every nucleus with every other: of J it is df/dE Z^T + df/dQ (Z^2)^T,
-two columns times rows. The factors are those of the matrix without them, W_0, and
+Screening and weak rates (see `screening`) depend on the sums E = sum of Z_i Y_i and Q = sum of
+Z_i^2 Y_i, which couple every nucleus with every other. Their part of J, df/dE Z^T + df/dQ (Z^2)^T,
+is two columns times two rows. Only the matrix without that part, W_0, is factorised, and
 
     W x = b:    x = W_0^-1 b + w c,    w = W_0^-1 (df/dE, df/dQ),    (I - v w) c = v W_0^-1 b
 
 with the rows v of Z and Z^2 (M. A. Woodbury, 1950).
 
 The step is written once: for a thread on the CPU, and for a block of threads, or one alone, on CUDA
-(see `team`); the coefficients of the methods are in `tableaus`.
+(see `thread_group`); the coefficients of the methods are in `tableaus`.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
 """
@@ -34,28 +34,28 @@ import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll, real
 from ergode.core.status import Status
+from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.elimination import block_factorize, block_solve
-from ergode.kinetics.block.group import next_zone
 from ergode.kinetics.block.schedule import BlockSystem
-from ergode.kinetics.block.team import rank, size, total_of, wait
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.system import (
     FIXED,
     PRESSURE,
-    Room,
-    add_thinning,
+    Workspace,
+    add_temperature_rate,
     change_at,
     coefficients,
     density_of,
     fill_slopes,
     keep_slopes,
     put_slopes,
-    put_warmth,
+    put_temperature_column,
+    put_temperature_row,
+    subtract_dilution,
     subtract_partners,
     temperature_of,
-    warm,
-    warming_row,
 )
 from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project
@@ -66,7 +66,7 @@ from ergode.kinetics.physics.screening import charges
 DYNAMIC = False
 TIMED = False
 HEATING = FIXED
-BODIES = False
+THIRD_BODIES = False
 PLASMA = False
 REVERSIBLE = False
 DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
@@ -86,7 +86,7 @@ LEAST_FIRST = 1e-16
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
 
-class Work(NamedTuple):
+class StepVectors(NamedTuple):
     """Vectors of a zone.
 
     Attributes
@@ -126,32 +126,34 @@ class Work(NamedTuple):
     tile: np.ndarray
 
 
-def _factorize_alone(system, work, diagonal):
-    return factorize_shifted(system.plan, work.matrix, diagonal, work.row)
+def _factorize_alone(system, vectors, diagonal):
+    return factorize_shifted(system.plan, vectors.matrix, diagonal, vectors.row)
 
 
-def _factorize_together(system, work, diagonal):
-    return block_factorize(system, work.matrix, diagonal, work.row, work.pivoting, work.tile)
+def _factorize_together(system, vectors, diagonal):
+    return block_factorize(
+        system, vectors.matrix, diagonal, vectors.row, vectors.pivoting, vectors.tile
+    )
 
 
-def _solve_alone(system, room, work):
-    solve(system.plan, work.matrix, work.trial, work.row)
+def _solve_alone(system, workspace, vectors):
+    solve(system.plan, vectors.matrix, vectors.trial, vectors.row)
 
 
-def _solve_together(system, room, work):
-    block_solve(system, work.matrix, work.row, work.tile, work.trial, room.partial)
+def _solve_together(system, workspace, vectors):
+    block_solve(system, vectors.matrix, vectors.row, vectors.tile, vectors.trial, workspace.partial)
 
 
 factorize = ByTarget(cpu=_factorize_alone, cuda=_factorize_together)
 """Factors of the matrix and so much on its diagonal; whether pivots were numbers but zero."""
 solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
-"""Replace the right-hand side `work.trial` by the solution; begins and ends in a wait."""
+"""Replace the right-hand side `vectors.trial` by the solution; begins and ends in a barrier."""
 
 
 def first_step(absolute, rtol, y, change, span, reduced):
     """A step in which little happens."""
     amount, speed = 0.0, 0.0
-    for i in no_unroll(range(rank(), absolute.size, size())):
+    for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
         allowed = absolute[i] + rtol * abs(y[i])
         amount += (y[i] / allowed) ** 2
         speed += (change[i] / allowed) ** 2
@@ -165,15 +167,15 @@ def first_step(absolute, rtol, y, change, span, reduced):
 
 @no_refcount
 def integrate_zone(
-    system, method, room, work, times, temperatures, densities, grid, rtol, most_steps, out
+    system, method, workspace, vectors, times, temperatures, densities, grid, rtol, step_limit, out
 ):
     """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
 
     Returns status, steps taken, steps repeated, the largest defect that was put right and, where
     the zone heats itself, the time when its temperature rose fastest.
     """
-    first, stride = rank(), size()
-    y, new, change, trial, U = work.y, work.new, work.change, work.trial, work.stages
+    first, stride = thread_rank(), thread_count()
+    y, new, change, trial, U = vectors.y, vectors.new, vectors.change, vectors.trial, vectors.stages
     rates, thermo, invariants = system.rates, system.thermo, system.invariants
     count, species_count = system.absolute.size, invariants.shape[1]
     stage_count, point_count = method.m.size, grid.size
@@ -183,18 +185,18 @@ def integrate_zone(
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
         new[count] = 1.0
-    wait()
+    barrier()
     widths = invariants.shape[0] * (invariants.shape[0] + 2)
-    conserved(invariants, y, work.gram[widths : widths + invariants.shape[0]], room.reduced)
+    conserved(invariants, y, vectors.gram[widths : widths + invariants.shape[0]], workspace.reduced)
     # Time is that of the knot `below` and so much since.
     begin, since, below = grid[0], 0.0, 0
     whole = grid[point_count - 1] - begin
     if not DYNAMIC:
-        coefficients(rates, thermo, room, temperatures[0], densities[0], y, 1.0, 1.0)
-        entry_values(system.flows, room.slots, room.values, first, stride)
+        coefficients(rates, thermo, workspace, temperatures[0], densities[0], y, 1.0, 1.0)
+        entry_values(system.flows, workspace.slots, workspace.values, first, stride)
     # Rates of change are asked for at the start of a step; then, for the Jacobian and for the
     # derivative in time, along one direction each; the last of these turns is stage zero.
-    warmer = 1 + (rates.efficiency.shape[0] if BODIES else 0)
+    warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     denser = warmer + (1 if HEATING != FIXED else 0)
     charged = denser + (1 if HEATING == PRESSURE else 0)
     later = charged + (2 if PLASMA else 0)
@@ -207,7 +209,7 @@ def integrate_zone(
     last = 0
     hot, dense = 0.0, 0.0
     while place < point_count:
-        if taken + repeated >= most_steps:
+        if taken + repeated >= step_limit:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
         for turn in no_unroll(range(last_direction + stage_count)):
             stage = turn - last_direction
@@ -218,7 +220,7 @@ def integrate_zone(
                 if HEATING != FIXED and turn == warmer and i == species_count:
                     total *= 1.0 + _WARMER
                 new[i] = total
-            wait()
+            barrier()
             if DYNAMIC:
                 at, until = since, below
                 if stage > 0:
@@ -228,33 +230,33 @@ def integrate_zone(
                     at += _LATER * h
                 hot = temperature_of(times, temperatures, below, until, at, new, species_count)
                 dense = density_of(
-                    times, densities, below, until, at, new, species_count, room.reduced
+                    times, densities, below, until, at, new, species_count, workspace.reduced
                 )
                 if HEATING == PRESSURE and turn == denser:
                     dense *= 1.0 + _MORE
                 anew = True
-                if BODIES:
+                if THIRD_BODIES:
                     anew = turn == 0 or turn >= warmer
                     if not anew:
-                        put_slopes(rates, room, turn - 1)
+                        put_slopes(rates, workspace, turn - 1)
                 if anew:
                     more_electrons, more_squares = 1.0, 1.0
                     if PLASMA:
                         more_electrons += _MORE if turn == charged else 0.0
                         more_squares += _MORE if turn == charged + 1 else 0.0
                     coefficients(
-                        rates, thermo, room, hot, dense, new, more_electrons, more_squares
+                        rates, thermo, workspace, hot, dense, new, more_electrons, more_squares
                     )  # fmt: skip
-                entry_values(system.flows, room.slots, room.values, first, stride)
-                wait()
-            change_at(system, room, new, trial)
+                entry_values(system.flows, workspace.slots, workspace.values, first, stride)
+                barrier()
+            change_at(system, workspace, new, trial)
             capacity = 0.0
             if HEATING != FIXED:
-                capacity = warm(system, room, hot, dense, new, trial)
+                capacity = add_temperature_rate(system, workspace, hot, dense, new, trial)
             if turn == 0:
                 for i in no_unroll(range(first, count, stride)):
                     change[i] = trial[i]
-                wait()
+                barrier()
                 if HEATING != FIXED and taken > 0:
                     # Of the cubic through both ends of the step.
                     for eighth in no_unroll(range(1, 9)):
@@ -267,7 +269,7 @@ def integrate_zone(
                             steepest = slope
                             peak = begin + (since - (1.0 - theta) * ago)
                 if taken + repeated == 0:
-                    h = first_step(system.absolute, rtol, y, change, whole, room.reduced)
+                    h = first_step(system.absolute, rtol, y, change, whole, workspace.reduced)
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
                     lost = not (finite and h < INFINITY)
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
@@ -280,14 +282,14 @@ def integrate_zone(
                     ends = h * NEARLY >= whole - since
                     if ends:
                         h = whole - since
-                fill_slopes(system, room, work, y)
-                if BODIES:
-                    keep_slopes(rates, room)
+                fill_slopes(system, workspace, vectors, y)
+                if THIRD_BODIES:
+                    keep_slopes(rates, workspace)
                 if HEATING != FIXED:
-                    warming_row(system, room, work, hot, dense, y, change, capacity)
+                    put_temperature_row(system, workspace, vectors, hot, dense, y, change, capacity)
             elif stage <= 0:
-                if BODIES and turn < warmer:
-                    subtract_partners(system, room, work, turn - 1, dense, trial)
+                if THIRD_BODIES and turn < warmer:
+                    subtract_partners(system, workspace, vectors, turn - 1, dense, trial)
                 if turn >= warmer:
                     for i in no_unroll(range(first, count, stride)):
                         trial[i] -= change[i]
@@ -296,40 +298,40 @@ def integrate_zone(
                         if HEATING == PRESSURE and turn == denser:
                             trial[i] /= _MORE
                         if PLASMA and charged <= turn < charged + 2:
-                            work.columns[(turn - charged) * count + i] = trial[i] / _MORE
+                            vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
                         if turn == later:
-                            work.in_time[i] = trial[i] / (_LATER * h)
-                    wait()
+                            vectors.in_time[i] = trial[i] / (_LATER * h)
+                    barrier()
                     if HEATING != FIXED and turn == warmer:
-                        put_warmth(system, work, trial)
+                        put_temperature_column(system, vectors, trial)
                     if HEATING == PRESSURE and turn == denser:
-                        add_thinning(system, work, room.reduced, y, trial)
+                        subtract_dilution(system, vectors, workspace.reduced, y, trial)
             if stage == 0:
-                sound = factorize(system, work, 1.0 / (h * method.gamma))
+                sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
                 electrons, squares = 1.0, 1.0
                 if PLASMA:
-                    electrons, squares = charges(thermo.charge, y, room.reduced)
+                    electrons, squares = charges(thermo.charge, y, workspace.reduced)
                 # Before the first stage the columns of what electrons change.
                 for column in no_unroll(range(charged - later if stage == 0 else 0, 1)):
-                    wait()
+                    barrier()
                     for i in no_unroll(range(first, count, stride)):
                         total = 0.0
                         for j in no_unroll(range(stage)):
                             total += method.c[stage, j] * U[j * count + i]
                         total = total / h + (trial[i] if stage > 0 else change[i])
                         if DYNAMIC and last_direction == later:
-                            total += method.gammas[stage] * h * work.in_time[i]
+                            total += method.gammas[stage] * h * vectors.in_time[i]
                         if PLASMA and column < 0:
-                            total = work.columns[(column + 2) * count + i]
+                            total = vectors.columns[(column + 2) * count + i]
                         trial[i] = total
-                    solve_trial(system, room, work)
+                    solve_trial(system, workspace, vectors)
                     if PLASMA:
                         if column < 0:
                             for i in no_unroll(range(first, count, stride)):
-                                work.columns[(column + 2) * count + i] = trial[i]
+                                vectors.columns[(column + 2) * count + i] = trial[i]
                         else:
-                            add_electrons(system, room, work, electrons, squares)
+                            add_electrons(system, workspace, vectors, electrons, squares)
                 for i in no_unroll(range(first, count, stride)):
                     U[stage * count + i] = trial[i]
         part = 0.0
@@ -341,7 +343,7 @@ def integrate_zone(
             new[i] = total
             ratio = error / (system.absolute[i] + rtol * max(abs(y[i]), abs(total)))
             part += ratio * ratio
-        error = (total_of(part if sound else INFINITY, room.reduced, 0) / count) ** 0.5
+        error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite:
             repeated += 1
@@ -356,7 +358,7 @@ def integrate_zone(
             after_reject = True
             continue
         taken += 1
-        defect = max(defect, project(invariants, new, work.gram, room.reduced))
+        defect = max(defect, project(invariants, new, vectors.gram, workspace.reduced))
         stop = grid[point_count - 1]
         base = begin
         if TIMED:
@@ -376,7 +378,7 @@ def integrate_zone(
             place += 1
         if HEATING != FIXED:
             before, speed, ago = y[count - 1], change[count - 1], h
-            wait()
+            barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]
         if TIMED and ends:
@@ -390,19 +392,19 @@ def integrate_zone(
     return DONE, taken, repeated, defect, peak
 
 
-def add_electrons(system, room, work, electrons, squares):
+def add_electrons(system, workspace, vectors, electrons, squares):
     """What a solution lacks that knows nothing of how electrons change coefficients."""
-    charge, columns, x = system.thermo.charge, work.columns, work.trial
+    charge, columns, x = system.thermo.charge, vectors.columns, vectors.trial
     count = system.absolute.size
-    a, b = charges(charge, x, room.reduced)
-    aa, ba = charges(charge, columns[0:count], room.reduced)
-    ab, bb = charges(charge, columns[count : 2 * count], room.reduced)
+    a, b = charges(charge, x, workspace.reduced)
+    aa, ba = charges(charge, columns[0:count], workspace.reduced)
+    ab, bb = charges(charge, columns[count : 2 * count], workspace.reduced)
     a, aa, ab = a / electrons, 1.0 - aa / electrons, -ab / electrons
     b, ba, bb = b / squares, -ba / squares, 1.0 - bb / squares
     determinant = aa * bb - ab * ba
     by_electrons = (a * bb - b * ab) / determinant
     by_squares = (b * aa - a * ba) / determinant
-    for i in no_unroll(range(rank(), count, size())):
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
         x[i] += by_electrons * columns[i] + by_squares * columns[count + i]
 
 
@@ -410,18 +412,18 @@ def add_electrons(system, room, work, electrons, squares):
 
 
 def integrate_cpu(
-    start, stop, system, method, course, grid, rtol, most_steps, out, status, taken, repeated,
+    start, stop, system, method, history, grid, rtol, step_limit, out, status, taken, repeated,
     defect, peak,
 ):  # fmt: skip
     """Zones `start` to `stop`, one after another."""
     count = out.shape[2]
     rates, species = system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
-    room = Room(
+    workspace = Workspace(
         np.empty(rates.slot_start.size - 1),
-        np.zeros(rates.order.size) if BODIES else nothing,
-        np.empty(rates.order.size) if BODIES else nothing,
-        np.empty(rates.efficiency.shape[0]) if BODIES else nothing,
+        np.zeros(rates.order.size) if THIRD_BODIES else nothing,
+        np.empty(rates.order.size) if THIRD_BODIES else nothing,
+        np.empty(rates.efficiency.shape[0]) if THIRD_BODIES else nothing,
         np.empty(species) if REVERSIBLE else nothing,
         np.empty(species) if HEATING != FIXED else nothing,
         np.empty(system.flows.complex.size),
@@ -430,7 +432,7 @@ def integrate_cpu(
         nothing,
         nothing,
     )
-    work = Work(
+    vectors = StepVectors(
         np.empty(count + 1),
         np.empty(count + 1),
         np.empty(count),
@@ -446,8 +448,8 @@ def integrate_cpu(
     )
     for zone in range(start, stop):
         outcome, steps, again, worst, when = integrate_zone(
-            system, method, room, work, course.times, course.temperature[zone],
-            course.density[zone], grid, rtol, most_steps, out[zone],
+            system, method, workspace, vectors, history.times, history.temperature[zone],
+            history.density[zone], grid, rtol, step_limit, out[zone],
         )  # fmt: skip
         status[zone] = outcome
         taken[zone] = steps
@@ -483,7 +485,7 @@ def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
 
 def partial_count(system: BlockSystem) -> int:
     """Room for parts of rows that have several."""
-    parts = (system.flows.sums, system.slopes, system.gather, system.spread)
+    parts = (system.flows.sums, system.slopes, system.gather, system.scatter)
     return max(system.tail.size, *(part.place_count for part in parts))
 
 
@@ -494,7 +496,7 @@ def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kin
 
 
 def integrate_block(
-    system, several, method, times, temperature, density, grid, rtol, most_steps, scratch, counter,
+    system, several, method, times, temperature, density, grid, rtol, step_limit, scratch, counter,
     out, status, taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one block."""
@@ -521,45 +523,45 @@ def integrate_block(
     slots = rates.slot_start.size - 1
     slopes = slots + rates.order.size
     saved = slopes + rates.order.size
-    partners = saved + (rates.efficiency.shape[0] if BODIES else 0)
+    partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
     columns = volumes + 2 * count
-    room = Room(
+    workspace = Workspace(
         mine[0:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
         mine[partners:volumes], shared[f : f + species],
         mine[columns : columns + system.flows.value_count],
         shared[products : products + system.flows.triple.size], mine[0:0], shared[h:i],
         shared[0:_REDUCTION],
     )  # fmt: skip
-    work = Work(
+    vectors = StepVectors(
         shared[pivoting:a], shared[a:b], shared[b : b + count], shared[c:d], shared[d : d + count],
         mine[volumes:columns], shared[stages:k], shared[i:matrix], shared[e:f], shared[g:h],
         shared[_REDUCTION:pivoting], cuda.local.array(TILE, real),
     )  # fmt: skip
-    if BODIES:
-        for r in no_unroll(range(rank(), rates.order.size, size())):
-            room.slopes[r] = 0.0
-    work_through(
-        system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
-        out, status, taken, repeated, defect, peak,
+    if THIRD_BODIES:
+        for r in no_unroll(range(thread_rank(), rates.order.size, thread_count())):
+            workspace.slopes[r] = 0.0
+    integrate_from_queue(
+        system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
+        counter, out, status, taken, repeated, defect, peak,
     )  # fmt: skip
 
 
-def work_through(
-    system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter, out,
-    status, taken, repeated, defect, peak,
+def integrate_from_queue(
+    system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
+    counter, out, status, taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, one after another, until it is empty."""
-    zone = next_zone(counter, room.reduced)
+    zone = next_zone(counter, workspace.reduced)
     while zone < out.shape[0]:
         outcome, steps, again, worst, when = integrate_zone(
-            system, method, room, work, times, temperature[zone], density[zone], grid, rtol,
-            most_steps, out[zone],
+            system, method, workspace, vectors, times, temperature[zone], density[zone], grid, rtol,
+            step_limit, out[zone],
         )  # fmt: skip
-        if rank() == 0:
+        if thread_rank() == 0:
             status[zone] = outcome
             taken[zone] = steps
             repeated[zone] = again
             defect[zone] = worst
             peak[zone] = when
-        zone = next_zone(counter, room.reduced)
+        zone = next_zone(counter, workspace.reduced)

@@ -8,7 +8,7 @@ Amounts enter the Jacobian exactly, coefficients with collision partners among t
 on temperature, time, density or the electrons as a whole is differenced once, along one direction
 each: a column, whatever the number of reactions.
 
-What is here is written once for a thread alone and for a block of threads (see `team`).
+What is here is written once for a thread alone and for a block of threads (see `thread_group`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll
+from ergode.kinetics.block.collectives import block_products, block_sums
 from ergode.kinetics.block.elimination import block_slopes
-from ergode.kinetics.block.group import block_products, block_sums
-from ergode.kinetics.block.team import rank, size, total_of, wait
-from ergode.kinetics.condition_history import course_at
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import Elimination, eliminate
 from ergode.kinetics.network.mechanism import (
-    NATURAL,
+    NONNEGATIVE,
     Complexes,
     Flows,
     pattern_of,
@@ -93,7 +93,7 @@ class System(NamedTuple):
     terms: Terms
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Where a zone's rates are worked out.
 
     Attributes
@@ -130,7 +130,7 @@ def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[
     pattern, terms = pattern_of(structure.complexes, structure.net_flows, count)
     # Third bodies and a density that follows from amounts couple every species with every other;
     # a temperature alone is one row and one column more.
-    if heating == PRESSURE or mechanism.has_bodies:
+    if heating == PRESSURE or mechanism.has_third_bodies:
         pattern[:] = True
     elif heating == VOLUME:
         pattern[-1], pattern[:, -1] = True, True
@@ -158,7 +158,7 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
         ordered[places[pair]] = items
     flat = [item for items in ordered for item in items]
     # What is not an entry is beyond them all, and zero.
-    full = heating != FIXED or mechanism.has_bodies
+    full = heating != FIXED or mechanism.has_third_bodies
     place = np.full((count, count) if full else (1, 1), plan.column.size, np.uint32)
     if full:
         for (i, j), index in places.items():
@@ -187,7 +187,7 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
 # --- device functions -----------------------------------------------------------------------------
 
 HEATING = FIXED
-BODIES = False
+THIRD_BODIES = False
 PLASMA = False
 MOLECULES = True
 REVERSIBLE = False
@@ -195,73 +195,73 @@ _SHARE = 1e-3
 """Of matter, that is added to tell how its heat capacity depends on it."""
 
 
-def coefficients(rates, thermo, room, temperature, density, y, more_electrons, more_squares):
-    """Coefficients of all reactions at these conditions; ends in a wait.
+def coefficients(rates, thermo, workspace, temperature, density, y, more_electrons, more_squares):
+    """Coefficients of all reactions at these conditions; ends in a barrier.
 
     Electrons, and squares of the nuclei's charges, are so many times those of `y`.
     """
-    first, stride = rank(), size()
-    slots = room.slots
+    first, stride = thread_rank(), thread_count()
+    slots = workspace.slots
     base_coefficients(rates, temperature, density, slots, first, stride)
-    if BODIES:
-        collision_partners(rates, density, y, room.partners, first, stride)
-        wait()
+    if THIRD_BODIES:
+        collision_partners(rates, density, y, workspace.partners, first, stride)
+        barrier()
         third_bodies(
-            rates, temperature, density, room.partners, slots, room.slopes, first, stride
+            rates, temperature, density, workspace.partners, slots, workspace.slopes, first, stride
         )  # fmt: skip
     if PLASMA:
-        electrons, squares = charges(thermo.charge, y, room.reduced)
+        electrons, squares = charges(thermo.charge, y, workspace.reduced)
         plasma_coefficients(
             rates.plasma, temperature, density, electrons * more_electrons,
             squares * more_squares, slots, first, stride,
         )  # fmt: skip
     if REVERSIBLE:
-        log_volumes(thermo, temperature, room.volumes, first, stride)
-        wait()
-        detailed_balance(rates, density, room.volumes, slots, first, stride)
-    wait()
+        log_volumes(thermo, temperature, workspace.volumes, first, stride)
+        barrier()
+        detailed_balance(rates, density, workspace.volumes, slots, first, stride)
+    barrier()
 
 
 def temperature_of(times, temperatures, below, last, since, y, species_count):
     """Temperature [K]: a variable, or given."""
     if HEATING == FIXED:
-        return course_at(times, temperatures, below, last, since)
+        return history_at(times, temperatures, below, last, since)
     return y[species_count]
 
 
 def density_of(times, densities, below, last, since, y, species_count, reduced):
     """Density [g/cm3]: given, or from the pressure."""
-    given = course_at(times, densities, below, last, since)
+    given = history_at(times, densities, below, last, since)
     if HEATING == PRESSURE:
         amount = 0.0
-        for i in no_unroll(range(rank(), species_count, size())):
+        for i in no_unroll(range(thread_rank(), species_count, thread_count())):
             amount += y[i]
         amount = total_of(amount, reduced, 0)
         return given / (GAS_CONSTANT * y[species_count] * amount)
     return given
 
 
-def _row_by_row(system, room, y, found):
-    products(system.complexes, y, room.products)
-    row_sums(system.flows, room.values, room.products, found)
+def _row_by_row(system, workspace, y, found):
+    products(system.complexes, y, workspace.products)
+    row_sums(system.flows, workspace.values, workspace.products, found)
 
 
-def _segment_by_segment(system, room, y, found):
-    block_products(system.flows.triple, y, room.products)
-    block_sums(system.flows.sums, room.values, room.products, room.partial, found)
+def _segment_by_segment(system, workspace, y, found):
+    block_products(system.flows.triple, y, workspace.products)
+    block_sums(system.flows.sums, workspace.values, workspace.products, workspace.partial, found)
 
 
 change_at = ByTarget(cpu=_row_by_row, cuda=_segment_by_segment)
 
 
-def warm(system, room, temperature, density, y, change):
-    """Add dT/dt [K/s] to the changes of species that it comes of; ends in a wait.
+def add_temperature_rate(system, workspace, temperature, density, y, change):
+    """Add dT/dt [K/s] to the changes of species that it comes of; ends in a barrier.
 
     The internal energy of every species [erg/mol], or its enthalpy at constant pressure, stays
-    behind in `room`; the heat capacity [erg/(g K)] is returned.
+    behind in `workspace`; the heat capacity [erg/(g K)] is returned.
     """
-    first, stride = rank(), size()
-    thermo, found = system.thermo, room.energies
+    first, stride = thread_rank(), thread_count()
+    thermo, found = system.thermo, workspace.energies
     count = found.size
     if MOLECULES:
         energies(thermo, temperature, found, first, stride)
@@ -272,39 +272,39 @@ def warm(system, room, temperature, density, y, change):
                 more += GAS_CONSTANT
                 found[i] += GAS_CONSTANT * temperature
             part += y[i] * more
-        capacity = total_of(part, room.reduced, 0)
+        capacity = total_of(part, workspace.reduced, 0)
     else:
-        nuclei, electrons = matter(thermo, y, room.reduced)
+        nuclei, electrons = matter(thermo, y, workspace.reduced)
         capacity, per_nucleus, per_electron = response(temperature, density, nuclei, electrons)
         for i in no_unroll(range(first, count, stride)):
             found[i] = thermo.mass_excess[i] + per_nucleus + thermo.charge[i] * per_electron
     released = 0.0
     for i in no_unroll(range(first, count, stride)):
         released -= found[i] * change[i]
-    released = total_of(released, room.reduced, 1)
+    released = total_of(released, workspace.reduced, 1)
     if first == 0:
         change[count] = released / capacity
-    wait()
+    barrier()
     return capacity
 
 
 def matter(thermo, y, reduced):
     """Nuclei and electrons; waits on the way."""
     nuclei, electrons = 0.0, 0.0
-    for i in no_unroll(range(rank(), thermo.charge.size, size())):
+    for i in no_unroll(range(thread_rank(), thermo.charge.size, thread_count())):
         nuclei += y[i]
         electrons += thermo.charge[i] * y[i]
     return total_of(nuclei, reduced, 0), total_of(electrons, reduced, 1)
 
 
-def _slopes_by_entry(system, room, work, y):
-    terms, matrix = system.terms, work.matrix
-    product_slopes(system.complexes, y, room.derivatives)
+def _slopes_by_entry(system, workspace, vectors, y):
+    terms, matrix = system.terms, vectors.matrix
+    product_slopes(system.complexes, y, workspace.derivatives)
     for index in range(terms.start.size - 1):
         total = 0.0
         for count in range(terms.start[index], terms.start[index + 1]):
-            term = count & NATURAL
-            total -= room.values[terms.value[term]] * room.derivatives[terms.slope[term]]
+            term = count & NONNEGATIVE
+            total -= workspace.values[terms.value[term]] * workspace.derivatives[terms.slope[term]]
         matrix[index] = total
     matrix[terms.start.size - 1] = 0.0
 
@@ -318,53 +318,53 @@ def product_slopes(complexes, y, found):
         found[3 * s + 2] = a * b
 
 
-def _slopes_by_segment(system, room, work, y):
-    block_slopes(system, room.values, y, work.matrix, room.partial)
+def _slopes_by_segment(system, workspace, vectors, y):
+    block_slopes(system, workspace.values, y, vectors.matrix, workspace.partial)
 
 
 fill_slopes = ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment)
 """The Jacobian with its sign reversed, as far as coefficients do not depend on amounts, into
-`work.matrix`; ends in a wait."""
+`vectors.matrix`; ends in a barrier."""
 
 
-def keep_slopes(rates, room):
+def keep_slopes(rates, workspace):
     """What coefficients change by as their collision partners do, d k / d ln M."""
-    for r in no_unroll(range(rank(), room.saved.size, size())):
-        room.saved[r] = room.slots[r] * room.slopes[rates.body_slope[r]]
+    for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
+        workspace.saved[r] = workspace.slots[r] * workspace.slopes[rates.third_body_slope[r]]
 
 
-def put_slopes(rates, room, kind):
+def put_slopes(rates, workspace, kind):
     """In the place of coefficients what `keep_slopes` kept, of one kind of partners; then waits."""
-    for r in no_unroll(range(rank(), room.saved.size, size())):
-        room.slots[r] = room.saved[r] if rates.body_of[r] == kind else 0.0
-    wait()
+    for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
+        workspace.slots[r] = workspace.saved[r] if rates.third_body_of[r] == kind else 0.0
+    barrier()
 
 
-def subtract_partners(system, room, work, kind, density, column):
+def subtract_partners(system, workspace, vectors, kind, density, column):
     """Subtract from the Jacobian's negative how a kind of partners acts, a column times a row."""
     rates, place = system.rates, system.place
     count = rates.efficiency.shape[1]
-    by = density / room.partners[kind] if room.partners[kind] > 0.0 else 0.0
+    by = density / workspace.partners[kind] if workspace.partners[kind] > 0.0 else 0.0
     for i in no_unroll(range(system.absolute.size)):
-        for j in no_unroll(range(rank(), count, size())):
-            work.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
-    wait()
+        for j in no_unroll(range(thread_rank(), count, thread_count())):
+            vectors.matrix[place[i, j]] -= column[i] * rates.efficiency[kind, j] * by
+    barrier()
 
 
-def warming_row(system, room, work, temperature, density, y, change, capacity):
+def put_temperature_row(system, workspace, vectors, temperature, density, y, change, capacity):
     """How the rise of temperature depends on amounts, from columns of species; then waits."""
-    thermo, place, matrix = system.thermo, system.place, work.matrix
-    count = room.energies.size
+    thermo, place, matrix = system.thermo, system.place, vectors.matrix
+    count = workspace.energies.size
     rise = change[count]
     by_nuclei, by_electrons = 0.0, 0.0
     if not MOLECULES:
         # The matter as a whole, of which nuclei and electrons are more or fewer.
-        nuclei, electrons = matter(thermo, y, room.reduced)
-        more_nuclei, more_electrons = matter(thermo, change, room.reduced)
+        nuclei, electrons = matter(thermo, y, workspace.reduced)
+        more_nuclei, more_electrons = matter(thermo, change, workspace.reduced)
         excess = 0.0
-        for i in no_unroll(range(rank(), count, size())):
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
             excess += thermo.mass_excess[i] * change[i]
-        excess = total_of(excess, room.reduced, 0)
+        excess = total_of(excess, workspace.reduced, 0)
         for which in range(2):
             n = nuclei * (1.0 + _SHARE) if which == 0 else nuclei
             e = electrons * (1.0 + _SHARE) if which == 1 else electrons
@@ -374,10 +374,10 @@ def warming_row(system, room, work, temperature, density, y, change, capacity):
                 by_nuclei = (more - rise) / (_SHARE * nuclei)
             elif electrons > 0.0:
                 by_electrons = (more - rise) / (_SHARE * electrons)
-    for j in no_unroll(range(rank(), count, size())):
+    for j in no_unroll(range(thread_rank(), count, thread_count())):
         total = 0.0
         for i in range(count):
-            total -= room.energies[i] * matrix[place[i, j]]
+            total -= workspace.energies[i] * matrix[place[i, j]]
         total /= capacity
         if MOLECULES:
             gained = heat_capacity(thermo, temperature, j)
@@ -387,28 +387,28 @@ def warming_row(system, room, work, temperature, density, y, change, capacity):
         else:
             total -= by_nuclei + thermo.charge[j] * by_electrons
         matrix[place[count, j]] = total
-    wait()
+    barrier()
 
 
-def put_warmth(system, work, column):
+def put_temperature_column(system, vectors, column):
     """The Jacobian's column of the temperature; then waits."""
     count = system.absolute.size
-    for i in no_unroll(range(rank(), count, size())):
-        work.matrix[system.place[i, count - 1]] = -column[i]
-    wait()
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        vectors.matrix[system.place[i, count - 1]] = -column[i]
+    barrier()
 
 
-def add_thinning(system, work, reduced, y, column):
+def subtract_dilution(system, vectors, reduced, y, column):
     """How all amounts thin the gas at constant pressure, a column times ones; then waits.
 
     `column` is what changes as the logarithm of the density does.
     """
     count = system.absolute.size - 1
     amount = 0.0
-    for i in no_unroll(range(rank(), count, size())):
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
         amount += y[i]
     amount = total_of(amount, reduced, 0)
     for i in no_unroll(range(system.absolute.size)):
-        for j in no_unroll(range(rank(), count, size())):
-            work.matrix[system.place[i, j]] += column[i] / amount
-    wait()
+        for j in no_unroll(range(thread_rank(), count, thread_count())):
+            vectors.matrix[system.place[i, j]] += column[i] / amount
+    barrier()

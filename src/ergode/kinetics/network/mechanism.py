@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-NATURAL = 0x7FFFFFFFFFFFFFFF
+NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
 """Mask that says of an index that it is not negative."""
 
 SLOTS = 3
@@ -184,7 +184,7 @@ def entry_values(flows, coefficients, values, first, stride):
     for entry in range(first, values.size, stride):
         total = 0.0
         for count in range(flows.source_start[entry], flows.source_start[entry + 1]):
-            term = count & NATURAL
+            term = count & NONNEGATIVE
             total += flows.weight[term] * coefficients[flows.source[term]]
         values[entry] = total
 
@@ -202,10 +202,10 @@ def row_sums(flows, values, found, sums):
         # Two sums at a time, for one would wait for each addition.
         even, odd = 0.0, 0.0
         for count in range(begin, end - 1, 2):
-            entry = count & NATURAL
+            entry = count & NONNEGATIVE
             even += values[entry] * found[flows.complex[entry]]
             odd += values[entry + 1] * found[flows.complex[entry + 1]]
         if (end - begin) % 2 == 1:
-            last = (end - 1) & NATURAL
+            last = (end - 1) & NONNEGATIVE
             even += values[last] * found[flows.complex[last]]
         sums[i] = even + odd

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
-from ergode.kinetics.block.team import rank, size, total_of, wait
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -13,12 +13,12 @@ def conserved(invariants, y, totals, reduced):
     """Sums that no reaction changes."""
     for k in no_unroll(range(invariants.shape[0])):
         part = 0.0
-        for i in no_unroll(range(rank(), invariants.shape[1], size())):
+        for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
             part += invariants[k, i] * y[i]
         part = total_of(part, reduced, k & 1)
-        if rank() == 0:
+        if thread_rank() == 0:
             totals[k] = part
-    wait()
+    barrier()
 
 
 def project(invariants, y, gram, reduced):
@@ -26,9 +26,9 @@ def project(invariants, y, gram, reduced):
 
     Each amount is multiplied by one plus a combination of the invariants' weights: what is zero
     stays zero. `gram` has a row for each invariant, of as many numbers, what is missing and a
-    scale; then the sums as they are to be. Ends in a wait.
+    scale; then the sums as they are to be. Ends in a barrier.
     """
-    first, stride = rank(), size()
+    first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape
     width = count + 2
     for i in no_unroll(range(first, species_count, stride)):
@@ -49,13 +49,13 @@ def project(invariants, y, gram, reduced):
             if first == 0:
                 wanted = gram[count * width + k]
                 gram[k * width + other] = wanted - part if other == count else part
-    wait()
+    barrier()
     worst = 0.0
     for k in no_unroll(range(count)):
         scale = gram[k * width + count + 1]
         if scale > 0.0:
             worst = max(worst, abs(gram[k * width + count]) / scale)
-    wait()
+    barrier()
     if first == 0:
         for k in no_unroll(range(count)):
             pivot = gram[k * width + k]
@@ -64,17 +64,17 @@ def project(invariants, y, gram, reduced):
                 for m in no_unroll(range(k, count + 1)):
                     gram[other * width + m] -= factor * gram[k * width + m]
         for back in no_unroll(range(count)):
-            k = (count - 1 - back) & NATURAL
+            k = (count - 1 - back) & NONNEGATIVE
             total = gram[k * width + count]
             for m in no_unroll(range(k + 1, count)):
                 total -= gram[k * width + m] * gram[m * width + count]
             own = gram[k * width + k]
             gram[k * width + count] = total / own if own > 1e-280 else 0.0
-    wait()
+    barrier()
     for i in no_unroll(range(first, species_count, stride)):
         factor = 1.0
         for k in no_unroll(range(count)):
             factor += gram[k * width + count] * invariants[k, i]
         y[i] *= max(factor, 0.0)
-    wait()
+    barrier()
     return worst

@@ -76,7 +76,7 @@ def rates_of(
     table = network.reactions
     values: dict[str, Any] = {}
     slots = _Slots(len(table))
-    bodies = _Bodies()
+    third_bodies = _ThirdBodies()
     weak: dict[int, WeakTable] = {}
     reverse: list[tuple[int, int]] = []
     forwards: dict[tuple[Any, ...], list[int]] = {}
@@ -101,7 +101,7 @@ def rates_of(
             continue
         forwards.setdefault(_key(table, k, forward=True), []).append(k)
         if isinstance(rate, ThreeBody | Falloff | PressureLog | Chebyshev):
-            bodies.add(k, rate, slots)
+            third_bodies.add(k, rate, slots)
         elif isinstance(rate, WeakTable):
             if len(reactant[k]) != 1:
                 raise ModelError(
@@ -117,13 +117,13 @@ def rates_of(
                 "ergode.kinetics does not know"
             )
     flat = [item for slot in slots.items for item in slot]
-    rows = np.array(bodies.rows, np.uint32).reshape(-1, 4)
+    rows = np.array(third_bodies.rows, np.uint32).reshape(-1, 4)
     changes = [net[forward] for _, forward in reverse]
     both = np.array(reverse, np.uint32).reshape(-1, 2)
     reaction_of, low_of, kind_of, set_of = (rows[:, column].copy() for column in range(4))
     depends = np.arange(len(reactant), dtype=np.uint32)
     depends[both[:, 0]] = both[:, 1]
-    partners = np.full(len(reactant), len(bodies.partners), np.uint32)
+    partners = np.full(len(reactant), len(third_bodies.partners), np.uint32)
     partners[reaction_of] = set_of
     return Rates(
         np.array([item[1] for item in flat], np.float64).reshape(-1, 7).T.copy(),
@@ -131,11 +131,11 @@ def rates_of(
         _starts(slots.items),
         np.array([len(left) for left in reactant], np.uint32),
         reaction_of, low_of, kind_of, set_of,
-        _starts(bodies.numbers),
-        np.array([x for one in bodies.numbers for x in one], np.float64),
+        _starts(third_bodies.numbers),
+        np.array([x for one in third_bodies.numbers for x in one], np.float64),
         partners[depends],
         depends,
-        _efficiencies(network, bodies.partners),
+        _efficiencies(network, third_bodies.partners),
         both[:, 0].copy(),
         both[:, 1].copy(),
         _starts(changes),
@@ -145,7 +145,7 @@ def rates_of(
     )  # fmt: skip
 
 
-class _Bodies:
+class _ThirdBodies:
     """Gathers what depends on collision partners."""
 
     def __init__(self) -> None:

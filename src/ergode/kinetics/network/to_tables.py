@@ -59,9 +59,9 @@ class Mechanism:
     digest: str
 
     @property
-    def has_bodies(self) -> bool:
+    def has_third_bodies(self) -> bool:
         """Whether coefficients depend on the amounts of collision partners."""
-        return self.rates.body_reaction.size > 0
+        return self.rates.third_body_reaction.size > 0
 
     @property
     def has_plasma(self) -> bool:
@@ -77,8 +77,8 @@ class Mechanism:
         rates, thermo = self.rates, self.thermo
         reversible, nuclear = rates.reverse.size > 0, not self.molecular
         idle = {
-            "body_": not self.has_bodies,
-            "efficiency": not self.has_bodies,
+            "third_body_": not self.has_third_bodies,
+            "efficiency": not self.has_third_bodies,
             "reverse": not reversible,
             "forward": not reversible,
             "plasma": not self.has_plasma,
@@ -101,10 +101,10 @@ class Mechanism:
         return without(rates), without(thermo)
 
 
-_LOWERED: dict[tuple[str, str | None], Mechanism] = {}
+_KEPT: dict[tuple[str, str | None], Mechanism] = {}
 
 
-def lower(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
+def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
     """Tables of a network, kept for the next call.
 
     Raises
@@ -118,12 +118,12 @@ def lower(network: ReactionNetwork, screening: str | None = None) -> Mechanism:
         known = ", ".join(repr(name) for name in SCREENING)
         raise PlanError(f"screening is {screening!r}; expected {known}")
     key = network.digest, screening
-    if key not in _LOWERED:
-        _LOWERED[key] = _lower(network, *key)
-    return _LOWERED[key]
+    if key not in _KEPT:
+        _KEPT[key] = _tables_of(network, *key)
+    return _KEPT[key]
 
 
-def _lower(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
+def _tables_of(network: ReactionNetwork, digest: str, screening: str | None) -> Mechanism:
     if network.events:
         raise ModelError(
             "the network has events, which ergode.kinetics does not know; ergode.stochastic does"
@@ -233,4 +233,4 @@ def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
     return Thermodynamics(polynomials, excess, translation, grid, partition, charge)
 
 
-__all__ = ["GAS_CONSTANT", "Mechanism", "lower"]
+__all__ = ["GAS_CONSTANT", "Mechanism", "to_tables"]

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from ergode.core import results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
-from ergode.kinetics.network.to_tables import Mechanism, lower
+from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Nucleus
@@ -107,7 +107,7 @@ def nuclear_equilibrium(
             zone = int(np.argmax(bad))
             raise ModelError(f"{name} is {row[zone]:g} in zone {zone}; expected a positive number")
     hot, dense, fraction = (np.broadcast_to(row, count) for row in rows.values())
-    found = equilibrium(lower(network), hot, dense, fraction)
+    found = equilibrium(to_tables(network), hot, dense, fraction)
     return results.dataset(
         "kinetics",
         "equilibrium",
@@ -182,7 +182,7 @@ def equilibrium_distance(
             f"density has shape {dense.shape} and mass_fraction {x.shape}; expected {hot.shape} "
             f"and {wanted}, for temperature has {hot.shape}"
         )
-    found = distances(lower(network), hot.ravel(), dense.ravel(), x.reshape(-1, wanted[-1]))
+    found = distances(to_tables(network), hot.ravel(), dense.ravel(), x.reshape(-1, wanted[-1]))
     return found.reshape(hot.shape)
 
 

@@ -5,7 +5,7 @@ Every law is a sum of seven-parameter exponentials, that of REACLIB,
     k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
 
 of which a constant and the law of Arrhenius (a_0, a_1, a_6) are cases. On top of that come third
-bodies (`bodies`), what electrons do between nuclei (`plasma`) and detailed balance, k_reverse =
+bodies (`third_bodies`), screening and weak rates (`screening`) and detailed balance, k_reverse =
 k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of
 a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
 
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 from ergode.kinetics.physics.screening import Plasma
 
 GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
@@ -46,13 +46,14 @@ class Rates(NamedTuple):
         Where the exponentials of a slot begin.
     order : ndarray of uint32, shape [reaction_count]
         Number of reactants.
-    body_reaction, body_low, body_kind, body_set : ndarray of uint32, shape [body_count]
-        Reactions whose coefficient depends on collision partners: which, the first slot of its own
-        beyond the reactions, the kind of dependence (see `bodies`), and the row of `efficiency`.
-    body_start : ndarray of uint32, shape [body_count + 1]
-    body_number : ndarray of float64
-        Numbers of each, as its kind has them.
-    body_of, body_slope : ndarray of uint32, shape [reaction_count]
+    third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
+            shape [third_body_count]
+        Reactions whose coefficient depends on collision partners: the reaction, its first slot
+        beyond the reactions, the kind of dependence (see `third_bodies`), its row of `efficiency`.
+    third_body_start : ndarray of uint32, shape [third_body_count + 1]
+    third_body_number : ndarray of float64
+        Parameters of each, in the order of its kind.
+    third_body_of, third_body_slope : ndarray of uint32, shape [reaction_count]
         Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
         that it depends as, its own or the one it is the reverse of.
     efficiency : ndarray of float64, shape [set_count, species_count]
@@ -70,14 +71,14 @@ class Rates(NamedTuple):
     prefactor: np.ndarray
     slot_start: np.ndarray
     order: np.ndarray
-    body_reaction: np.ndarray
-    body_low: np.ndarray
-    body_kind: np.ndarray
-    body_set: np.ndarray
-    body_start: np.ndarray
-    body_number: np.ndarray
-    body_of: np.ndarray
-    body_slope: np.ndarray
+    third_body_reaction: np.ndarray
+    third_body_low: np.ndarray
+    third_body_kind: np.ndarray
+    third_body_set: np.ndarray
+    third_body_start: np.ndarray
+    third_body_number: np.ndarray
+    third_body_of: np.ndarray
+    third_body_slope: np.ndarray
     efficiency: np.ndarray
     reverse: np.ndarray
     forward: np.ndarray
@@ -135,7 +136,7 @@ def base_coefficients(rates, temperature, density, slots, first, stride):
     for slot in range(first, slots.size, stride):
         total = 0.0
         for count in range(rates.slot_start[slot], rates.slot_start[slot + 1]):
-            s = count & NATURAL
+            s = count & NONNEGATIVE
             x = a[0, s] + a[1, s] * inverse + a[2, s] * cube + a[3, s] * third
             x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
             total += rates.prefactor[s] * exp(x)
@@ -193,7 +194,7 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
     for q in range(first, rates.reverse.size, stride):
         exponent, change = 0.0, 0.0
         for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
-            k = count & NATURAL
+            k = count & NONNEGATIVE
             exponent -= rates.reverse_change[k] * volumes[rates.reverse_species[k]]
             change += rates.reverse_change[k]
         r, forward = rates.reverse[q], rates.forward[q]

@@ -31,8 +31,8 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.block.team import rank, size, total_of
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 NONE, WEAK, CHUGUNOV = 0, 1, 2
 SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
@@ -88,7 +88,7 @@ _LEAST = 1e-100
 def charges(charge, amount, reduced):
     """Electrons and squared charges of so much of every nucleus, summed up; waits on the way."""
     electrons, squares = 0.0, 0.0
-    for i in no_unroll(range(rank(), charge.size, size())):
+    for i in no_unroll(range(thread_rank(), charge.size, thread_count())):
         electrons += charge[i] * amount[i]
         squares += charge[i] * charge[i] * amount[i]
     return total_of(electrons, reduced, 0), total_of(squares, reduced, 1)
@@ -115,7 +115,7 @@ def plasma_coefficients(plasma, temperature, density, electrons, squares, slots,
             exponent += _encounter(plasma, g, 4, temperature, strength, spread)
         factor = exp(exponent)
         for count in range(plasma.group_start[g], plasma.group_start[g + 1]):
-            slots[plasma.group_reaction[count & NATURAL]] *= factor
+            slots[plasma.group_reaction[count & NONNEGATIVE]] *= factor
 
 
 def _encounter(plasma, g, row, temperature, strength, spread):
@@ -168,7 +168,7 @@ def _on_table(plasma, w, x, y):
     start = int(plasma.weak_start[w])
     i, u = _between(plasma.weak_number, start, rows, x)
     j, v = _between(plasma.weak_number, start + rows, columns, y)
-    place = (start + rows + columns + i * columns + j) & NATURAL
+    place = (start + rows + columns + i * columns + j) & NONNEGATIVE
     table = plasma.weak_number
     low = (1.0 - v) * table[place] + v * table[place + 1]
     high = (1.0 - v) * table[place + columns] + v * table[place + columns + 1]

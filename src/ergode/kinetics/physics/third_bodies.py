@@ -18,7 +18,7 @@ P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
 
@@ -44,10 +44,10 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
 
     `slopes` of these reactions becomes d ln k / d ln M.
     """
-    for b in range(first, rates.body_reaction.size, stride):
-        r, kind = rates.body_reaction[b], rates.body_kind[b]
-        numbers = rates.body_number[rates.body_start[b] : rates.body_start[b + 1]]
-        partners = partners_of[rates.body_set[b]]
+    for b in range(first, rates.third_body_reaction.size, stride):
+        r, kind = rates.third_body_reaction[b], rates.third_body_kind[b]
+        numbers = rates.third_body_number[rates.third_body_start[b] : rates.third_body_start[b + 1]]
+        partners = partners_of[rates.third_body_set[b]]
         power = 1.0
         for _ in range(1, rates.order[r]):
             power *= density
@@ -57,14 +57,14 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
         elif kind == LOGARITHMIC or kind == CHEBYSHEV:
             pressure = log(max(partners * _GAS_CONSTANT * temperature, _TINY))
             if kind == LOGARITHMIC:
-                value, slope = _logarithmic(numbers, slots, rates.body_low[b], pressure)
+                value, slope = _logarithmic(numbers, slots, rates.third_body_low[b], pressure)
             else:
                 value, slope = _chebyshev(numbers, temperature, pressure)
             slots[r] = value * power
             slopes[r] = slope
         else:
             high = slots[r] / power
-            reduced = slots[rates.body_low[b]] * partners / max(high, _TINY)
+            reduced = slots[rates.third_body_low[b]] * partners / max(high, _TINY)
             slope = 1.0 / (1.0 + reduced)
             factor = reduced / (1.0 + reduced)
             if kind != LINDEMANN:
@@ -141,7 +141,7 @@ def _chebyshev(numbers, temperature, pressure):
         before_p, now_p = z, 1.0
         before_s, now_s = 1.0, 0.0  # derivatives
         for p in range(width):
-            a = numbers[(5 + t * width + p) & NATURAL]
+            a = numbers[(5 + t * width + p) & NONNEGATIVE]
             total += a * now_t * now_p
             slope += a * now_t * now_s
             next_p = 2.0 * z * now_p - before_p

@@ -14,20 +14,20 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, real, unroll
 from ergode.kinetics.block.schedule import SMALL
-from ergode.kinetics.block.team import ALONE
-from ergode.kinetics.implicit.rosenbrock import Work, work_through
-from ergode.kinetics.implicit.system import Room, System
+from ergode.kinetics.block.thread_group import ALONE
+from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_from_queue
+from ergode.kinetics.implicit.system import System, Workspace
 from ergode.kinetics.implicit.tableaus import Method
 
 _MOST_ENTRIES = 200
 
 
-def can_be_written_out(system: System) -> bool:
+def can_be_unrolled(system: System) -> bool:
     """Whether a network is so small that a kernel of its own pays."""
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 
-def written_out(system: System, method: Method) -> dict[str, Any]:
+def unrolled_bindings(system: System, method: Method) -> dict[str, Any]:
     """Bindings that make a kernel one of this network."""
     plan, terms, complexes = system.plan, system.terms, system.complexes
     places = np.zeros((plan.size, plan.size), int)
@@ -48,9 +48,9 @@ def written_out(system: System, method: Method) -> dict[str, Any]:
         "COEFFICIENTS": system.rates.slot_start.size - 1, "VECTOR": plan.size + 1,
         "STAGES": method.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
         "GRAM": (len(system.invariants) + 3) * len(system.invariants) or 1,
-        "change_at": change_written_out, "fill_slopes": slopes_written_out,
-        "factorize": factorize_written_out, "solve_trial": solve_written_out,
-        "next_zone": next_alone, **ALONE,
+        "change_at": change_unrolled, "fill_slopes": slopes_unrolled,
+        "factorize": factorize_unrolled, "solve_trial": solve_unrolled,
+        "next_zone": next_zone_alone, **ALONE,
     }  # fmt: skip
 
 
@@ -63,33 +63,33 @@ ROW, START, TERM = ((0, 1),) * 3
 PLACE = ((0,),)
 
 
-def change_written_out(system, room, y, found):
+def change_unrolled(system, workspace, y, found):
     """dy/dt, as `system.change_at`."""
     for s in unroll(range(COMPLEXES)):
-        room.products[s] = y[FIRST[s]] * y[SECOND[s]] * y[THIRD[s]]
+        workspace.products[s] = y[FIRST[s]] * y[SECOND[s]] * y[THIRD[s]]
     for i in unroll(range(SIZE)):
         total = 0.0
         for entry in unroll(range(ROW[i], ROW[i + 1])):
-            total += room.values[entry] * room.products[COMPLEX[entry]]
+            total += workspace.values[entry] * workspace.products[COMPLEX[entry]]
         found[i] = total
 
 
-def slopes_written_out(system, room, work, y):
+def slopes_unrolled(system, workspace, vectors, y):
     """The Jacobian's negative, as `system.fill_slopes`."""
     for s in unroll(range(COMPLEXES)):
-        room.derivatives[3 * s] = y[SECOND[s]] * y[THIRD[s]]
-        room.derivatives[3 * s + 1] = y[FIRST[s]] * y[THIRD[s]]
-        room.derivatives[3 * s + 2] = y[FIRST[s]] * y[SECOND[s]]
+        workspace.derivatives[3 * s] = y[SECOND[s]] * y[THIRD[s]]
+        workspace.derivatives[3 * s + 1] = y[FIRST[s]] * y[THIRD[s]]
+        workspace.derivatives[3 * s + 2] = y[FIRST[s]] * y[SECOND[s]]
     for index in unroll(range(ENTRIES)):
         total = 0.0
         for term in unroll(range(TERM[index], TERM[index + 1])):
-            total -= room.values[VALUE[term]] * room.derivatives[SLOPE_OF[term]]
-        work.matrix[index] = total
+            total -= workspace.values[VALUE[term]] * workspace.derivatives[SLOPE_OF[term]]
+        vectors.matrix[index] = total
 
 
-def factorize_written_out(system, work, diagonal):
+def factorize_unrolled(system, vectors, diagonal):
     """Factors, as `elimination.factorize_shifted`."""
-    matrix = work.matrix
+    matrix = vectors.matrix
     sound = True
     for k in unroll(range(SIZE)):
         matrix[PIVOT[k]] += diagonal
@@ -103,9 +103,9 @@ def factorize_written_out(system, work, diagonal):
     return sound
 
 
-def solve_written_out(system, room, work):
-    """Solve for `work.trial`, as `elimination.solve`."""
-    factors, x, row = work.matrix, work.trial, work.row
+def solve_unrolled(system, workspace, vectors):
+    """Solve for `vectors.trial`, as `elimination.solve`."""
+    factors, x, row = vectors.matrix, vectors.trial, vectors.row
     for k in unroll(range(SIZE)):
         total = x[ORDER[k]]
         for left in unroll(range(START[k], PIVOT[k])):
@@ -119,17 +119,17 @@ def solve_written_out(system, room, work):
         x[ORDER[k]] = row[k]
 
 
-def next_alone(counter, room):
+def next_zone_alone(counter, workspace):
     """As `block.next_zone`."""
     return cuda.atomic.add(counter, 0, 1)
 
 
-def integrate_small(
-    system, method, times, temperature, density, grid, rtol, most_steps, counter, out, status,
+def integrate_unrolled(
+    system, method, times, temperature, density, grid, rtol, step_limit, counter, out, status,
     taken, repeated, defect, peak,
 ):  # fmt: skip
     """Zones from a queue, each by one thread."""
-    room = Room(
+    workspace = Workspace(
         cuda.local.array(COEFFICIENTS, real),
         cuda.local.array(1, real),
         cuda.local.array(1, real),
@@ -142,7 +142,7 @@ def integrate_small(
         cuda.local.array(1, real),
         cuda.local.array(1, real),
     )
-    work = Work(
+    vectors = StepVectors(
         cuda.local.array(VECTOR, real),
         cuda.local.array(VECTOR, real),
         cuda.local.array(SIZE, real),
@@ -156,7 +156,7 @@ def integrate_small(
         cuda.local.array(1, real),
         cuda.local.array(1, real),
     )
-    work_through(
-        system, method, room, work, times, temperature, density, grid, rtol, most_steps, counter,
-        out, status, taken, repeated, defect, peak,
+    integrate_from_queue(
+        system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
+        counter, out, status, taken, repeated, defect, peak,
     )  # fmt: skip

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, no_unroll, real
 from ergode.kinetics.block.schedule import SUM_WIDTH
-from ergode.kinetics.network.mechanism import NATURAL
+from ergode.kinetics.network.mechanism import NONNEGATIVE
 
 ALL = -1  # every lane of a warp
 
 
-def block_sum(value, room, slot):
+def block_sum(value, scratch, slot):
     """Sum over all threads, for all threads, with one barrier.
 
     Two reductions that follow one another without a barrier between need different slots, 0 or 1.
@@ -20,50 +20,50 @@ def block_sum(value, room, slot):
     for shift in range(5):
         value += cuda.shfl_down_sync(ALL, value, 16 >> shift)
     if cuda.threadIdx.x & 31 == 0:
-        room[8 * slot + (cuda.threadIdx.x >> 5)] = value
+        scratch[8 * slot + (cuda.threadIdx.x >> 5)] = value
     cuda.syncthreads()
     o = 8 * slot
-    left = (room[o] + room[o + 1]) + (room[o + 2] + room[o + 3])
-    return left + ((room[o + 4] + room[o + 5]) + (room[o + 6] + room[o + 7]))
+    left = (scratch[o] + scratch[o + 1]) + (scratch[o + 2] + scratch[o + 3])
+    return left + ((scratch[o + 4] + scratch[o + 5]) + (scratch[o + 6] + scratch[o + 7]))
 
 
-def block_max(value, room, slot):
+def block_max(value, scratch, slot):
     """Largest value of all threads, as `block_sum`; not-a-number counts as largest."""
     for shift in range(5):
         other = cuda.shfl_down_sync(ALL, value, 16 >> shift)
         value = value if value >= other or value != value else other
     if cuda.threadIdx.x & 31 == 0:
-        room[8 * slot + (cuda.threadIdx.x >> 5)] = value
+        scratch[8 * slot + (cuda.threadIdx.x >> 5)] = value
     cuda.syncthreads()
     largest = 0.0
     for warp in range(8):
-        other = room[8 * slot + warp]
+        other = scratch[8 * slot + warp]
         largest = largest if largest >= other or largest != largest else other
     return largest
 
 
-def next_zone(counter, room):
+def next_zone(counter, scratch):
     """The zone that this block is to integrate next, from a queue.
 
-    Begins and ends in a barrier; the room of reductions is made ready.
+    Begins and ends in a barrier; the scratch of reductions is made ready.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x < 16:
-        room[cuda.threadIdx.x] = 0.0
+        scratch[cuda.threadIdx.x] = 0.0
     if cuda.threadIdx.x == 0:
-        room[16] = real(cuda.atomic.add(counter, 0, 1))
+        scratch[16] = real(cuda.atomic.add(counter, 0, 1))
     cuda.syncthreads()
-    zone = int(room[16])
+    zone = int(scratch[16])
     cuda.syncthreads()
     return zone
 
 
 def block_products(triple, y, found):
     """Product of the amounts of every complex, four at a time; ends in a barrier."""
-    thread, threads, last = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, triple.size - 1
+    thread, threads, last = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, triple.size - 1
     for base in no_unroll(range(thread, triple.size, 4 * threads)):
         # What is beyond the last is done again.
-        a = base & NATURAL
+        a = base & NONNEGATIVE
         b = min(a + threads, last)
         c = min(b + threads, last)
         d = min(c + threads, last)
@@ -98,7 +98,7 @@ def put_segment(sums, segment, total, partial, result, sign):
 
 def block_rows(sums, partial, result, sign):
     """Rows in several parts, four threads each; begins and ends in a barrier."""
-    thread, threads = cuda.threadIdx.x & NATURAL, cuda.blockDim.x
+    thread, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
     cuda.syncthreads()
     if sums.row.size > 0:
         quarter, rows = thread & 3, threads >> 2
@@ -107,7 +107,7 @@ def block_rows(sums, partial, result, sign):
             total = 0.0
             if row < sums.row.size:
                 for place in range(sums.start[row] + quarter, sums.stop[row], 4):
-                    total += partial[place & NATURAL]
+                    total += partial[place & NONNEGATIVE]
             total += cuda.shfl_xor_sync(ALL, total, 1)
             total += cuda.shfl_xor_sync(ALL, total, 2)
             if row < sums.row.size and quarter == 0:
@@ -118,9 +118,9 @@ def block_rows(sums, partial, result, sign):
 
 def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
-    thread, threads, count = cuda.threadIdx.x & NATURAL, cuda.blockDim.x, sums.target.size
+    thread, threads, count = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, sums.target.size
     for base in no_unroll(range(thread, count, threads)):
-        segment = base & NATURAL
+        segment = base & NONNEGATIVE
         even, odd = 0.0, 0.0
         # Without a branch or a store, so that all terms are on their way at once.
         for k in range(0, SUM_WIDTH - 1, 2):
