@@ -10,10 +10,10 @@ from ergode import Event, Reaction, ReactionNetwork
 from ergode.core import cuda
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import leap, partial_propensity, three_level
-from ergode.stochastic.runners import groups
-from ergode.stochastic.runners.compiled import SmallEnsemble
-from ergode.stochastic.runners.groups import TeamEnsemble
-from ergode.stochastic.runners.threads import Ensemble, Wanted, kernel_of
+from ergode.stochastic.runners import thread_groups
+from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
+from ergode.stochastic.runners.thread_groups import ThreadGroupRunner
+from ergode.stochastic.runners.threads import ThreadRunner, Wanted, kernel_of
 from ergode.stochastic.tables import build
 
 PREPARED = "composition-rejection"
@@ -72,17 +72,17 @@ def ptx(kernel, ensemble, *arguments):
 def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     """With a formula, and with more reactions than Python makes a tuple of at once."""
     tables = build(network, {}, {}, 1)
-    ensemble = SmallEnsemble(network, tables, **OPTIONS)
+    ensemble = CompiledDirectRunner(network, tables, **OPTIONS)
     text = ptx(ensemble.made_kernel(shared=shared), ensemble, ensemble.rates())
     assert "depot" not in text
     assert ("atom.shared" in text) == shared
 
 
-@pytest.mark.parametrize("size", [groups.WARP, groups.BLOCK])
+@pytest.mark.parametrize("size", [thread_groups.WARP, thread_groups.BLOCK])
 @pytest.mark.parametrize("method", [partial_propensity, three_level])
 def test_kernels_of_teams_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = TeamEnsemble(tables, method=method, size=size, **OPTIONS)
+    ensemble = ThreadGroupRunner(tables, method=method, size=size, **OPTIONS)
     kernel, width = ensemble.kernel_for(8)
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
     queue = np.zeros(1, np.int64)
@@ -90,15 +90,15 @@ def test_kernels_of_teams_compile(method, size):
     text = cuda.ptx(kernel.compiled("cuda"), arguments)
     assert "depot" not in text or method is three_level  # where a formula may have a sine
     assert "shfl" in text
-    assert ("bar.sync" in text) == (size > groups.WARP)
+    assert ("bar.sync" in text) == (size > thread_groups.WARP)
 
 
-@pytest.mark.parametrize("size", [groups.QUARTER, groups.BLOCK])
+@pytest.mark.parametrize("size", [thread_groups.QUARTER, thread_groups.BLOCK])
 def test_kernel_of_teams_that_are_interrupted_compiles(size):
     tables = build(REPRESSED, {}, {}, 1)
-    assert not groups.unfit(three_level, tables, size)
-    assert groups.unfit(partial_propensity, tables, size)
-    ensemble = TeamEnsemble(tables, method=three_level, size=size, **OPTIONS)
+    assert not thread_groups.why_unsupported(three_level, tables, size)
+    assert thread_groups.why_unsupported(partial_propensity, tables, size)
+    ensemble = ThreadGroupRunner(tables, method=three_level, size=size, **OPTIONS)
     kernel, width = ensemble.kernel_for(8)
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
     arguments = ensemble.arguments(np.zeros(1, np.int64), 8, width, 4, ensemble._plan, out)
@@ -106,10 +106,10 @@ def test_kernel_of_teams_that_are_interrupted_compiles(size):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [1, groups.WARP, groups.BLOCK])
+@pytest.mark.parametrize("size", [1, thread_groups.WARP, thread_groups.BLOCK])
 def test_events_by_teams_are_those_of_the_processor(monkeypatch, size):
     """Rates are such that sums are exact; events at times and of the state, late ones, a stop."""
-    monkeypatch.setattr(methods, "team_size", lambda *_: size)
+    monkeypatch.setattr(methods, "thread_group_size", lambda *_: size)
     common = {"times": [0, 1, 2, 3, 4], "replicates": 300, "seed": 2, "method": "warp-direct"}
     for stop in (None, "X > 40"):
         cpu, gpu = (
@@ -130,7 +130,7 @@ def test_kernels_on_tables_compile(name, general):
     """With a warp for each where a beginning is prepared, which all its threads copy."""
     method = methods.EXACT.get(name, leap)
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = Ensemble(tables, method=method, **OPTIONS)
+    ensemble = ThreadRunner(tables, method=method, **OPTIONS)
     prepared = not general and ensemble.prepares()
     assert prepared == (name == PREPARED and not general)
     kernel = kernel_of(method, True, general, prepared, led=prepared)
@@ -157,13 +157,13 @@ def test_device_and_processor_agree(network, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("size", [groups.QUARTER, groups.WARP, groups.BLOCK])
+@pytest.mark.parametrize("size", [thread_groups.QUARTER, thread_groups.WARP, thread_groups.BLOCK])
 @pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
 def test_teams_do_what_the_processor_does(monkeypatch, method, size):
     """Unit constants: sums are of whole numbers, and exact whoever adds up."""
-    monkeypatch.setattr(methods, "team_size", lambda *_: size)
+    monkeypatch.setattr(methods, "thread_group_size", lambda *_: size)
     # Sixteen quarters of a warp share a block's memory.
-    chain = cyclic_chain(500 if size == groups.QUARTER else 2100)
+    chain = cyclic_chain(500 if size == thread_groups.QUARTER else 2100)
     for network in (colloidal_aggregation(64), chain):
         common = {"times": [0, 0.15, 0.3], "replicates": 300, "seed": 2, "method": method}
         cpu, gpu = (

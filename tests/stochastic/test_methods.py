@@ -17,7 +17,7 @@ from small_networks import (
 import ergode
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import partial_propensity, three_level
-from ergode.stochastic.runners import groups
+from ergode.stochastic.runners import thread_groups
 from ergode.stochastic.tables import build
 
 REPLICATES = 20_000
@@ -143,17 +143,17 @@ def test_threads_that_share_a_realization():
     """By how much a firing changes, by how many realizations there are, and if at all."""
 
     def size(network, method, realizations):
-        return methods.team_size(method, build(network, {}, {}, 1), realizations, 132)
+        return methods.thread_group_size(method, build(network, {}, {}, 1), realizations, 132)
 
     coupled, chain = colloidal_aggregation(252), cyclic_chain(1000)
-    assert size(coupled, partial_propensity, 4096) == groups.WARP
-    assert size(coupled, three_level, 100) == groups.BLOCK
-    assert size(chain, three_level, 100) == groups.WARP
-    assert size(BURSTS, three_level, 4096) == groups.WARP
+    assert size(coupled, partial_propensity, 4096) == thread_groups.WARP
+    assert size(coupled, three_level, 100) == thread_groups.BLOCK
+    assert size(chain, three_level, 100) == thread_groups.WARP
+    assert size(BURSTS, three_level, 4096) == thread_groups.WARP
     assert size(BURSTS, partial_propensity, 4096) == 1
-    assert size(SATURATED, three_level, 4096) == groups.WARP
-    assert size(chain, three_level, 16_384) == groups.QUARTER
-    assert size(coupled, partial_propensity, 16_384) == groups.WARP
+    assert size(SATURATED, three_level, 4096) == thread_groups.WARP
+    assert size(chain, three_level, 16_384) == thread_groups.QUARTER
+    assert size(coupled, partial_propensity, 16_384) == thread_groups.WARP
 
 
 def test_memory_of_a_large_network():

@@ -85,8 +85,8 @@ def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
     options = {"times": [0, 1], "replicates": 60, "seed": 1, "device": "cpu:1", "output": output}
     whole = ergode.stochastic.simulate(fine, **options)
     module = importlib.import_module("ergode.stochastic.simulate")
-    small = importlib.import_module("ergode.stochastic.runners.compiled")
-    done = small.SmallEnsemble.run
+    small = importlib.import_module("ergode.stochastic.runners.compiled_direct")
+    done = small.CompiledDirectRunner.run
 
     def stopped(self, first, count, wanted, report):
         found = done(self, first, count, wanted, report)
@@ -97,7 +97,7 @@ def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
                 found[name][:] = 0
         return found
 
-    monkeypatch.setattr(small.SmallEnsemble, "run", stopped)
+    monkeypatch.setattr(small.CompiledDirectRunner, "run", stopped)
     monkeypatch.setattr(module, "chunks", lambda total, *_: [(0, 20), (20, 40), (40, 60)])
     with pytest.warns(ergode.InterruptionWarning, match="20 of 60"):
         cut = ergode.stochastic.simulate(fine, **options)

@@ -2,7 +2,7 @@
 
 A law such as ``k * X * (X - 1) / 2`` is recognised as a coefficient times falling factorials of
 amounts, n (n - 1) ..., which every method knows how to bound, factor and update.  What is left is
-a program (see `programs`).
+a program (see `kernel.bytecode`).
 """
 
 from __future__ import annotations

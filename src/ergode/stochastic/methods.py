@@ -22,8 +22,8 @@ from ergode.stochastic.algorithms import (
     rejection_bounds,
     three_level,
 )
-from ergode.stochastic.runners import compiled, groups
-from ergode.stochastic.runners.threads import Ensemble
+from ergode.stochastic.runners import compiled_direct, thread_groups
+from ergode.stochastic.runners.threads import ThreadRunner
 from ergode.stochastic.tables import Tables
 
 EXACT: dict[str, ModuleType] = {
@@ -92,47 +92,55 @@ def plan(
         known = ", ".join(repr(name) for name in ("auto", *EXACT, *APPROXIMATE))
         raise PlanError(f"method {method!r} is unknown; expected {known}")
     name, reason = choose(tables) if method == "auto" else (method, "asked for")
-    why_not = unfit(name, tables, logged)
+    why_not = why_unsupported(name, tables, logged)
     if why_not:
         raise PlanError(f"method '{name}' {why_not}")
     if name in APPROXIMATE:
-        leaping = partial(Ensemble, method=leap, control=control)
+        leaping = partial(ThreadRunner, method=leap, control=control)
         return MethodPlan(name, reason, False, leaping)
-    straight = compiled.fits(tables) and not logged and firings_most <= compiled.FIRINGS_MOST
+    straight = (
+        compiled_direct.fits(tables) and not logged and firings_most <= compiled_direct.FIRINGS_MOST
+    )
     if name == "direct" and straight:
         if device.is_cuda:
             reason += "; a thread for a realization"
-        return MethodPlan(name, reason, True, partial(compiled.SmallEnsemble, network))
+        return MethodPlan(
+            name, reason, True, partial(compiled_direct.CompiledDirectRunner, network)
+        )
     module = EXACT[name]
-    runner: Any = partial(Ensemble, method=module)
+    runner: Any = partial(ThreadRunner, method=module)
     if device.is_cuda:
-        # A team finds by levels what one search over all reactions finds.
+        # A thread group finds by levels what one search over all reactions finds.
         shared = three_level if name == "direct" else module
-        size = 1 if logged else team_size(shared, tables, realizations, device.core_count)
+        size = 1 if logged else thread_group_size(shared, tables, realizations, device.core_count)
         if size > 1:
-            runner = partial(groups.TeamEnsemble, method=shared, size=size)
+            runner = partial(thread_groups.ThreadGroupRunner, method=shared, size=size)
         names = {
             1: "thread",
-            groups.QUARTER: "quarter of a warp",
-            groups.WARP: "warp",
+            thread_groups.QUARTER: "quarter of a warp",
+            thread_groups.WARP: "warp",
         }
         which = names.get(size, f"block of {size} threads")
         reason += f"; a {which} for a realization"
     return MethodPlan(name, reason, True, runner)
 
 
-def team_size(module: ModuleType, tables: Tables, realizations: int, multiprocessors: int) -> int:
+def thread_group_size(
+    module: ModuleType, tables: Tables, realizations: int, multiprocessors: int
+) -> int:
     """How many threads of a GPU share a realization."""
-    if not hasattr(module, "team_follow"):
+    if not hasattr(module, "thread_group_follow"):
         return 1
     few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
     many = realizations >= _QUARTERS_A_MULTIPROCESSOR * multiprocessors
-    sizes = [groups.WARP, groups.BLOCK]
+    sizes = [thread_groups.WARP, thread_groups.BLOCK]
     if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
         sizes.reverse()
     elif many and tables.reaction_count <= _QUARTER_MOST:
-        sizes.insert(0, groups.QUARTER)
-    return next((size for size in sizes if not groups.unfit(module, tables, size)), 1)
+        sizes.insert(0, thread_groups.QUARTER)
+    return next(
+        (size for size in sizes if not thread_groups.why_unsupported(module, tables, size)), 1
+    )
 
 
 def choose(tables: Tables) -> tuple[str, str]:
@@ -143,7 +151,7 @@ def choose(tables: Tables) -> tuple[str, str]:
     if count <= _DIRECT_MOST:
         return "direct", f"{count} reactions: one search over all"
     followed = coupling(tables)
-    if followed > _COUPLED_FROM and not unfit("partial-propensity", tables, False):
+    if followed > _COUPLED_FROM and not why_unsupported("partial-propensity", tables, False):
         return (
             "partial-propensity",
             f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
@@ -159,7 +167,7 @@ def coupling(tables: Tables) -> float:
     return float(affected[net.changed].sum() / max(1, tables.reaction_count))
 
 
-def unfit(name: str, tables: Tables, logged: bool) -> str:
+def why_unsupported(name: str, tables: Tables, logged: bool) -> str:
     """Why a method cannot simulate a network; empty if it can."""
     if tables.time_dependent and name != "rejection-bounds":
         return (
@@ -182,10 +190,10 @@ def unfit(name: str, tables: Tables, logged: bool) -> str:
             return "has no single firings to list; use an exact method"
         if tables.has_delays:
             return "does not know delays; use an exact method"
-        others = tables.interruptions
-        if others.stop.size:
+        interruptions = tables.interruptions
+        if interruptions.stop.size:
             return "steps over the moment at which 'stop' is met; use an exact method"
-        if others.watched.size or tables.moving_breaks:
+        if interruptions.watched.size or tables.moving_breaks:
             return (
                 "steps over the moment at which a condition on amounts turns, and the network has "
                 "such events or rates; use an exact method"

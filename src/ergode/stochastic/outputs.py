@@ -202,7 +202,7 @@ class Histogram(Collector):
         amounts = chunk["amounts"]
         points = self.points_of(first, len(amounts))
         # (What was not reached is zero here, and in no bin.)
-        late = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
+        unreached = np.arange(amounts.shape[1]) >= chunk["rows"][:, None]
         if self._edges is None:
             most = int(amounts.max(initial=0)) + 1
             if most > self._counts.shape[3]:
@@ -211,7 +211,7 @@ class Histogram(Collector):
                 self._counts = larger
         width = self._counts.shape[3]
         for point in np.unique(points):
-            part, missing = amounts[points == point], late[points == point]
+            part, missing = amounts[points == point], unreached[points == point]
             if self._edges is None:
                 where = part.astype(np.int64)
             else:

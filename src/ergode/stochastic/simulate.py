@@ -281,7 +281,7 @@ def simulate(
     control = _control(method, tolerance, step, float(grid[-1]))
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
-    place = devices.resolve(device)
+    device = devices.resolve(device)
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
     )
@@ -298,20 +298,20 @@ def simulate(
         firings_most=firing_limit,
         logged=output == "events",
         realizations=layout.count * replicates,
-        device=place,
+        device=device,
         control=control,
     )
     made: dict[str, Any] = {
         "grid": reported, "begin": float(grid[0]), "seed": seed, "replicates": replicates,
         "firings_most": firing_limit,
     }  # fmt: skip
-    runner = plan.runner(tables, device=place, **made)
+    runner = plan.runner(tables, device=device, **made)
     collect = outputs.collector(
         output, network, tables, grid, layout, replicates, bins, method != "langevin"
     )
     runner.prepare(layout.count * replicates, collect.wanted)
     prepared = clock.perf_counter()
-    found = _run(runner, collect, layout.count * replicates, replicates, place, progress)
+    found = _run(runner, collect, layout.count * replicates, replicates, device, progress)
     status, firings = found["status"], found["firing_count"]
     leaps = found.pop("leaps")
     steps: dict[str, Any] = {} if plan.exact else _steps(leaps, firings, control)
@@ -326,9 +326,9 @@ def simulate(
         method=plan.name,
         method_reason=plan.reason,
         exact=int(plan.exact),
-        device=place.name,
-        device_model=place.model,
-        device_reason=place.reason,
+        device=device.name,
+        device_model=device.model,
+        device_reason=device.reason,
         seed=str(seed),
         replicates=replicates,
         model_digest=network.digest,
@@ -438,7 +438,7 @@ def _run(
     collect: outputs.Collector,
     total: int,
     replicates: int,
-    place: devices.Device,
+    device: devices.Device,
     show: bool,
 ) -> dict[str, np.ndarray]:
     """Run all realizations chunk by chunk; status, firings, times reported and steps of each."""
@@ -446,7 +446,7 @@ def _run(
     firings = np.zeros(total, np.int64)
     rows = np.zeros(total, np.int64)
     leaps = []
-    room = int(0.4 * min(place.available_bytes(), devices.resolve("cpu").available_bytes()))
+    room = int(0.4 * min(device.available_bytes(), devices.resolve("cpu").available_bytes()))
     row_bytes = runner.row_bytes(collect.wanted)
     spans: Sequence[tuple[int, int]] = chunks(total, replicates, row_bytes, room)
     with progress_bar.track("stochastic", total, unit="realizations", show=show) as report:

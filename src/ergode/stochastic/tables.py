@@ -57,9 +57,9 @@ class Interruptions(NamedTuple):
     """What kernels read of all that happens besides firings. Rows of an event are as above."""
 
     delays: Any  # [reaction] program
-    late_starts: Any  # [reaction + 1]
-    late: Any  # [entry] variable that changes after the delay
-    late_changes: Any  # [entry]
+    delayed_starts: Any  # [reaction + 1]
+    delayed_variables: Any  # [entry] variable that changes after the delay
+    delayed_changes: Any  # [entry]
     triggers: Any  # [event] program
     watched: Any  # [0 ...] events whose trigger may turn by a firing, not by time alone
     event_delays: Any  # [event] program
@@ -125,17 +125,17 @@ class Tables:
 
     @property
     def has_delays(self) -> bool:
-        """Whether products of a reaction are late."""
+        """Whether products of a reaction are delayed."""
         return bool((self.interruptions.delays >= 0).any())
 
     @property
     def is_interrupted(self) -> bool:
         """Whether anything but firings happens to a realization, or ends it."""
-        others = self.interruptions
+        interruptions = self.interruptions
         return (
             self.event_count > 0
-            or others.breaks.size > 0
-            or others.stop.size > 0
+            or interruptions.breaks.size > 0
+            or interruptions.stop.size > 0
             or self.has_delays
         )
 
@@ -338,7 +338,7 @@ def _gather_laws(
             coefficients[:, k] = _coefficient(law, known, table.name_of(k), point_count)
     starts, members, orders = _law_reactants(network, reactants)
     net = network.stoichiometry.tocsc()
-    late: dict[int, Any] = {}
+    delayed: dict[int, Any] = {}
     delays = np.full(count, NO_PROGRAM, np.int32)
     if table.delays:
         net = net.tolil()
@@ -354,7 +354,7 @@ def _gather_laws(
                 )  # fmt: skip
             taken[held], given[held] = 0.0, 0.0
             net[:, k] = -taken.reshape(-1, 1)
-            late[k] = given
+            delayed[k] = given
         net = net.tocsc()
     net.eliminate_zeros()
     net.sort_indices()
@@ -369,23 +369,23 @@ def _gather_laws(
         "changes": net.data.astype(np.float64),
         "delays": delays,
         **_dependences(naming, programs, programs_of, starts, members),
-        **_late_arrays(count, late),
+        **_delayed_arrays(count, delayed),
     }
 
 
-def _late_arrays(count: int, late: Mapping[int, Any]) -> dict[str, np.ndarray]:
+def _delayed_arrays(count: int, delayed: Mapping[int, Any]) -> dict[str, np.ndarray]:
     lengths = np.zeros(count, np.int64)
     variables: list[int] = []
     changes: list[float] = []
-    for k in sorted(late):
-        where = np.flatnonzero(late[k])
+    for k in sorted(delayed):
+        where = np.flatnonzero(delayed[k])
         lengths[k] = where.size
         variables += where.tolist()
-        changes += late[k][where].tolist()
+        changes += delayed[k][where].tolist()
     return {
-        "late_starts": _starts(lengths),
-        "late": np.array(variables, np.int32),
-        "late_changes": np.array(changes, np.float64),
+        "delayed_starts": _starts(lengths),
+        "delayed_variables": np.array(variables, np.int32),
+        "delayed_changes": np.array(changes, np.float64),
     }
 
 

@@ -191,7 +191,7 @@ def after(i):
     return (SPECIES + i) * LANES
 
 
-def own(k):
+def lane_scalar(k):
     """Rows of one number a lane: time, time of the firing, sum, least, limit."""
     return (2 * SPECIES + k) * LANES
 
@@ -237,7 +237,7 @@ def _begin(lane, row, rates, plan, rows, words):
         rows[coefficient(j) + lane] = rates.coefficients[point, j]
     for k in range(PARAMETERS):
         rows[parameter(k) + lane] = rates.parameters[point, k]
-    rows[own(1) + lane] = plan.begin
+    rows[lane_scalar(1) + lane] = plan.begin
 
 
 @no_refcount
@@ -249,19 +249,19 @@ def _fire(seed, most, rows, words):
             seed,
             words[LANES + lane],
             words[lane],
-            rows[own(0) + lane],
+            rows[lane_scalar(0) + lane],
             tuple(rows[before(i) + lane] for i in range(SPECIES)),
             tuple(rows[coefficient(j) + lane] for j in range(REACTIONS)),
             tuple(rows[parameter(k) + lane] for k in range(PARAMETERS)),
         )
         for i in unroll(range(SPECIES)):
             rows[after(i) + lane] = y[i]
-        rows[own(1) + lane] = time
-        rows[own(2) + lane] = total
-        rows[own(3) + lane] = least
+        rows[lane_scalar(1) + lane] = time
+        rows[lane_scalar(2) + lane] = total
+        rows[lane_scalar(3) + lane] = least
         words[lane] = np.uint32(words[lane] + np.uint32(1))
         fine = least >= 0.0 and total < INFINITY
-        goes_on = time < rows[own(4) + lane] and fine and words[lane] <= most
+        goes_on = time < rows[lane_scalar(4) + lane] and fine and words[lane] <= most
         reached += 0 if goes_on else 1
     return reached
 
@@ -271,14 +271,18 @@ def _commit(rows):
     for lane in range(LANES):
         for i in unroll(range(SPECIES)):
             rows[before(i) + lane] = rows[after(i) + lane]
-        rows[own(0) + lane] = rows[own(1) + lane]
+        rows[lane_scalar(0) + lane] = rows[lane_scalar(1) + lane]
 
 
 @noinline_cpu
 def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out):
     """Report what a lane has reached; false if its realization has ended."""
     grid = out.grid
-    time, total, least = rows[own(1) + lane], rows[own(2) + lane], rows[own(3) + lane]
+    time, total, least = (
+        rows[lane_scalar(1) + lane],
+        rows[lane_scalar(2) + lane],
+        rows[lane_scalar(3) + lane],
+    )
     outcome = DONE
     cursor = places[LANES + lane]
     if least < 0.0 or not (total >= 0.0 and total < INFINITY):
@@ -293,7 +297,7 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
         places[LANES + lane] = cursor
         if outcome == DONE and cursor < grid.size:
             if words[lane] <= firings_most:
-                rows[own(4) + lane] = grid[cursor]
+                rows[lane_scalar(4) + lane] = grid[cursor]
                 return True
             outcome = TOO_MANY
         elif outcome == DONE and total == 0.0:
@@ -301,7 +305,7 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
     out.status[row] = outcome
     out.firings[row] = np.int64(words[lane]) - 1
     out.rows[row] = cursor
-    out.ended[row] = rows[own(0) + lane] if outcome > EXTINCT else INFINITY
+    out.ended[row] = rows[lane_scalar(0) + lane] if outcome > EXTINCT else INFINITY
     if out.states.shape[0] > 0:
         for i in range(SPECIES):
             out.states[row, i] = rows[before(i) + lane]
@@ -323,7 +327,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
         mine = following < stop
         places[lane] = following if mine else -1
         places[LANES + lane] = 0
-        rows[own(4) + lane] = out.grid[0] if mine else INFINITY
+        rows[lane_scalar(4) + lane] = out.grid[0] if mine else INFINITY
         active += 1 if mine else 0
         following += 1
     _commit(rows)
@@ -332,9 +336,9 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
         if reached > 0:
             for lane in range(LANES):
                 goes_on = (
-                    rows[own(1) + lane] < rows[own(4) + lane]
-                    and rows[own(2) + lane] < INFINITY
-                    and rows[own(3) + lane] >= 0.0
+                    rows[lane_scalar(1) + lane] < rows[lane_scalar(4) + lane]
+                    and rows[lane_scalar(2) + lane] < INFINITY
+                    and rows[lane_scalar(3) + lane] >= 0.0
                     and words[lane] <= most
                 )
                 row = places[lane]
@@ -347,11 +351,11 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
                         _begin(lane, following, rates, plan, rows, words)
                         places[lane] = following
                         places[LANES + lane] = 0
-                        rows[own(4) + lane] = out.grid[0]
+                        rows[lane_scalar(4) + lane] = out.grid[0]
                         following += 1
                     else:
                         places[lane] = -1
-                        rows[own(4) + lane] = INFINITY
+                        rows[lane_scalar(4) + lane] = INFINITY
                         active -= 1
         _commit(rows)
 

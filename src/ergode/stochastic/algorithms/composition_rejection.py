@@ -34,7 +34,7 @@ GROUPS = 24
 HEADROOM = 3
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each."""
 
     order: Any  # [worker, reaction] reactions, group after group
@@ -69,9 +69,9 @@ def _group_of(a, top):
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """Put every reaction into its group."""
-    count = own.order.shape[1]
+    count = state.order.shape[1]
     highest = real(0.0)
     negative = 0
     for j in range(count):
@@ -83,89 +83,89 @@ def prepare(w, t, point, plan, replicate, net, work, own):
         top = exponent_of(highest) + HEADROOM
     lowest = np.int32(1)
     for g in range(GROUPS + 3):
-        own.starts[w, g] = 0
+        state.starts[w, g] = 0
     for j in range(count):
         g = max(_group_of(propensity(j, w, t, point, net, work), top), np.int32(1))
-        own.group[w, j] = g
-        own.starts[w, g + 1] += 1
+        state.group[w, j] = g
+        state.starts[w, g + 1] += 1
         if g <= GROUPS:
             lowest = max(lowest, g)
     for g in range(1, GROUPS + 3):
-        own.starts[w, g] += own.starts[w, g - 1]
+        state.starts[w, g] += state.starts[w, g - 1]
     for j in range(count):
-        g = own.group[w, j]
-        own.order[w, own.starts[w, g]] = j
-        own.place[w, j] = own.starts[w, g]
-        own.starts[w, g] += 1
+        g = state.group[w, j]
+        state.order[w, state.starts[w, g]] = j
+        state.place[w, j] = state.starts[w, g]
+        state.starts[w, g] += 1
     for g in range(GROUPS + 2, 0, -1):
-        own.starts[w, g] = own.starts[w, g - 1]
-    own.numbers[w, 0] = top
-    own.numbers[w, 1] = lowest
-    own.numbers[w, 2] = negative
+        state.starts[w, g] = state.starts[w, g - 1]
+    state.numbers[w, 0] = top
+    state.numbers[w, 1] = lowest
+    state.numbers[w, 2] = negative
 
 
-def _exchange(here, there, w, own):
+def _exchange(here, there, w, state):
     """Exchange what stands at two places of the list."""
     if here != there:
-        a, b = own.order[w, here], own.order[w, there]
-        own.order[w, here] = b
-        own.order[w, there] = a
-        own.place[w, a] = there
-        own.place[w, b] = here
+        a, b = state.order[w, here], state.order[w, there]
+        state.order[w, here] = b
+        state.order[w, there] = a
+        state.place[w, a] = there
+        state.place[w, b] = here
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Move the reactions that depend on what changed; false if one is above all groups."""
-    top = own.numbers[w, 0]
-    lowest = own.numbers[w, 1]
+    top = state.numbers[w, 0]
+    lowest = state.numbers[w, 1]
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
         for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[k]
             a = propensity(r, w, t, point, net, work)
             if a < 0.0:
-                own.numbers[w, 2] = 1
+                state.numbers[w, 2] = 1
             to = _group_of(a, top)
-            g = np.int32(own.group[w, r])
+            g = np.int32(state.group[w, r])
             if to == g:
                 continue
             if to < 1:
                 return False
-            own.group[w, r] = to
+            state.group[w, r] = to
             while lowest < to and to <= GROUPS:  # groups between are empty
-                own.starts[w, lowest + 2] = own.starts[w, lowest + 1]
+                state.starts[w, lowest + 2] = state.starts[w, lowest + 1]
                 lowest += np.int32(1)
-                own.numbers[w, 1] = lowest
+                state.numbers[w, 1] = lowest
             g, to = min(g, lowest + np.int32(1)), min(to, lowest + np.int32(1))
-            here = own.place[w, r]
+            here = state.place[w, r]
             while g < to:
-                last = own.starts[w, g + 1] - 1
-                _exchange(here, last, w, own)
-                own.starts[w, g + 1] = last
+                last = state.starts[w, g + 1] - 1
+                _exchange(here, last, w, state)
+                state.starts[w, g + 1] = last
                 here = last
                 g += 1
             while g > to:
-                first = own.starts[w, g]
-                _exchange(here, first, w, own)
-                own.starts[w, g] = first + 1
+                first = state.starts[w, g]
+                _exchange(here, first, w, state)
+                state.starts[w, g] = first + 1
                 here = first
                 g -= 1
     return True
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """Candidates at the rate of all upper bounds, until one is accepted."""
-    if own.numbers[w, 2] > 0:
+    if state.numbers[w, 2] > 0:
         return t, FAILED_NEGATIVE, draw
-    lowest = own.numbers[w, 1]
-    while lowest > 1 and own.starts[w, lowest] == own.starts[w, lowest + 1]:
+    lowest = state.numbers[w, 1]
+    while lowest > 1 and state.starts[w, lowest] == state.starts[w, lowest + 1]:
         lowest -= np.int32(1)
-    own.numbers[w, 1] = lowest
-    highest_bound = power_of_two(own.numbers[w, 0])
+    state.numbers[w, 1] = lowest
+    highest_bound = power_of_two(state.numbers[w, 0])
     total = real(0.0)
     bound = highest_bound
     for g in range(1, lowest + 1):
-        total += real(own.starts[w, g + 1] - own.starts[w, g]) * bound
+        total += real(state.starts[w, g + 1] - state.starts[w, g]) * bound
         bound *= 0.5
     if total == 0.0:
         return real(INFINITY), NO_REACTION, draw
@@ -180,19 +180,19 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         target = uniform(w2, w3) * total
         bound = highest_bound
         g = 1
-        weight = real(own.starts[w, 2] - own.starts[w, 1]) * bound
+        weight = real(state.starts[w, 2] - state.starts[w, 1]) * bound
         while g < lowest and target >= weight:
             target -= weight
             bound *= 0.5
             g += 1
-            weight = real(own.starts[w, g + 1] - own.starts[w, g]) * bound
-        first = own.starts[w, g]
-        count = own.starts[w, g + 1] - first
+            weight = real(state.starts[w, g + 1] - state.starts[w, g]) * bound
+        first = state.starts[w, g]
+        count = state.starts[w, g + 1] - first
         if count == 0:
             continue
         position = target / bound
         member = min(np.int32(position), np.int32(count - 1))
-        j = own.order[w, first + member]
+        j = state.order[w, first + member]
         a = propensity(j, w, t, point, net, work)
         # The place within the member's share is even, and decides whether it is accepted.
         if (position - real(member)) * bound < a:
@@ -220,16 +220,16 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 # ---- a beginning that is made once
 
 
-def copy_prepared(w, lane, lanes, point, own):
+def copy_prepared(w, lane, lanes, point, state):
     """Begin with the groups of the initial state: a share of every array."""
-    for j in range(lane, own.order.shape[1], lanes):
-        own.order[w, j] = own.first_order[point, j]
-        own.place[w, j] = own.first_place[point, j]
-        own.group[w, j] = own.first_group[point, j]
-    for k in range(lane, own.starts.shape[1], lanes):
-        own.starts[w, k] = own.first_starts[point, k]
-    for k in range(lane, own.numbers.shape[1], lanes):
-        own.numbers[w, k] = own.first_numbers[point, k]
+    for j in range(lane, state.order.shape[1], lanes):
+        state.order[w, j] = state.first_order[point, j]
+        state.place[w, j] = state.first_place[point, j]
+        state.group[w, j] = state.first_group[point, j]
+    for k in range(lane, state.starts.shape[1], lanes):
+        state.starts[w, k] = state.first_starts[point, k]
+    for k in range(lane, state.numbers.shape[1], lanes):
+        state.numbers[w, k] = state.first_numbers[point, k]
 
 
 def prepared(tables: Tables) -> dict[str, np.ndarray]:

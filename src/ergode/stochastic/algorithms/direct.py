@@ -18,7 +18,7 @@ from ergode.stochastic.tables import Tables
 BLOCK_LEAST = 8
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each."""
 
     a: Any  # [worker, reaction] propensities
@@ -29,70 +29,70 @@ class Own(NamedTuple):
     width: Any  # [1] reactions of a block
 
 
-def _add_up(block, w, own):
-    width = own.width[0]
+def _add_up(block, w, state):
+    width = state.width[0]
     first = block * width
     total = real(0.0)
-    for j in range(first, min(first + width, own.a.shape[1])):
-        total += own.a[w, j]
-    own.sums[w, block] = total
+    for j in range(first, min(first + width, state.a.shape[1])):
+        total += state.a[w, j]
+    state.sums[w, block] = total
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """All propensities, and all sums."""
     negative = 0
-    for j in range(own.a.shape[1]):
+    for j in range(state.a.shape[1]):
         a = propensity(j, w, t, point, net, work)
         negative += 1 if a < 0.0 else 0
-        own.a[w, j] = a
-    own.negative[w, 0] = negative
-    for block in range(own.sums.shape[1]):
-        _add_up(block, w, own)
-        own.dirty[w, block] = 0
+        state.a[w, j] = a
+    state.negative[w, 0] = negative
+    for block in range(state.sums.shape[1]):
+        _add_up(block, w, state)
+        state.dirty[w, block] = 0
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Propensities of the reactions that depend on what changed, and the sums of their blocks."""
-    width = own.width[0]
+    width = state.width[0]
     count = 0
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
         for place in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[place]
             a = propensity(r, w, t, point, net, work)
-            before = own.a[w, r]
-            own.negative[w, 0] += (1 if a < 0.0 else 0) - (1 if before < 0.0 else 0)
-            own.a[w, r] = a
+            before = state.a[w, r]
+            state.negative[w, 0] += (1 if a < 0.0 else 0) - (1 if before < 0.0 else 0)
+            state.a[w, r] = a
             block = r // width
-            if own.dirty[w, block] == 0:
-                own.dirty[w, block] = 1
-                own.listed[w, count] = block
+            if state.dirty[w, block] == 0:
+                state.dirty[w, block] = 1
+                state.listed[w, count] = block
                 count += 1
     for k in range(count):
-        block = own.listed[w, k]
-        _add_up(block, w, own)
-        own.dirty[w, block] = 0
+        block = state.listed[w, k]
+        _add_up(block, w, state)
+        state.dirty[w, block] = 0
     return True
 
 
-def choose(target, w, point, own):
+def choose(target, w, point, state):
     """Reaction in whose share of the sum of all propensities `target` falls."""
-    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    block, target = find(target, state.sums, w, 0, state.sums.shape[1])
     if block < 0:
         return -1
-    width = own.width[0]
+    width = state.width[0]
     first = block * width
-    chosen, target = find(target, own.a, w, first, min(first + width, own.a.shape[1]))
+    chosen, target = find(target, state.a, w, first, min(first + width, state.a.shape[1]))
     return chosen
 
 
-def total_of(w, own):
+def total_of(w, state):
     """Sum of all propensities; below zero where one of them is."""
     total = real(0.0)
-    for block in range(own.sums.shape[1]):
-        total += own.sums[w, block]
-    return real(-1.0) if own.negative[w, 0] > 0 else total
+    for block in range(state.sums.shape[1]):
+        total += state.sums[w, block]
+    return real(-1.0) if state.negative[w, 0] > 0 else total
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:

@@ -72,7 +72,7 @@ MARGIN = 1.2
 FORMULA_ORDER = 3
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each."""
 
     a: Any  # [worker, reaction] propensities in the first half of the step
@@ -95,17 +95,17 @@ class Own(NamedTuple):
     control: Any  # [3] tolerance, a given step or 0, the last time that is reported
 
 
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """Begin a step at a time anew."""
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
-        for k in range(own.stats.shape[1]):
-            own.stats[w, k] = 0.0
-    own.fired[w, 1] = 0.0
-    own.fired[w, 2] = 0.0
+        for k in range(state.stats.shape[1]):
+            state.stats[w, k] = 0.0
+    state.fired[w, 1] = 0.0
+    state.fired[w, 2] = 0.0
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Nothing is kept from step to step."""
     return True
 
@@ -123,9 +123,9 @@ def _propensity(j, w, t, point, net, work):
     return a
 
 
-def _order_factor(variable, x, own):
+def _order_factor(variable, x, state):
     """How many times faster than the count a propensity changes (the g of equation 27)."""
-    highest, alike = own.highest[variable], own.alike[variable]
+    highest, alike = state.highest[variable], state.alike[variable]
     g = real(highest)
     if alike >= 2:
         below = max(x - 1.0, real(1.0))
@@ -139,89 +139,93 @@ def _order_factor(variable, x, own):
 
 
 @noinline_cpu
-def _look(w, t, point, net, work, own):
+def _look(w, t, point, net, work, state):
     """Propensities and which are critical: total, total of the critical, step; total < 0: wrong."""
-    for variable in range(own.drift.shape[1]):
-        own.drift[w, variable] = 0.0
-        own.spread[w, variable] = 0.0
+    for variable in range(state.drift.shape[1]):
+        state.drift[w, variable] = 0.0
+        state.spread[w, variable] = 0.0
     total, rare = real(0.0), real(0.0)
-    gaussian = own.gaussian[0] != 0
-    for j in range(own.a.shape[1]):
+    gaussian = state.gaussian[0] != 0
+    for j in range(state.a.shape[1]):
         a = _propensity(j, w, t, point, net, work)
         if a < 0.0:
             return real(-1.0), rare, real(0.0)
-        own.a[w, j] = a
+        state.a[w, j] = a
         total += a
-        own.critical[w, j] = 0
+        state.critical[w, j] = 0
         first, last = net.change_starts[j], net.change_starts[j + 1]
         if not gaussian and a > 0.0:
             for entry in range(first, last):
                 if work.x[w, net.changed[entry]] < -CRITICAL * net.changes[entry]:
-                    own.critical[w, j] = 1
-            if own.critical[w, j] == 1:
+                    state.critical[w, j] = 1
+            if state.critical[w, j] == 1:
                 rare += a
-        if own.critical[w, j] == 0:
+        if state.critical[w, j] == 0:
             for entry in range(first, last):
                 v = net.changes[entry]
-                own.drift[w, net.changed[entry]] += v * a
-                own.spread[w, net.changed[entry]] += v * v * a
+                state.drift[w, net.changed[entry]] += v * a
+                state.spread[w, net.changed[entry]] += v * v * a
     step = real(INFINITY)
-    for variable in range(own.drift.shape[1]):
-        if own.highest[variable] == 0 or own.spread[w, variable] == 0.0:
+    for variable in range(state.drift.shape[1]):
+        if state.highest[variable] == 0 or state.spread[w, variable] == 0.0:
             continue
         x = max(work.x[w, variable], real(0.0))
-        allowed = max(own.control[0] * x / _order_factor(variable, x, own), real(1.0))
-        drift = abs(own.drift[w, variable])
+        allowed = max(state.control[0] * x / _order_factor(variable, x, state), real(1.0))
+        drift = abs(state.drift[w, variable])
         if drift > 0.0:
             step = min(step, allowed / drift)
-        step = min(step, allowed * allowed / own.spread[w, variable])
+        step = min(step, allowed * allowed / state.spread[w, variable])
     return total, rare, step
 
 
 @noinline_cpu
-def _relaxation(w, t, point, net, work, own):
+def _relaxation(w, t, point, net, work, state):
     """Largest rate of relaxation (or growth) of what is not critical, by power iteration.
 
     Each iteration adds some of every direction, so that one that begins to lead is found.
     """
-    count = own.drift.shape[1]
+    count = state.drift.shape[1]
     sweeps = 2
-    if own.fired[w, 2] == 0.0:
-        own.fired[w, 2] = 1.0
+    if state.fired[w, 2] == 0.0:
+        state.fired[w, 2] = 1.0
         sweeps = SWEEPS
         for variable in range(count):
-            own.mode[w, variable] = 0.0
+            state.mode[w, variable] = 0.0
     for variable in range(count):
-        own.start[w, variable] = work.x[w, variable]
+        state.start[w, variable] = work.x[w, variable]
     rate = real(0.0)
     for sweep in range(sweeps):
         length = real(0.0)
         for variable in range(count):
             # Of uneven sizes: equal ones might be where nothing relaxes.
-            own.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
-            length = max(length, abs(own.mode[w, variable]))
+            state.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
+            length = max(length, abs(state.mode[w, variable]))
         for variable in range(count):
-            own.mode[w, variable] /= length
-            scale = max(abs(own.start[w, variable]), real(1.0))
+            state.mode[w, variable] /= length
+            scale = max(abs(state.start[w, variable]), real(1.0))
             work.x[w, variable] = fma(
-                DIFFERENCE * scale, own.mode[w, variable], own.start[w, variable]
+                DIFFERENCE * scale, state.mode[w, variable], state.start[w, variable]
             )
-            own.moved[w, variable] = 0.0
-        for j in range(own.a.shape[1]):
-            if own.critical[w, j] == 0:
+            state.moved[w, variable] = 0.0
+        for j in range(state.a.shape[1]):
+            if state.critical[w, j] == 0:
                 a = _propensity(j, w, t, point, net, work)
-                slope = fma(a, real(1.0), -own.a[w, j]) / DIFFERENCE
+                slope = fma(a, real(1.0), -state.a[w, j]) / DIFFERENCE
                 for entry in range(net.change_starts[j], net.change_starts[j + 1]):
                     variable = net.changed[entry]
-                    own.moved[w, variable] = fma(net.changes[entry], slope, own.moved[w, variable])
+                    state.moved[w, variable] = fma(
+                        net.changes[entry], slope, state.moved[w, variable]
+                    )
         length = real(0.0)
         for variable in range(count):
-            own.moved[w, variable] /= max(abs(own.start[w, variable]), real(1.0))
-            length = max(length, abs(own.moved[w, variable]))
+            state.moved[w, variable] /= max(abs(state.start[w, variable]), real(1.0))
+            length = max(length, abs(state.moved[w, variable]))
         rate = length
         for variable in range(count):
-            work.x[w, variable] = own.start[w, variable]
-            own.mode[w, variable] = own.moved[w, variable] / length if length > 0.0 else real(0.0)
+            work.x[w, variable] = state.start[w, variable]
+            state.mode[w, variable] = (
+                state.moved[w, variable] / length if length > 0.0 else real(0.0)
+            )
         if not (length > 0.0 and length < INFINITY):
             break
     return MARGIN * rate if rate < INFINITY else real(INFINITY)
@@ -232,17 +236,17 @@ DIFFERENCE = 1e-6
 
 
 @noinline_cpu
-def _fire_one(u, second, only_critical, w, net, own):
+def _fire_one(u, second, only_critical, w, net, state):
     """One firing in the step's end, in proportion to propensities; false for a negative count."""
     sum_of = real(0.0)
-    for j in range(own.a.shape[1]):
-        if not only_critical or own.critical[w, j] == 1:
-            sum_of += own.b[w, j] if second else own.a[w, j]
+    for j in range(state.a.shape[1]):
+        if not only_critical or state.critical[w, j] == 1:
+            sum_of += state.b[w, j] if second else state.a[w, j]
     target = u * sum_of
     chosen = -1
-    for j in range(own.a.shape[1]):
-        a = own.b[w, j] if second else own.a[w, j]
-        if a > 0.0 and (not only_critical or own.critical[w, j] == 1):
+    for j in range(state.a.shape[1]):
+        a = state.b[w, j] if second else state.a[w, j]
+        if a > 0.0 and (not only_critical or state.critical[w, j] == 1):
             chosen = j
             if target < a:
                 break
@@ -250,8 +254,8 @@ def _fire_one(u, second, only_critical, w, net, own):
     fine = True
     if chosen >= 0:
         for entry in range(net.change_starts[chosen], net.change_starts[chosen + 1]):
-            x = own.finish[w, net.changed[entry]] + net.changes[entry]
-            own.finish[w, net.changed[entry]] = x
+            x = state.finish[w, net.changed[entry]] + net.changes[entry]
+            state.finish[w, net.changed[entry]] = x
             fine = fine and x >= 0.0
     return fine
 
@@ -268,57 +272,59 @@ def _number(j, mean, draw, replicate, gaussian, plan):
 
 
 @noinline_cpu
-def _half(rates, numbers, length, draw, w, plan, replicate, net, own):
+def _half(rates, numbers, length, draw, w, plan, replicate, net, state):
     """Fire in half a step, from `finish` on: how often; below zero if that makes a count so."""
-    gaussian = own.gaussian[0] != 0
+    gaussian = state.gaussian[0] != 0
     firings = real(0.0)
-    for j in range(own.a.shape[1]):
+    for j in range(state.a.shape[1]):
         number = real(0.0)
-        if own.critical[w, j] == 0 and rates[w, j] > 0.0 and length > 0.0:
+        if state.critical[w, j] == 0 and rates[w, j] > 0.0 and length > 0.0:
             number = _number(j, rates[w, j] * length, draw, replicate, gaussian, plan)
             firings += abs(number)
             for entry in range(net.change_starts[j], net.change_starts[j + 1]):
                 variable = net.changed[entry]
-                own.finish[w, variable] = fma(number, net.changes[entry], own.finish[w, variable])
+                state.finish[w, variable] = fma(
+                    number, net.changes[entry], state.finish[w, variable]
+                )
         numbers[w, j] = number
     if not gaussian:
-        for variable in range(own.finish.shape[1]):
-            x = own.finish[w, variable]
-            if x < 0.0 and x < own.start[w, variable]:
+        for variable in range(state.finish.shape[1]):
+            x = state.finish[w, variable]
+            if x < 0.0 and x < state.start[w, variable]:
                 return real(-1.0)
     return firings
 
 
 @noinline_cpu
-def _second_rates(w, t, point, net, work, own):
+def _second_rates(w, t, point, net, work, state):
     """Propensities of the second half, from the state in the middle; their critical sum.
 
     Below zero if one is wrong there.
     """
-    for variable in range(own.finish.shape[1]):
-        work.x[w, variable] = own.finish[w, variable]
+    for variable in range(state.finish.shape[1]):
+        work.x[w, variable] = state.finish[w, variable]
     rare = real(0.0)
     fine = True
-    for j in range(own.a.shape[1]):
+    for j in range(state.a.shape[1]):
         b = _propensity(j, w, t, point, net, work)
         fine = fine and b >= 0.0 and b < INFINITY
-        own.b[w, j] = max(2.0 * b - own.a[w, j], real(0.0))
-        if own.critical[w, j] == 1:
-            rare += own.b[w, j]
-    for variable in range(own.finish.shape[1]):
-        work.x[w, variable] = own.start[w, variable]
+        state.b[w, j] = max(2.0 * b - state.a[w, j], real(0.0))
+        if state.critical[w, j] == 1:
+            rare += state.b[w, j]
+    for variable in range(state.finish.shape[1]):
+        work.x[w, variable] = state.start[w, variable]
     return rare if fine else real(-1.0)
 
 
 @noinline_cpu
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
-    """One step, or one firing: when it ends, and in `own.finish` how.
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
+    """One step, or one firing: when it ends, and in `state.finish` how.
 
     The state stays that at the beginning until the driver has reported what is within the step.
     """
-    gaussian = own.gaussian[0] != 0
-    given = own.control[1]
-    total, rare, step = _look(w, t, point, net, work, own)
+    gaussian = state.gaussian[0] != 0
+    given = state.control[1]
+    total, rare, step = _look(w, t, point, net, work, state)
     if total < 0.0:
         return t, FAILED_NEGATIVE, draw
     if not total < INFINITY:
@@ -327,10 +333,10 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         return real(INFINITY), NO_REACTION, draw
     if t >= limit:
         return limit, NO_REACTION, draw
-    for variable in range(own.finish.shape[1]):
-        own.start[w, variable] = work.x[w, variable]
-        own.finish[w, variable] = work.x[w, variable]
-    own.fired[w, 0] = 0.0
+    for variable in range(state.finish.shape[1]):
+        state.start[w, variable] = work.x[w, variable]
+        state.finish[w, variable] = work.x[w, variable]
+    state.fired[w, 0] = 0.0
     w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
     draw += 1
     wait = exponential(w0, w1)
@@ -338,26 +344,26 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     relaxation = real(0.0)
     if given > 0.0:
         step = given
-    if own.fired[w, 1] <= 0.0:
-        relaxation = _relaxation(w, t, point, net, work, own)
+    if state.fired[w, 1] <= 0.0:
+        relaxation = _relaxation(w, t, point, net, work, state)
         if given == 0.0 and relaxation > 0.0:
-            step = min(step, math.sqrt(own.control[0] * (4.0 / 3.0)) / relaxation)
+            step = min(step, math.sqrt(state.control[0] * (4.0 / 3.0)) / relaxation)
         if not step < INFINITY:
             # Rates that follow nothing: a step as long as what is reported.
-            step = max(own.control[2] - t, real(1.0) / total)
+            step = max(state.control[2] - t, real(1.0) / total)
         if not gaussian and given == 0.0 and step * total < SINGLE_BELOW:
-            own.fired[w, 1] = SINGLE_FIRINGS
-    if own.fired[w, 1] > 0.0:
-        own.fired[w, 1] -= 1.0
+            state.fired[w, 1] = SINGLE_FIRINGS
+    if state.fired[w, 1] > 0.0:
+        state.fired[w, 1] -= 1.0
         if t + wait / total >= limit:
-            own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = limit, limit, limit
+            state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = limit, limit, limit
             return limit, 0, draw
         ends_at = t + wait / total
-        own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = ends_at, ends_at, ends_at
-        if not _fire_one(u, False, False, w, net, own):
+        state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = ends_at, ends_at, ends_at
+        if not _fire_one(u, False, False, w, net, state):
             return ends_at, FAILED_NEGATIVE, draw
-        own.fired[w, 0] = 1.0
-        own.stats[w, 2] += 1.0
+        state.fired[w, 0] = 1.0
+        state.stats[w, 2] += 1.0
         return ends_at, 0, draw
     step = min(step, limit - t)
     for _ in range(60):
@@ -366,20 +372,20 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         second = False
         if fires:
             half = 0.5 * (wait / rare)
-        for variable in range(own.finish.shape[1]):
-            own.finish[w, variable] = own.start[w, variable]
-        before = _half(own.a, own.first, half, draw, w, plan, replicate, net, own)
+        for variable in range(state.finish.shape[1]):
+            state.finish[w, variable] = state.start[w, variable]
+        before = _half(state.a, state.first, half, draw, w, plan, replicate, net, state)
         draw += 1
         after = real(-1.0)
         rest = half
         if before >= 0.0:
-            rare_then = _second_rates(w, t + half, point, net, work, own)
+            rare_then = _second_rates(w, t + half, point, net, work, state)
             left = fma(-rare, half, wait)
             if not fires and rare_then * half > left:
                 fires, second = True, True
                 rest = left / rare_then
             if rare_then >= 0.0:
-                after = _half(own.b, own.second, rest, draw, w, plan, replicate, net, own)
+                after = _half(state.b, state.second, rest, draw, w, plan, replicate, net, state)
             draw += 1
         if after >= 0.0:
             ends_at = t + (half + rest)
@@ -387,31 +393,31 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
                 ends_at = limit
             elif ends_at >= limit:
                 ends_at, fires = limit, False
-            own.clock[w, 0], own.clock[w, 1], own.clock[w, 2] = t, t + half, ends_at
-            own.fired[w, 0] = math.floor(before + after + 0.5)
+            state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = t, t + half, ends_at
+            state.fired[w, 0] = math.floor(before + after + 0.5)
             if fires:
-                if not _fire_one(u, second, True, w, net, own):
+                if not _fire_one(u, second, True, w, net, state):
                     return ends_at, FAILED_NEGATIVE, draw
-                own.fired[w, 0] += 1.0
+                state.fired[w, 0] += 1.0
             scaled = relaxation * (half + rest)
-            own.stats[w, 0] = max(own.stats[w, 0], 0.25 * scaled * scaled)
-            own.stats[w, 1] += 1.0
+            state.stats[w, 0] = max(state.stats[w, 0], 0.25 * scaled * scaled)
+            state.stats[w, 1] += 1.0
             return ends_at, 0, draw
         step = 0.5 * step
     return t, FAILED_NOT_FINITE, draw
 
 
 @noinline_cpu
-def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, own):
+def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, state):
     """Firings from where reporting has got to up to a time, of those in this half of the step."""
-    length = ends_at - own.clock[w, 0]
-    share = min((upto - own.clock[w, 0]) / length, real(1.0))
+    length = ends_at - state.clock[w, 0]
+    share = min((upto - state.clock[w, 0]) / length, real(1.0))
     if not share > 0.0:
         return
-    gaussian = own.gaussian[0] != 0
-    for j in range(own.a.shape[1]):
+    gaussian = state.gaussian[0] != 0
+    for j in range(state.a.shape[1]):
         number = numbers[w, j]
-        if own.critical[w, j] == 1 or (number == 0.0 and not gaussian):
+        if state.critical[w, j] == 1 or (number == 0.0 and not gaussian):
             continue
         part = number
         if share < 1.0:
@@ -430,32 +436,32 @@ def _move(k, upto, ends_at, rates, numbers, w, plan, replicate, net, work, own):
         numbers[w, j] = number - part
         for entry in range(net.change_starts[j], net.change_starts[j + 1]):
             work.x[w, net.changed[entry]] += part * net.changes[entry]
-    own.clock[w, 0] = upto
+    state.clock[w, 0] = upto
 
 
 @noinline_cpu
-def between(k, time, w, plan, replicate, net, work, own):
+def between(k, time, w, plan, replicate, net, work, state):
     """Put the state at time `k` of the grid, within the step made last, into its row."""
-    middle, ends_at = own.clock[w, 1], own.clock[w, 2]
-    if own.clock[w, 0] < middle:
+    middle, ends_at = state.clock[w, 1], state.clock[w, 2]
+    if state.clock[w, 0] < middle:
         _move(
-            k, min(time, middle), middle, own.a, own.first, w, plan, replicate, net, work, own
+            k, min(time, middle), middle, state.a, state.first, w, plan, replicate, net, work, state
         )  # fmt: skip
-    if time > middle and own.clock[w, 0] < ends_at:
-        _move(k, time, ends_at, own.b, own.second, w, plan, replicate, net, work, own)
+    if time > middle and state.clock[w, 0] < ends_at:
+        _move(k, time, ends_at, state.b, state.second, w, plan, replicate, net, work, state)
 
 
-def arrive(row, w, work, own, out):
+def arrive(row, w, work, state, out):
     """Put the state at the end of the step made last into its row; firings of the step."""
     below = False
-    for variable in range(own.finish.shape[1]):
-        x = own.finish[w, variable]
+    for variable in range(state.finish.shape[1]):
+        x = state.finish[w, variable]
         work.x[w, variable] = x
         below = below or x < 0.0
-    own.stats[w, 3] += 1.0 if below else 0.0
-    for k in range(own.stats.shape[1]):
-        out.leaps[row, k] = own.stats[w, k]
-    return np.int64(own.fired[w, 0])
+    state.stats[w, 3] += 1.0 if below else 0.0
+    for k in range(state.stats.shape[1]):
+        out.leaps[row, k] = state.stats[w, k]
+    return np.int64(state.fired[w, 0])
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:

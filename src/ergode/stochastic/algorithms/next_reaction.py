@@ -30,7 +30,7 @@ from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each."""
 
     a: Any  # [worker, reaction] propensity
@@ -50,114 +50,114 @@ def _draw(j, count, replicate, plan):
     return exponential(w0, w1)
 
 
-def _sink(j, w, own):
+def _sink(j, w, state):
     """Move a reaction down to where its time belongs."""
-    time = own.times[w, j]
-    hole = own.place[w, j]
-    size = own.heap.shape[1]
+    time = state.times[w, j]
+    hole = state.place[w, j]
+    size = state.heap.shape[1]
     while 2 * hole + 1 < size:
         child = 2 * hole + 1
-        other = own.heap[w, child]
+        other = state.heap[w, child]
         if child + 1 < size:
-            right = own.heap[w, child + 1]
-            if own.times[w, right] < own.times[w, other]:
+            right = state.heap[w, child + 1]
+            if state.times[w, right] < state.times[w, other]:
                 child += 1
                 other = right
-        if own.times[w, other] >= time:
+        if state.times[w, other] >= time:
             break
-        own.heap[w, hole] = other
-        own.place[w, other] = hole
+        state.heap[w, hole] = other
+        state.place[w, other] = hole
         hole = child
-    own.heap[w, hole] = j
-    own.place[w, j] = hole
+    state.heap[w, hole] = j
+    state.place[w, j] = hole
 
 
-def _settle(j, w, own):
+def _settle(j, w, state):
     """Move a reaction to where its time belongs in the heap."""
-    time = own.times[w, j]
-    hole = own.place[w, j]
+    time = state.times[w, j]
+    hole = state.place[w, j]
     while hole > 0:
         parent = (hole - 1) // 2
-        other = own.heap[w, parent]
-        if own.times[w, other] <= time:
+        other = state.heap[w, parent]
+        if state.times[w, other] <= time:
             break
-        own.heap[w, hole] = other
-        own.place[w, other] = hole
+        state.heap[w, hole] = other
+        state.place[w, other] = hole
         hole = parent
-    own.heap[w, hole] = j
-    own.place[w, j] = hole
-    _sink(j, w, own)
+    state.heap[w, hole] = j
+    state.place[w, j] = hole
+    _sink(j, w, state)
 
 
-def _follow(j, w, t, point, net, work, own):
+def _follow(j, w, t, point, net, work, state):
     """Let internal time pass up to now, and go on with the present propensity."""
-    before = own.a[w, j]
+    before = state.a[w, j]
     a = propensity(j, w, t, point, net, work)
     if a < 0.0:
-        own.wrong[w, 0] = 1
+        state.wrong[w, 0] = 1
     if not abs(a) < INFINITY:
-        own.wrong[w, 1] = 1
+        state.wrong[w, 1] = 1
     if before > 0.0:
-        own.passed[w, j] += before * (t - own.since[w, j])
-    own.since[w, j] = t
-    own.a[w, j] = a
-    rest = max(own.goal[w, j] - own.passed[w, j], real(0.0))
-    own.times[w, j] = t + rest / a if a > 0.0 else real(INFINITY)
+        state.passed[w, j] += before * (t - state.since[w, j])
+    state.since[w, j] = t
+    state.a[w, j] = a
+    rest = max(state.goal[w, j] - state.passed[w, j], real(0.0))
+    state.times[w, j] = t + rest / a if a > 0.0 else real(INFINITY)
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """Begin; or after an event go on, with the same clocks."""
-    count = own.a.shape[1]
-    own.wrong[w, 0] = 0
-    own.wrong[w, 1] = 0
+    count = state.a.shape[1]
+    state.wrong[w, 0] = 0
+    state.wrong[w, 1] = 0
     begins = work.begun[w, 0] == 0
     work.begun[w, 0] = 1
     for j in range(count):
         if begins:
-            own.a[w, j] = 0.0
-            own.since[w, j] = t
-            own.passed[w, j] = 0.0
-            own.fired[w, j] = 0
-            own.goal[w, j] = _draw(j, 0, replicate, plan)
-            own.heap[w, j] = j
-            own.place[w, j] = j
-        _follow(j, w, t, point, net, work, own)
+            state.a[w, j] = 0.0
+            state.since[w, j] = t
+            state.passed[w, j] = 0.0
+            state.fired[w, j] = 0
+            state.goal[w, j] = _draw(j, 0, replicate, plan)
+            state.heap[w, j] = j
+            state.place[w, j] = j
+        _follow(j, w, t, point, net, work, state)
     # Children before parents, each moved down: a heap.
     if begins:
         for j in range(count):
-            own.place[w, j] = j
+            state.place[w, j] = j
     for k in range(count // 2 - 1, -1, -1):
-        _sink(own.heap[w, k], w, own)
+        _sink(state.heap[w, k], w, state)
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """The fired reaction's next goal, and the times of those that depend on what changed."""
-    own.fired[w, j] += 1
-    own.passed[w, j] = own.goal[w, j]
-    own.since[w, j] = t
-    own.goal[w, j] += _draw(j, own.fired[w, j], replicate, plan)
-    _follow(j, w, t, point, net, work, own)
-    _settle(j, w, own)
+    state.fired[w, j] += 1
+    state.passed[w, j] = state.goal[w, j]
+    state.since[w, j] = t
+    state.goal[w, j] += _draw(j, state.fired[w, j], replicate, plan)
+    _follow(j, w, t, point, net, work, state)
+    _settle(j, w, state)
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
         for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[k]
-            _follow(r, w, t, point, net, work, own)
-            _settle(r, w, own)
+            _follow(r, w, t, point, net, work, state)
+            _settle(r, w, state)
     return True
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """The reaction on top of the heap."""
-    if own.wrong[w, 0] > 0:
+    if state.wrong[w, 0] > 0:
         return t, FAILED_NEGATIVE, draw
-    if own.wrong[w, 1] > 0:
+    if state.wrong[w, 1] > 0:
         return t, FAILED_NOT_FINITE, draw
-    if own.heap.shape[1] == 0:
+    if state.heap.shape[1] == 0:
         return real(INFINITY), NO_REACTION, draw
-    j = own.heap[w, 0]
-    fires_at = own.times[w, j]
+    j = state.heap[w, 0]
+    fires_at = state.times[w, j]
     if fires_at >= limit:
         return fires_at, NO_REACTION, draw
     return fires_at, j, draw

@@ -12,7 +12,7 @@ The partial propensities themselves are not stored but made of the counts where 
 Sums are corrected by differences; a group that is searched, and one whose sum has all but
 vanished, is added up anew, so that they do not drift.
 
-On a GPU a team of threads has a realization: counts and sums in shared memory, a share of the
+On a GPU a thread group has a realization: counts and sums in shared memory, a share of the
 groups, and of the members of the group that is searched, for every thread.
 """
 
@@ -24,28 +24,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real
-from ergode.stochastic.group.ops import (
-    STRIDE,
-    TEAM,
-    anyone,
-    change_rows,
-    from_lane,
-    row_of_change,
-    search,
-    spot_of,
-    spots_of,
-    sync,
-)
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
+from ergode.stochastic.thread_group.ops import (
+    STRIDE,
+    THREAD_COUNT,
+    any_of,
+    barrier,
+    change_rows,
+    row_of_change,
+    search,
+    shared_index,
+    shared_indices,
+    shuffle,
+)
 
 BLOCK = 16
 # Of what a sum was, so little may be left before it is added up anew.
 VANISHED = 2.0**-20
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each, and what all share."""
 
     counts: Any  # [worker, variable + 1 ...] the state, and a one; zeros up to the end of a block
@@ -61,67 +61,67 @@ class Own(NamedTuple):
     touch_coefficients: Any  # [point, entry] their sum of coefficients
 
 
-def _partial_of(entry, w, point, own):
+def _partial_of(entry, w, point, state):
     """Partial propensity of a member of a group."""
-    partner = own.partners[at(entry)]
-    n = own.counts[w, at(partner & (ONE_LESS - 1))] - real(partner >> 30)
-    return own.coefficients[point, at(entry)] * n
+    partner = state.partners[at(entry)]
+    n = state.counts[w, at(partner & (ONE_LESS - 1))] - real(partner >> 30)
+    return state.coefficients[point, at(entry)] * n
 
 
-def _four_of(entry, w, point, own):
+def _four_of(entry, w, point, state):
     """Sum of the partial propensities of four members."""
-    return (_partial_of(entry, w, point, own) + _partial_of(entry + 1, w, point, own)) + (
-        _partial_of(entry + 2, w, point, own) + _partial_of(entry + 3, w, point, own)
+    return (_partial_of(entry, w, point, state) + _partial_of(entry + 1, w, point, state)) + (
+        _partial_of(entry + 2, w, point, state) + _partial_of(entry + 3, w, point, state)
     )
 
 
 @noinline_cpu
-def _add_up(g, w, point, own):
+def _add_up(g, w, point, state):
     total = real(0.0)
-    for entry in range(own.member_starts[at(g)], own.member_starts[at(g + 1)], 4):
-        total += _four_of(entry, w, point, own)
-    own.partial[w, at(g)] = total
+    for entry in range(state.member_starts[at(g)], state.member_starts[at(g + 1)], 4):
+        total += _four_of(entry, w, point, state)
+    state.partial[w, at(g)] = total
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """All sums from the counts."""
     groups = work.x.shape[1]
-    for g in range(own.partial.shape[1]):
-        own.counts[w, g] = work.x[w, g] if g < groups else 0.0
-        own.partial[w, g] = 0.0
+    for g in range(state.partial.shape[1]):
+        state.counts[w, g] = work.x[w, g] if g < groups else 0.0
+        state.partial[w, g] = 0.0
     for g in range(groups):
-        _add_up(g, w, point, own)
+        _add_up(g, w, point, state)
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Correct the sums of the groups that depend on what changed."""
     for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
         variable = net.changed[at(entry)]
         delta = net.changes[at(entry)]
         # One by one: a sum that is added up anew knows the counts that were looked at, not others.
-        own.counts[w, at(variable)] += delta
-        first, last = own.touch_starts[at(variable)], own.touch_starts[at(variable + 1)]
+        state.counts[w, at(variable)] += delta
+        first, last = state.touch_starts[at(variable)], state.touch_starts[at(variable + 1)]
         for k in range(np.int64(first), np.int64(last)):
-            g = own.touched[at(k)]
-            before = own.partial[w, at(g)]
-            after = before + delta * own.touch_coefficients[point, at(k)]
-            own.partial[w, at(g)] = after
+            g = state.touched[at(k)]
+            before = state.partial[w, at(g)]
+            after = before + delta * state.touch_coefficients[point, at(k)]
+            state.partial[w, at(g)] = after
             if abs(after) <= VANISHED * abs(before):
-                _add_up(g, w, point, own)
+                _add_up(g, w, point, state)
     return True
 
 
-def choose(target, w, point, own):
+def choose(target, w, point, state):
     """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
-    block, target = find(target, own.sums, w, 0, own.sums.shape[1])
+    block, target = find(target, state.sums, w, 0, state.sums.shape[1])
     if block < 0:
         return -1
     chosen = -1
     inside = real(0.0)
     for g in range(block * BLOCK, (block + 1) * BLOCK):
-        n = own.counts[w, at(g)]
-        a = n * own.partial[w, at(g)]
+        n = state.counts[w, at(g)]
+        a = n * state.partial[w, at(g)]
         if a > 0.0:
             chosen = g
             inside = target / n
@@ -132,43 +132,43 @@ def choose(target, w, point, own):
         return -1
     four = -1
     total, rest = real(0.0), real(0.0)
-    first, last = own.member_starts[at(chosen)], own.member_starts[at(chosen + 1)]
+    first, last = state.member_starts[at(chosen)], state.member_starts[at(chosen + 1)]
     for entry in range(np.int64(first), np.int64(last), 4):
-        value = _four_of(entry, w, point, own)
+        value = _four_of(entry, w, point, state)
         if value > 0.0 and inside >= total:
             four, rest = entry, inside - total
         total += value
-    own.partial[w, at(chosen)] = total
+    state.partial[w, at(chosen)] = total
     found = -1
     if four >= 0:
         for entry in range(four, four + 4):
-            value = _partial_of(entry, w, point, own)
+            value = _partial_of(entry, w, point, state)
             if value > 0.0 and rest >= 0.0:
                 found = entry
             rest -= value
-    return own.members[at(found)] if found >= 0 else -1
+    return state.members[at(found)] if found >= 0 else -1
 
 
-def _sum_of_block(block, w, own):
+def _sum_of_block(block, w, state):
     """Sum of the propensities of a block, in four parts that do not wait for each other."""
     s0, s1, s2, s3 = real(0.0), real(0.0), real(0.0), real(0.0)
     for g in range(block * BLOCK, (block + 1) * BLOCK, 4):
-        s0 += own.counts[w, at(g)] * own.partial[w, at(g)]
-        s1 += own.counts[w, at(g + 1)] * own.partial[w, at(g + 1)]
-        s2 += own.counts[w, at(g + 2)] * own.partial[w, at(g + 2)]
-        s3 += own.counts[w, at(g + 3)] * own.partial[w, at(g + 3)]
+        s0 += state.counts[w, at(g)] * state.partial[w, at(g)]
+        s1 += state.counts[w, at(g + 1)] * state.partial[w, at(g + 1)]
+        s2 += state.counts[w, at(g + 2)] * state.partial[w, at(g + 2)]
+        s3 += state.counts[w, at(g + 3)] * state.partial[w, at(g + 3)]
     # Written next to each other they are calculated together.
-    own.parts[w, at(0)], own.parts[w, at(1)] = s0, s1
-    own.parts[w, at(2)], own.parts[w, at(3)] = s2, s3
+    state.parts[w, at(0)], state.parts[w, at(1)] = s0, s1
+    state.parts[w, at(2)], state.parts[w, at(3)] = s2, s3
     return (s0 + s1) + (s2 + s3)
 
 
-def total_of(w, own):
+def total_of(w, state):
     """Sum of all propensities."""
     total = real(0.0)
-    for block in range(own.sums.shape[1]):
-        part = _sum_of_block(block, w, own)
-        own.sums[w, at(block)] = part
+    for block in range(state.sums.shape[1]):
+        part = _sum_of_block(block, w, state)
+        state.sums[w, at(block)] = part
         total += part
     return total
 
@@ -243,7 +243,7 @@ def groups_of(tables: Tables) -> dict[str, np.ndarray]:
     }
 
 
-# ---- a team of threads
+# ---- a thread group
 
 # An entry is three numbers in one: where the count is, whether one molecule less of it counts, and
 # the number of the coefficient, of which most networks have few. What is read most is short so.
@@ -251,11 +251,11 @@ _SPOTS, _ONE_LESS, _NUMBER = np.uint32(2**14 - 1), np.uint32(2**14), np.uint32(1
 _NOT_A_NUMBER = float("nan")
 
 
-class TeamOwn(NamedTuple):
-    """As `Own`; counts and sums are in shared memory, members in the order threads read them.
+class ThreadGroupState(NamedTuple):
+    """What a thread group keeps besides counts and sums, which are in shared memory.
 
-    The k-th member of the share of thread `m` stands at ``k * TEAM + m`` of its group.  Tables of
-    several dimensions are flat: what is read at every firing is found by few steps.
+    Members stand in the order in which threads read them: the k-th member of thread m is at
+    ``k * THREAD_COUNT + m`` of its group.  Tables of several dimensions are flat.
     """
 
     width: Any  # rows of shared memory that groups take
@@ -265,139 +265,147 @@ class TeamOwn(NamedTuple):
     members: Any  # [place] reaction
     entries: Any  # [place] partner, packed
     numbers: Any  # [point * number] coefficients
-    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
+    rows: Any  # [reaction * change * 4] (`thread_group.ops.change_rows`)
     touches: Any  # [place] sum of a group, packed
 
 
-def team_value(place, me, own):
+def thread_group_value(place, threads, state):
     """Sum of the propensities of a group."""
-    return me.memory[place] * me.memory[at(place + own.width * STRIDE)]
+    return threads.memory[place] * threads.memory[at(place + state.width * STRIDE)]
 
 
-def team_count(i, me, work, own):
+def thread_group_count(i, threads, work, state):
     """Count of a species."""
-    return me.memory[at(me.base + spot_of(np.int32(i), own.width))]
+    return threads.memory[at(threads.base + shared_index(np.int32(i), state.width))]
 
 
-def _team_partial_of(place, first, me, own):
+def _thread_partial_of(place, first, threads, state):
     """Partial propensity of the member at `place`; coefficients of its point begin at `first`."""
-    entry = own.entries[at(place)]
-    n = me.memory[at(me.base + (entry & _SPOTS))]
+    entry = state.entries[at(place)]
+    n = threads.memory[at(threads.base + (entry & _SPOTS))]
     if entry & _ONE_LESS != np.uint32(0):
         n -= 1.0
-    return own.numbers[at(first + (entry >> _NUMBER))] * n
+    return state.numbers[at(first + (entry >> _NUMBER))] * n
 
 
-def _team_add_up(g, first, me, own):
+def _thread_add_up(g, first, threads, state):
     """Sum of a group, by one thread."""
     total = real(0.0)
-    for place in no_unroll(range(own.member_starts[at(g)], own.member_starts[at(g + 1)])):
-        total += _team_partial_of(place, first, me, own)
+    for place in no_unroll(range(state.member_starts[at(g)], state.member_starts[at(g + 1)])):
+        total += _thread_partial_of(place, first, threads, state)
     return total
 
 
-def team_prepare(t, point, me, net, work, own):
+def thread_group_prepare(t, point, threads, net, work, state):
     """All sums from the counts."""
-    groups = own.member_starts.size - 1
-    for k in no_unroll(range(own.width)):
-        g = me.number * own.width + k
+    groups = state.member_starts.size - 1
+    for k in no_unroll(range(state.width)):
+        g = threads.thread_rank * state.width + k
         n = real(0.0)
         if g < groups:
             n = net.initial[point, at(g)]
-        me.memory[at(me.base + k * STRIDE + me.number)] = n
-    sync()
-    for k in no_unroll(range(own.width)):
-        g = me.number * own.width + k
+        threads.memory[at(threads.base + k * STRIDE + threads.thread_rank)] = n
+    barrier()
+    for k in no_unroll(range(state.width)):
+        g = threads.thread_rank * state.width + k
         total = real(0.0)
         if g < groups:
-            total = _team_add_up(g, point * own.number_count, me, own)
-        me.memory[at(me.base + (own.width + k) * STRIDE + me.number)] = total
+            total = _thread_add_up(g, point * state.number_count, threads, state)
+        threads.memory[at(threads.base + (state.width + k) * STRIDE + threads.thread_rank)] = total
 
 
-def team_choose(g, place, target, point, me, work, own):
+def thread_group_choose(g, place, target, point, threads, work, state):
     """Reaction of group `g` in whose share `target` falls; -1 for none."""
-    memory = me.memory
-    first, last = own.member_starts[at(g)], own.member_starts[at(g + 1)]
-    numbers = np.uint32(point * own.number_count)
+    memory = threads.memory
+    first, last = state.member_starts[at(g)], state.member_starts[at(g + 1)]
+    numbers = np.uint32(point * state.number_count)
     target /= memory[place]
     value = real(0.0)
-    entry = np.int32(first + me.number)
+    entry = np.int32(first + threads.thread_rank)
     while entry < last:
-        value += _team_partial_of(entry, numbers, me, own)
-        entry = np.int32(entry + TEAM)
-    column, target, total = search(value, target, me)
-    if me.number == 0:
-        memory[at(place + own.width * STRIDE)] = total
+        value += _thread_partial_of(entry, numbers, threads, state)
+        entry = np.int32(entry + THREAD_COUNT)
+    column, target, total = search(value, target, threads)
+    if threads.thread_rank == 0:
+        memory[at(place + state.width * STRIDE)] = total
     j = np.int32(-1)
     if column >= 0:
         begin = np.int32(first + column)
         while begin < last:
             value = real(0.0)
-            entry = np.int32(begin + me.number * TEAM)
+            entry = np.int32(begin + threads.thread_rank * THREAD_COUNT)
             if entry < last:
-                value = _team_partial_of(entry, numbers, me, own)
-            row, rest, total = search(value, target, me)
+                value = _thread_partial_of(entry, numbers, threads, state)
+            row, rest, total = search(value, target, threads)
             if row >= 0:
-                j = own.members[at(begin + row * TEAM)]
+                j = state.members[at(begin + row * THREAD_COUNT)]
                 if target < total:
                     break
             target -= total
-            begin = np.int32(begin + TEAM * TEAM)
-    sync()
+            begin = np.int32(begin + THREAD_COUNT * THREAD_COUNT)
+    barrier()
     return j
 
 
-def team_follow(j, t, point, me, net, work, own):
+def thread_group_follow(j, t, point, threads, net, work, state):
     """Change the counts by what reaction `j` does, and correct the sums that depend on them."""
-    memory = me.memory
-    numbers = np.uint32(point * own.number_count)
-    sums = np.uint32(me.base + own.width * STRIDE)
-    spot, delta, begin, end = row_of_change(j, me, own)
-    if spot >= 0 and me.number == me.lane:
-        memory[at(me.base + spot)] += real(delta)
-    sync()
+    memory = threads.memory
+    numbers = np.uint32(point * state.number_count)
+    sums = np.uint32(threads.base + state.width * STRIDE)
+    spot, delta, begin, end = row_of_change(j, threads, state)
+    if spot >= 0 and threads.thread_rank == threads.lane:
+        memory[at(threads.base + spot)] += real(delta)
+    barrier()
     vanished = False
     k = np.int32(0)
-    while k < own.changes_most:
-        if from_lane(spot, k) < 0:
+    while k < state.changes_most:
+        if shuffle(spot, k) < 0:
             break
-        change = real(from_lane(delta, k))
-        place, last = np.int32(from_lane(begin, k) + me.number), from_lane(end, k)
+        change = real(shuffle(delta, k))
+        place, last = np.int32(shuffle(begin, k) + threads.thread_rank), shuffle(end, k)
         while place < last:
-            entry = own.touches[at(place)]
+            entry = state.touches[at(place)]
             where = at(sums + (entry & _SPOTS))
             before = memory[where]
-            after = before + change * own.numbers[at(numbers + (entry >> _NUMBER))]
+            after = before + change * state.numbers[at(numbers + (entry >> _NUMBER))]
             if abs(after) <= VANISHED * abs(before):
                 after = real(_NOT_A_NUMBER)  # whatever is added to it
                 vanished = True
             memory[where] = after
-            place = np.int32(place + TEAM)
-        sync()
+            place = np.int32(place + THREAD_COUNT)
+        barrier()
         k = np.int32(k + 1)
-    if anyone(vanished, me):
-        for k in no_unroll(range(own.width)):
-            where = at(sums + k * STRIDE + me.number)
+    if any_of(vanished, threads):
+        for k in no_unroll(range(state.width)):
+            where = at(sums + k * STRIDE + threads.thread_rank)
             if memory[where] != memory[where]:
-                memory[where] = _team_add_up(me.number * own.width + k, numbers, me, own)
+                memory[where] = _thread_add_up(
+                    threads.thread_rank * state.width + k, numbers, threads, state
+                )
 
 
-def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
-    """Numbers that a team keeps in shared memory, and what is bound: nothing."""
+def thread_group_options(
+    tables: Tables, size: int, room: int
+) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a thread group keeps in shared memory, and what is bound: nothing."""
     width = -(-(tables.variable_count + 1) // size)
     return 2 * width * (size + 1), ()
 
 
-def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
-    """Length and type of what a team keeps elsewhere: nothing."""
+def thread_group_rows(
+    tables: Tables, size: int, options: Mapping[str, Any]
+) -> dict[str, tuple[int, type]]:
+    """Length and type of what a thread group keeps elsewhere: nothing."""
     return {}
 
 
-def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What all teams of so many threads share."""
+def thread_group_constants(
+    tables: Tables, size: int, options: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """What all thread groups of so many threads share."""
     found = groups_of(tables)
     groups = tables.variable_count + 1
-    spots = spots_of(groups, size)
+    spots = shared_indices(groups, size)
     lengths = np.diff(found["member_starts"])
     rows = -(-lengths // size)
     starts = np.concatenate([[0], np.cumsum(rows * size)]).astype(np.int32)

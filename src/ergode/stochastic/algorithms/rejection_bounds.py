@@ -44,7 +44,7 @@ CANDIDATES, WINDOWS = 16.0, 64.0
 HALVINGS = 50
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each."""
 
     a: Any  # [worker, reaction] upper bound of the propensity
@@ -61,21 +61,21 @@ class Own(NamedTuple):
     follows_time: Any  # [1] whether a rate depends on time
 
 
-def _surround(variable, w, work, own):
+def _surround(variable, w, work, state):
     """Put an interval around what there is."""
     x = work.x[w, variable]
     half = max(real(LEAST), math.floor(SHARE * abs(x)))
-    own.low[w, variable] = max(x - half, min(x, real(0.0)))
-    own.high[w, variable] = x + half
+    state.low[w, variable] = max(x - half, min(x, real(0.0)))
+    state.high[w, variable] = x + half
 
 
 @noinline_cpu
-def _bound(j, w, point, net, work, own):
+def _bound(j, w, point, net, work, state):
     """Bounds of a propensity for all states in their intervals and times in the window."""
     low, high = real(1.0), real(1.0)
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         variable = net.reactants[entry]
-        least, most = own.low[w, variable], own.high[w, variable]
+        least, most = state.low[w, variable], state.high[w, variable]
         low, high = bounds_of_product(low, high, least, most)
         for k in range(1, net.orders[entry]):
             low, high = bounds_of_product(
@@ -84,135 +84,135 @@ def _bound(j, w, point, net, work, own):
     c = net.coefficients[point, j]
     low, high = c * low, c * high
     if net.laws[j] >= 0:
-        t_low, t_high = own.window[w, 0], own.window[w, 1]
+        t_low, t_high = state.window[w, 0], state.window[w, 1]
         least, most = evaluate_bounds(
-            net.laws[j], w, t_low, t_high, point, net, work, own
+            net.laws[j], w, t_low, t_high, point, net, work, state
         )  # fmt: skip
         low, high = bounds_of_product(least, most, low, high)
         low = min(low, least) if least == -INFINITY else low
-    own.lower[w, j] = low
-    own.a[w, j] = max(high, real(0.0))
+    state.lower[w, j] = low
+    state.a[w, j] = max(high, real(0.0))
 
 
-def _add_up(block, w, own):
-    first = block * own.width[0]
+def _add_up(block, w, state):
+    first = block * state.width[0]
     total = real(0.0)
-    for j in range(first, min(first + own.width[0], own.a.shape[1])):
-        total += own.a[w, j]
-    own.sums[w, block] = total
+    for j in range(first, min(first + state.width[0], state.a.shape[1])):
+        total += state.a[w, j]
+    state.sums[w, block] = total
 
 
-def _is_doubtful(j, w, own):
+def _is_doubtful(j, w, state):
     """Whether the bounds of a reaction allow that something is wrong with it."""
-    return not own.a[w, j] < INFINITY or own.lower[w, j] < 0.0
+    return not state.a[w, j] < INFINITY or state.lower[w, j] < 0.0
 
 
 @noinline_cpu
-def _bound_all(w, t, point, net, work, own):
+def _bound_all(w, t, point, net, work, state):
     """All bounds and sums; of the state itself if something may be wrong within its interval."""
     doubtful = False
-    own.negative[w, 0] = 0
-    for j in range(own.a.shape[1]):
-        _bound(j, w, point, net, work, own)
-        doubtful = doubtful or _is_doubtful(j, w, own)
+    state.negative[w, 0] = 0
+    for j in range(state.a.shape[1]):
+        _bound(j, w, point, net, work, state)
+        doubtful = doubtful or _is_doubtful(j, w, state)
     if doubtful:
-        for variable in range(own.low.shape[1]):
-            own.low[w, variable] = work.x[w, variable]
-            own.high[w, variable] = work.x[w, variable]
-        for j in range(own.a.shape[1]):
+        for variable in range(state.low.shape[1]):
+            state.low[w, variable] = work.x[w, variable]
+            state.high[w, variable] = work.x[w, variable]
+        for j in range(state.a.shape[1]):
             a = propensity(j, w, t, point, net, work)
-            if own.follows_time[0] != 0:
-                _bound(j, w, point, net, work, own)
+            if state.follows_time[0] != 0:
+                _bound(j, w, point, net, work, state)
             else:
-                own.a[w, j] = a
-                own.lower[w, j] = a
+                state.a[w, j] = a
+                state.lower[w, j] = a
             if a < 0.0:
-                own.negative[w, 0] = 1
+                state.negative[w, 0] = 1
             if not a < INFINITY:
-                own.a[w, j] = real(INFINITY)
-    for block in range(own.sums.shape[1]):
-        _add_up(block, w, own)
-        own.dirty[w, block] = 0
+                state.a[w, j] = real(INFINITY)
+    for block in range(state.sums.shape[1]):
+        _add_up(block, w, state)
+        state.dirty[w, block] = 0
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """Intervals around the state, a window of no width, and all bounds."""
-    own.window[w, 0] = t
-    own.window[w, 1] = t
-    own.window[w, 2] = 0.0
-    own.window[w, 3] = 0.0
-    for variable in range(own.low.shape[1]):
-        _surround(variable, w, work, own)
-    _bound_all(w, t, point, net, work, own)
+    state.window[w, 0] = t
+    state.window[w, 1] = t
+    state.window[w, 2] = 0.0
+    state.window[w, 3] = 0.0
+    for variable in range(state.low.shape[1]):
+        _surround(variable, w, work, state)
+    _bound_all(w, t, point, net, work, state)
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Nothing, as long as counts are in their intervals; else new ones, and new bounds."""
     count = 0
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
         x = work.x[w, variable]
-        if x >= own.low[w, variable] and x <= own.high[w, variable]:
+        if x >= state.low[w, variable] and x <= state.high[w, variable]:
             continue
-        _surround(variable, w, work, own)
+        _surround(variable, w, work, state)
         for k in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[k]
-            _bound(r, w, point, net, work, own)
-            if _is_doubtful(r, w, own):
+            _bound(r, w, point, net, work, state)
+            if _is_doubtful(r, w, state):
                 return False
-            block = r // own.width[0]
-            if own.dirty[w, block] == 0:
-                own.dirty[w, block] = 1
-                own.listed[w, count] = block
+            block = r // state.width[0]
+            if state.dirty[w, block] == 0:
+                state.dirty[w, block] = 1
+                state.listed[w, count] = block
                 count += 1
     for k in range(count):
-        block = own.listed[w, k]
-        _add_up(block, w, own)
-        own.dirty[w, block] = 0
+        block = state.listed[w, k]
+        _add_up(block, w, state)
+        state.dirty[w, block] = 0
     return True
 
 
-def _total(w, own):
+def _total(w, state):
     total = real(0.0)
-    for block in range(own.sums.shape[1]):
-        total += own.sums[w, block]
+    for block in range(state.sums.shape[1]):
+        total += state.sums[w, block]
     return total
 
 
-def _least(w, own):
+def _least(w, state):
     """Sum of lower bounds."""
     total = real(0.0)
-    for j in range(own.a.shape[1]):
-        total += own.lower[w, j]
+    for j in range(state.a.shape[1]):
+        total += state.lower[w, j]
     return total
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """Candidates at the rate of the bounds, until one is accepted."""
-    follows_time = own.follows_time[0] != 0
+    follows_time = state.follows_time[0] != 0
     while True:
-        total = _total(w, own)
-        if follows_time and t >= own.window[w, 1]:
+        total = _total(w, state)
+        if follows_time and t >= state.window[w, 1]:
             if t >= limit:
                 return t, NO_REACTION, draw
-            if own.window[w, 2] == 0.0:
-                own.window[w, 2] = (limit - t) / WINDOWS
-                own.window[w, 3] = own.window[w, 2]
-            width = min(min(limit - t, own.window[w, 2]), own.window[w, 3])
+            if state.window[w, 2] == 0.0:
+                state.window[w, 2] = (limit - t) / WINDOWS
+                state.window[w, 3] = state.window[w, 2]
+            width = min(min(limit - t, state.window[w, 2]), state.window[w, 3])
             for _ in range(HALVINGS):
-                own.window[w, 0] = t
-                own.window[w, 1] = t + width
-                _bound_all(w, t, point, net, work, own)
-                total = _total(w, own)
+                state.window[w, 0] = t
+                state.window[w, 1] = t + width
+                _bound_all(w, t, point, net, work, state)
+                total = _total(w, state)
                 # A pulse within the window bounds all of it: where that costs, look at less.
                 if total * width <= CANDIDATES or t + 0.5 * width <= t:
                     break
-                if total < INFINITY and _least(w, own) > 0.5 * total:
+                if total < INFINITY and _least(w, state) > 0.5 * total:
                     break
                 width *= 0.5
-            own.window[w, 3] = 2.0 * width
-        if own.negative[w, 0] != 0:
+            state.window[w, 3] = 2.0 * width
+        if state.negative[w, 0] != 0:
             return t, FAILED_NEGATIVE, draw
         if total == 0.0 and not follows_time:
             return real(INFINITY), NO_REACTION, draw
@@ -220,18 +220,18 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
             return t, FAILED_NOT_FINITE, draw
         w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
         candidate = t + exponential(w0, w1) / total
-        if follows_time and candidate >= own.window[w, 1] and own.window[w, 1] < limit:
+        if follows_time and candidate >= state.window[w, 1] and state.window[w, 1] < limit:
             draw += 1
-            t = own.window[w, 1]
+            t = state.window[w, 1]
             continue
         if candidate >= limit:
             return candidate, NO_REACTION, draw + 1
         t = candidate
-        j = choose(uniform(w2, w3) * total, w, point, own)
+        j = choose(uniform(w2, w3) * total, w, point, state)
         if j >= 0:
             w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, ACCEPTANCE, draw)
-            height = uniform(w0, w1) * own.a[w, j]
-            if height < own.lower[w, j]:
+            height = uniform(w0, w1) * state.a[w, j]
+            if height < state.lower[w, j]:
                 return t, j, draw + 1
             a = propensity(j, w, t, point, net, work)
             if a < 0.0:

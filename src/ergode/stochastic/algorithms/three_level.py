@@ -12,7 +12,7 @@ hybrid parallel execution on graphics processing units", PLoS ONE 7 e46693 (2012
 Sums that are only corrected drift.  A chunk that is searched, and one whose sum has all but
 vanished, is added up anew; sums of blocks are always added up.
 
-On a GPU a team of threads has a realization, and each level is one step of all its threads.
+On a GPU a thread group has a realization, and each level is one step of all its threads.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, noinline_cpu, real
-from ergode.stochastic.group.ops import (
-    PART,
-    STRIDE,
-    TEAM,
-    change_rows,
-    from_before,
-    from_lane,
-    hand_out,
-    one_of,
-    row_of_change,
-    search,
-    spot_of,
-    spots_of,
-    sum_up_to,
-    sync,
-)
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables, offsets
+from ergode.stochastic.thread_group.ops import (
+    LANE_COUNT,
+    STRIDE,
+    THREAD_COUNT,
+    barrier,
+    broadcast,
+    change_rows,
+    first_of,
+    prefix_sum,
+    row_of_change,
+    search,
+    shared_index,
+    shared_indices,
+    shuffle,
+    shuffle_up,
+)
 
 WIDTH = 32
 # Of what a sum was, so little may be left before it is added up anew.
@@ -51,7 +51,7 @@ VANISHED = 2.0**-20
 _LISTED_MOST = 32
 
 
-class Own(NamedTuple):
+class MethodState(NamedTuple):
     """What the method keeps; rows of one worker each, and what all share."""
 
     a: Any  # [worker, reaction] propensities
@@ -65,63 +65,63 @@ class Own(NamedTuple):
     listed: Any  # [place] reaction of the chunk whose propensity depends on what changed
 
 
-def _add_up_chunk(chunk, w, own):
+def _add_up_chunk(chunk, w, state):
     total = real(0.0)
-    for r in range(chunk * WIDTH, min((chunk + 1) * WIDTH, own.a.shape[1])):
-        total += own.a[w, r]
-    own.chunks[w, chunk] = total
+    for r in range(chunk * WIDTH, min((chunk + 1) * WIDTH, state.a.shape[1])):
+        total += state.a[w, r]
+    state.chunks[w, chunk] = total
 
 
-def _add_up_block(block, w, own):
+def _add_up_block(block, w, state):
     total = real(0.0)
-    for chunk in range(block * WIDTH, min((block + 1) * WIDTH, own.chunks.shape[1])):
-        total += own.chunks[w, chunk]
-    own.blocks[w, block] = total
+    for chunk in range(block * WIDTH, min((block + 1) * WIDTH, state.chunks.shape[1])):
+        total += state.chunks[w, chunk]
+    state.blocks[w, block] = total
 
 
 @noinline_cpu
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """All propensities, and all sums."""
-    own.negative[w, 0] = 0
-    for r in range(own.a.shape[1]):
+    state.negative[w, 0] = 0
+    for r in range(state.a.shape[1]):
         a = propensity(r, w, t, point, net, work)
-        own.a[w, r] = a
+        state.a[w, r] = a
         if a < 0.0:
-            own.negative[w, 0] = 1
-    for chunk in range(own.chunks.shape[1]):
-        _add_up_chunk(chunk, w, own)
-    for block in range(own.blocks.shape[1]):
-        _add_up_block(block, w, own)
+            state.negative[w, 0] = 1
+    for chunk in range(state.chunks.shape[1]):
+        _add_up_chunk(chunk, w, state)
+    for block in range(state.blocks.shape[1]):
+        _add_up_block(block, w, state)
 
 
-def _follow(which, w, t, point, net, work, own):
+def _follow(which, w, t, point, net, work, state):
     """Propensities of a list, and the sums of their chunks and blocks."""
     block = -1
-    for entry in range(own.list_starts[which], own.list_starts[which + 1]):
-        chunk = own.list_chunks[entry]
+    for entry in range(state.list_starts[which], state.list_starts[which + 1]):
+        chunk = state.list_chunks[entry]
         change = real(0.0)
-        for place in range(own.entry_starts[entry], own.entry_starts[entry + 1]):
-            r = own.listed[place]
+        for place in range(state.entry_starts[entry], state.entry_starts[entry + 1]):
+            r = state.listed[place]
             a = propensity(r, w, t, point, net, work)
-            change += a - own.a[w, r]
-            own.a[w, r] = a
+            change += a - state.a[w, r]
+            state.a[w, r] = a
             if a < 0.0:
-                own.negative[w, 0] = 1
-        before = own.chunks[w, chunk]
+                state.negative[w, 0] = 1
+        before = state.chunks[w, chunk]
         after = before + change
-        own.chunks[w, chunk] = after
+        state.chunks[w, chunk] = after
         if not abs(after) > VANISHED * abs(before):
-            _add_up_chunk(chunk, w, own)
+            _add_up_chunk(chunk, w, state)
         if block >= 0 and chunk // WIDTH != block:
-            _add_up_block(block, w, own)
+            _add_up_block(block, w, state)
         block = chunk // WIDTH
     if block >= 0:
-        _add_up_block(block, w, own)
+        _add_up_block(block, w, state)
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Follow what changed, by the list of the reaction or the lists of its species."""
-    by_reaction = own.by_reaction[0] != 0
+    by_reaction = state.by_reaction[0] != 0
     first, last = net.change_starts[j], net.change_starts[j + 1]
     if by_reaction:
         last = min(last, first + 1)
@@ -129,37 +129,37 @@ def update(j, w, t, point, plan, replicate, net, work, own):
         which = net.changed[entry]
         if by_reaction:
             which = j
-        _follow(which, w, t, point, net, work, own)
+        _follow(which, w, t, point, net, work, state)
     return True
 
 
-def choose(target, w, point, own):
+def choose(target, w, point, state):
     """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
-    block, target = find(target, own.blocks, w, 0, own.blocks.shape[1])
+    block, target = find(target, state.blocks, w, 0, state.blocks.shape[1])
     if block < 0:
         return -1
-    chunks = own.chunks.shape[1]
+    chunks = state.chunks.shape[1]
     chunk, target = find(
-        target, own.chunks, w, block * WIDTH, min((block + 1) * WIDTH, chunks)
+        target, state.chunks, w, block * WIDTH, min((block + 1) * WIDTH, chunks)
     )  # fmt: skip
     chosen = -1
     if chunk >= 0:
-        _add_up_chunk(chunk, w, own)
-        reactions = own.a.shape[1]
+        _add_up_chunk(chunk, w, state)
+        reactions = state.a.shape[1]
         chosen, target = find(
-            target, own.a, w, chunk * WIDTH, min((chunk + 1) * WIDTH, reactions)
+            target, state.a, w, chunk * WIDTH, min((chunk + 1) * WIDTH, reactions)
         )  # fmt: skip
     if chosen < 0:
-        _add_up_block(block, w, own)
+        _add_up_block(block, w, state)
     return chosen
 
 
-def total_of(w, own):
+def total_of(w, state):
     """Sum of all propensities; below zero where one of them is."""
     total = real(0.0)
-    for block in range(own.blocks.shape[1]):
-        total += own.blocks[w, block]
-    return real(-1.0) if own.negative[w, 0] != 0 else total
+    for block in range(state.blocks.shape[1]):
+        total += state.blocks[w, block]
+    return real(-1.0) if state.negative[w, 0] != 0 else total
 
 
 def _counts(tables: Tables) -> tuple[int, int]:
@@ -226,177 +226,184 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     }
 
 
-# ---- a team of threads
+# ---- a thread group
 
 # Bound: how many reactions of a chunk each thread has, a power of two.
 HEIGHT = 4
 _HEIGHTS = (1, 4, 32)
 
 
-class TeamOwn(NamedTuple):
-    """As `Own`; rows of one team each. Sums of chunks are in shared memory.
+class ThreadGroupState(NamedTuple):
+    """As `MethodState`; rows of one thread group each. Sums of chunks are in shared memory.
 
     Thread m has reactions ``m * HEIGHT`` to ``(m + 1) * HEIGHT`` of every chunk; the h-th of them
-    stands at ``h * TEAM + m``, so that threads read what is next to each other.
+    stands at ``h * THREAD_COUNT + m``, so that threads read what is next to each other.
     """
 
-    a: Any  # [team, place]
+    a: Any  # [thread group, place]
     width: Any  # rows of shared memory that sums of chunks take
     changes_most: Any  # changes of a reaction
-    rows: Any  # [reaction * change * 4] (`team_words.change_rows`)
+    rows: Any  # [reaction * change * 4] (`thread_group.ops.change_rows`)
     listed: Any  # [entry] reaction whose propensity depends on what changed
     spots: Any  # [entry] where the sum of its chunk is
 
 
-def team_value(place, me, own):
+def thread_group_value(place, threads, state):
     """Sum of a chunk."""
-    return me.memory[place]
+    return threads.memory[place]
 
 
-def team_count(i, me, work, own):
+def thread_group_count(i, threads, work, state):
     """Count of a species."""
-    return work.x[me.team, at(i)]
+    return work.x[threads.group_number, at(i)]
 
 
 def _place_of(r):
     """Where the propensity of a reaction is."""
-    inside = r & (HEIGHT * TEAM - 1)
-    return r - inside + (inside & (HEIGHT - 1)) * TEAM + inside // HEIGHT
+    inside = r & (HEIGHT * THREAD_COUNT - 1)
+    return r - inside + (inside & (HEIGHT - 1)) * THREAD_COUNT + inside // HEIGHT
 
 
-def _team_share(chunk, me, own):
+def _thread_share(chunk, threads, state):
     """What this thread has of the sum of a chunk."""
-    first = chunk * (HEIGHT * TEAM) + me.number
+    first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
     mine = real(0.0)
     for h in range(HEIGHT):
-        mine += own.a[me.team, at(first + h * TEAM)]
+        mine += state.a[threads.group_number, at(first + h * THREAD_COUNT)]
     return mine
 
 
-def team_prepare(t, point, me, net, work, own):
+def thread_group_prepare(t, point, threads, net, work, state):
     """All propensities, and all sums."""
-    for i in no_unroll(range(me.number, work.x.shape[1], TEAM)):
-        work.x[me.team, at(i)] = net.initial[point, at(i)]
-    sync()
-    team_refresh(t, point, me, net, work, own)
+    for i in no_unroll(range(threads.thread_rank, work.x.shape[1], THREAD_COUNT)):
+        work.x[threads.group_number, at(i)] = net.initial[point, at(i)]
+    barrier()
+    thread_group_refresh(t, point, threads, net, work, state)
 
 
-def team_refresh(t, point, me, net, work, own):
+def thread_group_refresh(t, point, threads, net, work, state):
     """All propensities, and all sums, from the state as it is."""
     w = at(cuda.grid(1))
-    for spot in no_unroll(range(me.number, own.width * STRIDE, TEAM)):
-        me.memory[at(me.base + spot)] = 0.0
-    sync()
+    for spot in no_unroll(range(threads.thread_rank, state.width * STRIDE, THREAD_COUNT)):
+        threads.memory[at(threads.base + spot)] = 0.0
+    barrier()
     count = net.coefficients.shape[1]
-    chunks = own.a.shape[1] // (HEIGHT * TEAM)
+    chunks = state.a.shape[1] // (HEIGHT * THREAD_COUNT)
     for chunk in no_unroll(range(chunks)):
-        first = (chunk * TEAM + me.number) * HEIGHT
+        first = (chunk * THREAD_COUNT + threads.thread_rank) * HEIGHT
         for r in no_unroll(range(first, first + HEIGHT)):
             a = real(0.0)
             if r < count:
                 a = propensity(r, w, t, point, net, work)
-            own.a[me.team, at(_place_of(r))] = a
+            state.a[threads.group_number, at(_place_of(r))] = a
             if a < 0.0:
-                me.memory[at(me.base - 1)] = 1.0
-        _, total = sum_up_to(_team_share(chunk, me, own), me)
-        if me.number == 0:
-            spot = spot_of(np.int32(chunk), own.width)
-            me.memory[at(me.base + spot)] = total
+                threads.memory[at(threads.base - 1)] = 1.0
+        _, total = prefix_sum(_thread_share(chunk, threads, state), threads)
+        if threads.thread_rank == 0:
+            spot = shared_index(np.int32(chunk), state.width)
+            threads.memory[at(threads.base + spot)] = total
 
 
-def team_choose(chunk, place, target, point, me, work, own):
+def thread_group_choose(chunk, place, target, point, threads, work, state):
     """Reaction of a chunk in whose share `target` falls; -1 for none."""
-    column, target, total = search(_team_share(chunk, me, own), target, me)
-    if me.number == 0:
-        me.memory[place] = total
+    column, target, total = search(_thread_share(chunk, threads, state), target, threads)
+    if threads.thread_rank == 0:
+        threads.memory[place] = total
     j = np.int32(-1)
     if column >= 0:
         # Each thread looks among its own, but only one has a reason to.
-        first = chunk * (HEIGHT * TEAM) + me.number
+        first = chunk * (HEIGHT * THREAD_COUNT) + threads.thread_rank
         row = np.int32(0)
         for h in range(HEIGHT):
-            a = own.a[me.team, at(first + h * TEAM)]
+            a = state.a[threads.group_number, at(first + h * THREAD_COUNT)]
             if a > 0.0 and target >= 0.0:
                 row = np.int32(h)
             target -= a
-        row = np.int32(hand_out(real(row), column, me))
-        j = np.int32((chunk * TEAM + column) * HEIGHT + row)
-    sync()
+        row = np.int32(broadcast(real(row), column, threads))
+        j = np.int32((chunk * THREAD_COUNT + column) * HEIGHT + row)
+    barrier()
     return j
 
 
-def _sum_of_alike(value, key, most, me):
+def _sum_of_alike(value, key, most, threads):
     """Sum of this thread's value and of those before it with its key; and if it is the last."""
     distance = np.int32(1)
-    while distance < most and distance < PART:
-        other = from_before(value, distance)
-        same = from_before(key, distance) == key
-        if me.lane >= distance and same:
+    while distance < most and distance < LANE_COUNT:
+        other = shuffle_up(value, distance)
+        same = shuffle_up(key, distance) == key
+        if threads.lane >= distance and same:
             value += other
         distance = np.int32(2 * distance)
-    behind = from_lane(key, min(me.lane + 1, PART - 1))
-    return value, me.lane == PART - 1 or behind != key
+    behind = shuffle(key, min(threads.lane + 1, LANE_COUNT - 1))
+    return value, threads.lane == LANE_COUNT - 1 or behind != key
 
 
-def _add_up_spot(spot, me, own):
+def _add_up_spot(spot, threads, state):
     """Sum of the chunk whose sum is there, by all."""
-    chunk = spot % STRIDE * own.width + spot // STRIDE
-    sync()
-    _, total = sum_up_to(_team_share(chunk, me, own), me)
-    if me.number == 0:
-        me.memory[at(me.base + spot)] = total
+    chunk = spot % STRIDE * state.width + spot // STRIDE
+    barrier()
+    _, total = prefix_sum(_thread_share(chunk, threads, state), threads)
+    if threads.thread_rank == 0:
+        threads.memory[at(threads.base + spot)] = total
 
 
-def team_follow(j, t, point, me, net, work, own):
+def thread_group_follow(j, t, point, threads, net, work, state):
     """Change the state by what reaction `j` does, and correct the sums that depend on it."""
     w = at(cuda.grid(1))
-    memory = me.memory
-    variable, delta, begin, end = row_of_change(j, me, own)
-    if variable >= 0 and me.number == me.lane:
-        x = work.x[me.team, at(variable)] + real(delta)
-        work.x[me.team, at(variable)] = x
+    memory = threads.memory
+    variable, delta, begin, end = row_of_change(j, threads, state)
+    if variable >= 0 and threads.thread_rank == threads.lane:
+        x = work.x[threads.group_number, at(variable)] + real(delta)
+        work.x[threads.group_number, at(variable)] = x
         if x < 0.0:
-            memory[at(me.base - 1)] = 1.0
-    sync()
+            memory[at(threads.base - 1)] = 1.0
+    barrier()
     k = np.int32(0)
-    while k < own.changes_most:
-        if from_lane(variable, k) < 0:
+    while k < state.changes_most:
+        if shuffle(variable, k) < 0:
             break
-        first, last = from_lane(begin, k), from_lane(end, k)
+        first, last = shuffle(begin, k), shuffle(end, k)
         while first < last:
             change, spot = real(0.0), np.int32(-1)
-            entry = np.int32(first + me.number)
+            entry = np.int32(first + threads.thread_rank)
             if entry < last:
-                r = own.listed[at(entry)]
-                spot = own.spots[at(entry)]
+                r = state.listed[at(entry)]
+                spot = state.spots[at(entry)]
                 a = propensity(r, w, t, point, net, work)
                 place = at(_place_of(r))
-                change = a - own.a[me.team, place]
-                own.a[me.team, place] = a
+                change = a - state.a[threads.group_number, place]
+                state.a[threads.group_number, place] = a
                 if a < 0.0:
-                    memory[at(me.base - 1)] = 1.0
-            change, ends = _sum_of_alike(change, spot, last - first, me)
+                    memory[at(threads.base - 1)] = 1.0
+            change, ends = _sum_of_alike(change, spot, last - first, threads)
             vanished = False
-            for part in range(TEAM // PART):  # two may have a chunk in common
-                if ends and spot >= 0 and change != 0.0 and me.number // PART == part:
-                    before = memory[at(me.base + spot)]
+            for part in range(THREAD_COUNT // LANE_COUNT):  # two may have a chunk in common
+                if (
+                    ends
+                    and spot >= 0
+                    and change != 0.0
+                    and threads.thread_rank // LANE_COUNT == part
+                ):
+                    before = memory[at(threads.base + spot)]
                     after = before + change
-                    memory[at(me.base + spot)] = after
+                    memory[at(threads.base + spot)] = after
                     vanished = not abs(after) > VANISHED * abs(before)
-                if part + 1 < TEAM // PART:
-                    sync()
-            who = one_of(vanished, False, me)
+                if part + 1 < THREAD_COUNT // LANE_COUNT:
+                    barrier()
+            who = first_of(vanished, False, threads)
             while who >= 0:
-                _add_up_spot(np.int32(hand_out(real(spot), who, me)), me, own)
-                vanished = vanished and me.number != who
-                who = one_of(vanished, False, me)
-            first = np.int32(first + TEAM)
-            sync()
+                _add_up_spot(np.int32(broadcast(real(spot), who, threads)), threads, state)
+                vanished = vanished and threads.thread_rank != who
+                who = first_of(vanished, False, threads)
+            first = np.int32(first + THREAD_COUNT)
+            barrier()
         k = np.int32(k + 1)
 
 
-def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
-    """Numbers that a team keeps in shared memory, of so much room, and what is bound."""
+def thread_group_options(
+    tables: Tables, size: int, room: int
+) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Numbers that a thread group keeps in shared memory, of so much room, and what is bound."""
     found = (0, 0)
     for height in _HEIGHTS:
         chunks = -(-tables.reaction_count // (size * height))
@@ -406,8 +413,10 @@ def team_options(tables: Tables, size: int, room: int) -> tuple[int, tuple[tuple
     return found[0], (("HEIGHT", found[1]),)
 
 
-def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, tuple[int, type]]:
-    """Length and type of what a team keeps elsewhere."""
+def thread_group_rows(
+    tables: Tables, size: int, options: Mapping[str, Any]
+) -> dict[str, tuple[int, type]]:
+    """Length and type of what a thread group keeps elsewhere."""
     chunk = size * options["HEIGHT"]
     return {
         "x": (tables.variable_count + 1, np.float64),
@@ -415,8 +424,10 @@ def team_rows(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str
     }
 
 
-def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What all teams share."""
+def thread_group_constants(
+    tables: Tables, size: int, options: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """What all thread groups share."""
     by_reaction, starts, listed = lists(tables)
     chunk = size * options["HEIGHT"]
     chunks = -(-tables.reaction_count // chunk)
@@ -426,5 +437,5 @@ def team_constants(tables: Tables, size: int, options: Mapping[str, Any]) -> dic
         "changes_most": np.int32(changes.shape[1]),
         "rows": changes.reshape(-1),
         "listed": listed,
-        "spots": spots_of(chunks, size)[listed // chunk].astype(np.int32),
+        "spots": shared_indices(chunks, size)[listed // chunk].astype(np.int32),
     }

@@ -247,7 +247,7 @@ def _of_two(operation, a, b):
 
 
 def row_of(w):
-    """Row of the state that worker `w` reads: its own, or its team's where that is bound."""
+    """Row of the state that worker `w` reads. Thread groups bind another."""
     return w
 
 
@@ -384,12 +384,12 @@ _OUTWARD = 1e-12
 
 
 @noinline_cpu
-def evaluate_bounds(program, w, t_low, t_high, point, net, work, own):
-    """Bounds of a program for all states between ``own.low`` and ``own.high``, and times.
+def evaluate_bounds(program, w, t_low, t_high, point, net, work, state):
+    """Bounds of a program for all states between ``state.low`` and ``state.high``, and times.
 
     The lower bound is minus infinity where anything on the way may be infinite, or not a number.
     """
-    lows, highs = work.stack, own.stack
+    lows, highs = work.stack, state.stack
     top = -1
     finite = True
     for i in range(net.program_starts[program], net.program_starts[program + 1]):
@@ -401,8 +401,8 @@ def evaluate_bounds(program, w, t_low, t_high, point, net, work, own):
                 lows[w, top] = net.constants[argument]
                 highs[w, top] = net.constants[argument]
             elif operation == VARIABLE:
-                lows[w, top] = own.low[w, argument]
-                highs[w, top] = own.high[w, argument]
+                lows[w, top] = state.low[w, argument]
+                highs[w, top] = state.high[w, argument]
             elif operation == PARAMETER:
                 lows[w, top] = net.parameters[point, argument]
                 highs[w, top] = net.parameters[point, argument]

@@ -1,4 +1,4 @@
-"""What happens to a realization besides firings: late products, events, breaks, a condition.
+"""What happens to a realization besides firings: delayed products, events, breaks, a condition.
 
 An event is triggered when a condition turns true: by a firing, by another event, or at a break, a
 time at which a comparison with time turns.  Conditions that time alone turns are not looked at
@@ -53,50 +53,53 @@ class Waiting(NamedTuple):
     pending: Any  # [worker, pending] which event; -1 for none
     values: Any  # [worker, pending * most values]
     keys: Any  # [worker, 3] of random draws: seed, replicate, how many events have drawn
-    late_times: Any  # [worker, late] heap of times of late products
-    late_reactions: Any  # [worker, late]
-    late_count: Any  # [worker, 1] how many
+    delayed_times: Any  # [worker, delayed] heap of times of delayed products
+    delayed_reactions: Any  # [worker, delayed]
+    delayed_count: Any  # [worker, 1] how many
 
 
-# ---- late products: a heap by time
+# ---- delayed products: a heap by time
 
 
 @noinline_cpu
-def push_late(time, j, w, waiting):
+def push_delayed(time, j, w, waiting):
     """Remember that products of `j` appear at `time`; false if there is no room."""
-    size = waiting.late_count[w, 0]
-    if size >= waiting.late_times.shape[1]:
+    size = waiting.delayed_count[w, 0]
+    if size >= waiting.delayed_times.shape[1]:
         return False
     hole = size
-    while hole > 0 and waiting.late_times[w, (hole - 1) // 2] > time:
-        waiting.late_times[w, hole] = waiting.late_times[w, (hole - 1) // 2]
-        waiting.late_reactions[w, hole] = waiting.late_reactions[w, (hole - 1) // 2]
+    while hole > 0 and waiting.delayed_times[w, (hole - 1) // 2] > time:
+        waiting.delayed_times[w, hole] = waiting.delayed_times[w, (hole - 1) // 2]
+        waiting.delayed_reactions[w, hole] = waiting.delayed_reactions[w, (hole - 1) // 2]
         hole = (hole - 1) // 2
-    waiting.late_times[w, hole] = time
-    waiting.late_reactions[w, hole] = j
-    waiting.late_count[w, 0] = size + 1
+    waiting.delayed_times[w, hole] = time
+    waiting.delayed_reactions[w, hole] = j
+    waiting.delayed_count[w, 0] = size + 1
     return True
 
 
 @noinline_cpu
-def pop_late(w, waiting):
+def pop_delayed(w, waiting):
     """The reaction whose products are next."""
-    j = waiting.late_reactions[w, 0]
-    size = waiting.late_count[w, 0] - 1
-    waiting.late_count[w, 0] = size
-    time, last = waiting.late_times[w, size], waiting.late_reactions[w, size]
+    j = waiting.delayed_reactions[w, 0]
+    size = waiting.delayed_count[w, 0] - 1
+    waiting.delayed_count[w, 0] = size
+    time, last = waiting.delayed_times[w, size], waiting.delayed_reactions[w, size]
     hole = 0
     while 2 * hole + 1 < size:
         child = 2 * hole + 1
-        if child + 1 < size and waiting.late_times[w, child + 1] < waiting.late_times[w, child]:
+        if (
+            child + 1 < size
+            and waiting.delayed_times[w, child + 1] < waiting.delayed_times[w, child]
+        ):
             child += 1
-        if waiting.late_times[w, child] >= time:
+        if waiting.delayed_times[w, child] >= time:
             break
-        waiting.late_times[w, hole] = waiting.late_times[w, child]
-        waiting.late_reactions[w, hole] = waiting.late_reactions[w, child]
+        waiting.delayed_times[w, hole] = waiting.delayed_times[w, child]
+        waiting.delayed_reactions[w, hole] = waiting.delayed_reactions[w, child]
         hole = child
-    waiting.late_times[w, hole] = time
-    waiting.late_reactions[w, hole] = last
+    waiting.delayed_times[w, hole] = time
+    waiting.delayed_reactions[w, hole] = last
     return j
 
 
@@ -104,29 +107,29 @@ def pop_late(w, waiting):
 
 
 @noinline_cpu
-def arm(w, seed, replicate, others, waiting):
+def arm(w, seed, replicate, interruptions, waiting):
     """State of triggers before the beginning, with nothing under way."""
     row = row_of(w)
     waiting.keys[row, 0] = np.uint64(seed)
     waiting.keys[row, 1] = np.uint64(replicate)
     waiting.keys[row, 2] = np.uint64(0)
-    waiting.late_count[row, 0] = 0
-    for e in range(others.triggers.size):
-        waiting.armed[row, e] = (others.flags[e] >> 1) & 1
+    waiting.delayed_count[row, 0] = 0
+    for e in range(interruptions.triggers.size):
+        waiting.armed[row, e] = (interruptions.flags[e] >> 1) & 1
     for q in range(waiting.pending.shape[1]):
         waiting.pending[row, q] = -1
 
 
 @noinline_cpu
-def _drawn(d, number, w, t, point, net, others, work, waiting):
+def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
     """Draw `d` of an event; not a number where there is no such distribution."""
     row = row_of(w)
-    first = evaluate(others.draws[d, 2], w, t, point, net, work)
-    second = evaluate(others.draws[d, 3], w, t, point, net, work)
+    first = evaluate(interruptions.draws[d, 2], w, t, point, net, work)
+    second = evaluate(interruptions.draws[d, 3], w, t, point, net, work)
     seed, replicate = waiting.keys[row, 0], waiting.keys[row, 1]
     entity = np.uint64(d) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
     index = np.uint32(number & np.uint64(0xFFFFFF))
-    kind = others.draws[d, 0]
+    kind = interruptions.draws[d, 0]
     count = np.int64(-1)
     if kind == 0:
         near = math.floor(first + real(0.5)) * real(1.0)
@@ -166,44 +169,44 @@ def _rounded(value, mode, entry, w, waiting):
 
 
 @noinline_cpu
-def _assign_values(e, q, w, t, point, net, others, work, waiting):
+def _assign_values(e, q, w, t, point, net, interruptions, work, waiting):
     """Compute what event `e` assigns, into place `q`."""
     row = row_of(w)
     base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    if others.draw_starts[e] < others.draw_starts[e + 1]:
+    if interruptions.draw_starts[e] < interruptions.draw_starts[e + 1]:
         number = _next_number(row, waiting)
-        for d in range(others.draw_starts[e], others.draw_starts[e + 1]):
-            value = _drawn(d, number, w, t, point, net, others, work, waiting)
-            work.x[row, others.draws[d, 1]] = value
-    first = others.assignment_starts[e]
-    for entry in range(first, others.assignment_starts[e + 1]):
-        value = evaluate(others.assignments[entry], w, t, point, net, work)
+        for d in range(interruptions.draw_starts[e], interruptions.draw_starts[e + 1]):
+            value = _drawn(d, number, w, t, point, net, interruptions, work, waiting)
+            work.x[row, interruptions.draws[d, 1]] = value
+    first = interruptions.assignment_starts[e]
+    for entry in range(first, interruptions.assignment_starts[e + 1]):
+        value = evaluate(interruptions.assignments[entry], w, t, point, net, work)
         waiting.values[row, base + entry - first] = value
 
 
 @noinline_cpu
-def _due(time, place, w, t, point, net, others, work, waiting):
+def _due(time, place, w, t, point, net, interruptions, work, waiting):
     """When an event is due: at the time of a break, or of another event, but for rounding."""
     row = row_of(w)
     near = abs(time) * real(ROUNDING)
     for q in range(waiting.pending.shape[1]):
         if q != place and waiting.pending[row, q] >= 0 and abs(waiting.due[row, q] - time) <= near:
             return waiting.due[row, q]
-    for b in range(others.breaks.size):
-        turns_at = evaluate(others.breaks[b], w, t, point, net, work)
+    for b in range(interruptions.breaks.size):
+        turns_at = evaluate(interruptions.breaks[b], w, t, point, net, work)
         if abs(turns_at - time) <= near:
             return turns_at
     return time
 
 
 @noinline_cpu
-def _trigger(w, t, after, point, net, others, work, waiting):
+def _trigger(w, t, after, point, net, interruptions, work, waiting):
     """Look at every trigger; false if there is no room for another pending event."""
     row = row_of(w)
     moment = moment_of(t, after)
-    for e in range(others.triggers.size):
-        now = 1 if evaluate(others.triggers[e], w, moment, point, net, work) != 0.0 else 0
-        flags = others.flags[e]
+    for e in range(interruptions.triggers.size):
+        now = 1 if evaluate(interruptions.triggers[e], w, moment, point, net, work) != 0.0 else 0
+        flags = interruptions.flags[e]
         if now == 1 and waiting.armed[row, e] == 0:
             place = -1
             for q in range(waiting.pending.shape[1]):
@@ -213,17 +216,17 @@ def _trigger(w, t, after, point, net, others, work, waiting):
             if place < 0:
                 return False
             delay = real(0.0)
-            if others.event_delays[e] >= 0:
-                delay = evaluate(others.event_delays[e], w, moment, point, net, work)
+            if interruptions.event_delays[e] >= 0:
+                delay = evaluate(interruptions.event_delays[e], w, moment, point, net, work)
             waiting.pending[row, place] = e
             waiting.due[row, place] = t
             if delay > 0.0:
                 waiting.due[row, place] = _due(
-                    t + delay, place, w, moment, point, net, others, work, waiting
+                    t + delay, place, w, moment, point, net, interruptions, work, waiting
                 )
             waiting.due_after[row, place] = after
             if flags & 4 != 0:
-                _assign_values(e, place, w, moment, point, net, others, work, waiting)
+                _assign_values(e, place, w, moment, point, net, interruptions, work, waiting)
         elif now == 0 and waiting.armed[row, e] == 1 and flags & 1 == 0:
             for q in range(waiting.pending.shape[1]):
                 if waiting.pending[row, q] == e:
@@ -233,24 +236,24 @@ def _trigger(w, t, after, point, net, others, work, waiting):
 
 
 @noinline_cpu
-def _execute(q, w, t, point, species_count, net, others, work, waiting):
+def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
     """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
     row = row_of(w)
     e = waiting.pending[row, q]
     waiting.pending[row, q] = -1
-    if others.flags[e] & 4 == 0:
-        _assign_values(e, q, w, t, point, net, others, work, waiting)
+    if interruptions.flags[e] & 4 == 0:
+        _assign_values(e, q, w, t, point, net, interruptions, work, waiting)
     base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
-    first = others.assignment_starts[e]
-    for entry in range(first, others.assignment_starts[e + 1]):
-        variable = others.assigned[entry]
+    first = interruptions.assignment_starts[e]
+    for entry in range(first, interruptions.assignment_starts[e + 1]):
+        variable = interruptions.assigned[entry]
         value = waiting.values[row, base + entry - first]
         # Amounts are whole, but for the Langevin equation; parameters, which come after the
         # species, are what they are.
-        if variable < species_count:
+        if variable < plan.species_count:
             if not abs(value) < INFINITY:
                 return FAILED_NOT_FINITE
-            mode = (others.flags[e] >> 3) & 7
+            mode = (interruptions.flags[e] >> 3) & 7
             if abs(value) < COUNT_LIMIT and mode != 4:
                 value = _rounded(value, mode, entry, w, waiting)
             if value < 0.0:
@@ -260,25 +263,25 @@ def _execute(q, w, t, point, species_count, net, others, work, waiting):
 
 
 @noinline_cpu
-def turned(w, t, point, net, others, work, waiting):
+def turned(w, t, point, net, interruptions, work, waiting):
     """Whether a firing turned a trigger."""
     row = row_of(w)
-    for k in range(others.watched.size):
-        e = others.watched[k]
-        now = 1 if evaluate(others.triggers[e], w, t, point, net, work) != 0.0 else 0
+    for k in range(interruptions.watched.size):
+        e = interruptions.watched[k]
+        now = 1 if evaluate(interruptions.triggers[e], w, t, point, net, work) != 0.0 else 0
         if now != waiting.armed[row, e]:
             return True
     return False
 
 
 @noinline_cpu
-def happen(w, t, after, point, species_count, net, others, work, waiting):
+def happen(w, t, after, point, plan, net, interruptions, work, waiting):
     """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
     row = row_of(w)
     moment = moment_of(t, after)
     happened = 0
     for _ in range(EVENT_LIMIT):
-        if not _trigger(w, t, after, point, net, others, work, waiting):
+        if not _trigger(w, t, after, point, net, interruptions, work, waiting):
             return FAILED_TO_END
         best, highest = -1, real(-INFINITY)
         for q in range(waiting.pending.shape[1]):
@@ -287,27 +290,27 @@ def happen(w, t, after, point, species_count, net, others, work, waiting):
                 due < t or (due == t and waiting.due_after[row, q] <= after)
             ):
                 priority = real(-INFINITY)
-                program = others.priorities[waiting.pending[row, q]]
+                program = interruptions.priorities[waiting.pending[row, q]]
                 if program >= 0:
                     priority = evaluate(program, w, moment, point, net, work)
                 if best < 0 or priority > highest:
                     best, highest = q, priority
         if best < 0:
             return happened
-        happened = _execute(best, w, moment, point, species_count, net, others, work, waiting)
+        happened = _execute(best, w, moment, point, plan, net, interruptions, work, waiting)
         if happened < 0:
             return happened
     return FAILED_TO_END
 
 
 @noinline_cpu
-def next_break(w, t, after, point, net, others, work, waiting):
+def next_break(w, t, after, point, net, interruptions, work, waiting):
     """The next position at which something turns, or is due: its time, and whether just after."""
     row = row_of(w)
     moment = moment_of(t, after)
     soonest, side = real(INFINITY), 0
-    for b in range(others.breaks.size):
-        time = evaluate(others.breaks[b], w, moment, point, net, work)
+    for b in range(interruptions.breaks.size):
+        time = evaluate(interruptions.breaks[b], w, moment, point, net, work)
         if time == t and after == 0:
             soonest, side = t, 1
         elif time > t and (time < soonest or (time == soonest and side == 1)):
@@ -317,8 +320,8 @@ def next_break(w, t, after, point, net, others, work, waiting):
             due, due_after = waiting.due[row, q], int(waiting.due_after[row, q])
             if due < soonest or (due == soonest and due_after < side):
                 soonest, side = due, due_after
-    if waiting.late_count[row, 0] > 0:
-        due = waiting.late_times[row, 0]
+    if waiting.delayed_count[row, 0] > 0:
+        due = waiting.delayed_times[row, 0]
         if due < soonest or (due == soonest and side == 1):
             soonest, side = due, 0
     return soonest, side
@@ -344,7 +347,7 @@ def is_over(g, limit, side):
 
 @noinline_cpu
 def interrupt(
-    w, t, after, point, species_count, plan, after_firing, soonest, side, net, others, work, waiting
+    w, t, after, point, plan, after_firing, soonest, side, net, interruptions, work, waiting
 ):
     """What a firing or a break leads to besides what follows of propensities.
 
@@ -353,13 +356,13 @@ def interrupt(
     """
     happened = 0
     again = not after_firing or plan.moving_breaks
-    if not after_firing or turned(w, t, point, net, others, work, waiting):
-        if others.triggers.size > 0:
-            happened = happen(w, t, after, point, species_count, net, others, work, waiting)
+    if not after_firing or turned(w, t, point, net, interruptions, work, waiting):
+        if interruptions.triggers.size > 0:
+            happened = happen(w, t, after, point, plan, net, interruptions, work, waiting)
         again = True
     if again:
-        soonest, side = next_break(w, t, after, point, net, others, work, waiting)
+        soonest, side = next_break(w, t, after, point, net, interruptions, work, waiting)
     over = False
-    if others.stop.size > 0 and happened >= 0:
-        over = evaluate(others.stop[0], w, moment_of(t, after), point, net, work) != 0.0
+    if interruptions.stop.size > 0 and happened >= 0:
+        over = evaluate(interruptions.stop[0], w, moment_of(t, after), point, net, work) != 0.0
     return happened, soonest, side, over

@@ -21,12 +21,12 @@ from ergode.stochastic.kernel.outcomes import (
 # ---- bound for each method
 
 
-def total_of(w, own):
+def total_of(w, state):
     """Sum of all propensities; below zero where one of them is."""
     return real(0.0)
 
 
-def choose(target, w, point, own):
+def choose(target, w, point, state):
     """Reaction in whose share of the sum `target` falls; -1 if rounding led astray."""
     return 0
 
@@ -63,10 +63,10 @@ wait_and_choice = ByTarget(cpu=_from_many, cuda=_one)
 # ---- what they have in common
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """The next firing: when, by the sum of all propensities; which, in proportion to them."""
     while True:
-        total = total_of(w, own)
+        total = total_of(w, state)
         if total == 0.0:
             return real(INFINITY), NO_REACTION, draw
         if not (total > 0.0 and total < INFINITY):
@@ -76,7 +76,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
         fires_at = t + wait / total
         if fires_at >= limit:
             return fires_at, NO_REACTION, draw
-        j = choose(choice * total, w, point, own)
+        j = choose(choice * total, w, point, state)
         if j >= 0:
             return fires_at, j, draw
 

@@ -1,7 +1,7 @@
 """One realization, by any exact method: from firing to firing, with all that interrupts them.
 
 A method tells what fires next (`advance`) and follows what changed (`prepare`, `update`).  The
-rest is the same for all and is here: results on the grid, events, products that are late, breaks
+rest is the same for all and is here: results on the grid, events, delayed products, breaks
 at which rates turn, conditions that end a realization, and what went wrong.
 
 Between breaks the process has no memory, so stopping at one and drawing anew is exact.  The grid
@@ -25,8 +25,8 @@ from ergode.stochastic.kernel.interruptions import (
     interrupt,
     is_over,
     moment_of,
-    pop_late,
-    push_late,
+    pop_delayed,
+    push_delayed,
 )
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
@@ -62,6 +62,7 @@ class Plan(NamedTuple):
     begin: Any  # time at which realizations begin
     firings_most: Any
     moving_breaks: Any  # whether breaks depend on the state
+    species_count: Any
 
 
 class Work(NamedTuple):
@@ -70,7 +71,7 @@ class Work(NamedTuple):
     x: Any  # [worker, variable + 1] the state, and a one
     stack: Any  # [worker, depth]
     begun: Any  # [worker, 1] whether the method has begun
-    waits: Any  # [worker, draw] draws that are made ahead (see `direct_step`)
+    waits: Any  # [worker, draw] draws that are made ahead (see `kernel.next_firing`)
     choices: Any  # [worker, draw]
 
 
@@ -88,7 +89,7 @@ class Out(NamedTuple):
     rows: Any  # [row] times of the grid that were reported
     ended: Any  # [row] time at which it was ended by a condition, or failed
     states: Any  # [row, species] the last state, where it is asked for
-    leaps: Any  # [row, 4] what a method that leaps says of its steps (see `leap`)
+    leaps: Any  # [row, 4] what a method that leaps says of its steps (see `algorithms.leap`)
     log_starts: Any  # [row + 1]
     log_times: Any
     log_reactions: Any
@@ -97,16 +98,16 @@ class Out(NamedTuple):
 # ---- bound for each method and target
 
 
-def prepare(w, t, point, plan, replicate, net, work, own):
+def prepare(w, t, point, plan, replicate, net, work, state):
     """Make everything that the method keeps from the state."""
 
 
-def update(j, w, t, point, plan, replicate, net, work, own):
+def update(j, w, t, point, plan, replicate, net, work, state):
     """Follow the change that reaction `j` made to the state; false if that cannot be."""
     return True
 
 
-def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
+def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """Time of the next firing, its reaction, and the next draw's index.
 
     The time is `limit` or later, without a reaction, if nothing fires before it.
@@ -114,21 +115,21 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, own):
     return t, 0, draw
 
 
-def between(k, time, w, plan, replicate, net, work, own):
+def between(k, time, w, plan, replicate, net, work, state):
     """Put the state at time `k` of the grid, within the step made last, into its row."""
 
 
-def arrive(row, w, work, own, out):
+def arrive(row, w, work, state, out):
     """Put the state at the end of the step made last into its row; firings of the step."""
     return np.int64(0)
 
 
-def add_to(array, slot, point, k, i, value):
+def accumulate(array, slot, point, k, i, value):
     """Add to a shared accumulator."""
     array[slot, point, k, i] += value
 
 
-def add_to_count(array, slot, point, k):
+def accumulate_count(array, slot, point, k):
     array[slot, point, k] += 1
 
 
@@ -188,15 +189,15 @@ def write(k, w, row, point, slot, work, out):
         for i in range(out.amounts.shape[2]):
             out.amounts[row, k, i] = work.x[w, i]
     if out.counts.shape[2] > 0:
-        add_to_count(out.counts, slot, point, k)
+        accumulate_count(out.counts, slot, point, k)
         for i in range(out.sums.shape[3]):
             n = np.int64(work.x[w, i])
             if n != 0:
                 square = n * n
-                add_to(out.sums, slot, point, k, i, n)
-                add_to(out.squares_low, slot, point, k, i, square & np.int64(0xFFFFFFFF))
+                accumulate(out.sums, slot, point, k, i, n)
+                accumulate(out.squares_low, slot, point, k, i, square & np.int64(0xFFFFFFFF))
                 if square >> 32 != 0:
-                    add_to(out.squares_high, slot, point, k, i, square >> 32)
+                    accumulate(out.squares_high, slot, point, k, i, square >> 32)
     return True
 
 
@@ -205,7 +206,7 @@ def write(k, w, row, point, slot, work, out):
 
 @no_refcount
 @noinline_cpu
-def realize(row, w, slot, net, others, work, waiting, own, plan, out):
+def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
     """Simulate one realization, which is row `row` of the results."""
     number = plan.first + row
     first_point = plan.first // plan.replicates
@@ -214,7 +215,6 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     cell = point - first_point
     work.begun[w, 0] = 0
     grid = out.grid
-    species_count = out.sums.shape[3]
     end = grid[grid.size - 1]
     t = plan.begin
     after = 0
@@ -225,20 +225,19 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
     soonest, side = real(INFINITY), 0
     over = False
     if GENERAL:
-        arm(w, plan.seed, replicate, others, waiting)
+        arm(w, plan.seed, replicate, interruptions, waiting)
         log_place, log_last = np.int64(0), np.int64(0)
         if out.log_starts.size > 1:
             log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
         happened, soonest, side, over = interrupt(
-            w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
-            waiting,
-        )  # fmt: skip
+            w, t, after, point, plan, False, soonest, side, net, interruptions, work, waiting
+        )
         if happened < 0:
             outcome, over = outcome_of(happened), True
         if soonest > t:
-            prepare(w, t, point, plan, replicate, net, work, own)
+            prepare(w, t, point, plan, replicate, net, work, state)
     elif not PREPARED:
-        prepare(w, t, point, plan, replicate, net, work, own)
+        prepare(w, t, point, plan, replicate, net, work, state)
     while not over:
         moment = t
         breaks = False
@@ -251,8 +250,17 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             fires_at, j = limit, NO_REACTION
         else:
             fires_at, j, draw = advance(
-                w, moment, soonest if LEAPS else limit, point, draw, plan, replicate, net, work, own
-            )  # fmt: skip
+                w,
+                moment,
+                soonest if LEAPS else limit,
+                point,
+                draw,
+                plan,
+                replicate,
+                net,
+                work,
+                state,
+            )
         # What happens at a time of the grid is over when that is reported.
         while cursor < grid.size:
             g = grid[cursor]
@@ -265,7 +273,7 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
             if not passed:
                 break
             if LEAPS and j != NO_REACTION and fires_at > moment:
-                between(cursor, g, w, plan, replicate, net, work, own)
+                between(cursor, g, w, plan, replicate, net, work, state)
             if not write(cursor, w, row, cell, slot, work, out):
                 outcome = OVERFLOW
                 break
@@ -283,7 +291,7 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
         if j >= 0:
             t, after = fires_at, 0
             if LEAPS:
-                firings += arrive(row, w, work, own, out)
+                firings += arrive(row, w, work, state, out)
             else:
                 firings += 1
                 if not change(j, w, net, work):
@@ -294,44 +302,47 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
                     out.log_times[log_place] = t
                     out.log_reactions[log_place] = j
                     log_place += 1
-                if not LEAPS and others.delays[j] >= 0:
-                    delay = evaluate(others.delays[j], w, t, point, net, work)
-                    if not push_late(t + max(delay, real(0.0)), j, w, waiting):
+                if not LEAPS and interruptions.delays[j] >= 0:
+                    delay = evaluate(interruptions.delays[j], w, t, point, net, work)
+                    if not push_delayed(t + max(delay, real(0.0)), j, w, waiting):
                         outcome = OVERFLOW
                         break
-                    if waiting.late_times[w, 0] < soonest:
-                        soonest, side = waiting.late_times[w, 0], 0
+                    if waiting.delayed_times[w, 0] < soonest:
+                        soonest, side = waiting.delayed_times[w, 0], 0
                 happened, soonest, side, over = interrupt(
-                    w, t, after, point, species_count, plan, True, soonest, side, net, others, work,
-                    waiting,
-                )  # fmt: skip
+                    w, t, after, point, plan, True, soonest, side, net, interruptions, work, waiting
+                )
                 if happened < 0:
                     outcome = outcome_of(happened)
                     break
-                followed = update(j, w, t, point, plan, replicate, net, work, own)
+                followed = update(j, w, t, point, plan, replicate, net, work, state)
                 if happened == 1 or not followed:
-                    prepare(w, t, point, plan, replicate, net, work, own)
-            elif not update(j, w, t, point, plan, replicate, net, work, own):
-                prepare(w, t, point, plan, replicate, net, work, own)
+                    prepare(w, t, point, plan, replicate, net, work, state)
+            elif not update(j, w, t, point, plan, replicate, net, work, state):
+                prepare(w, t, point, plan, replicate, net, work, state)
             if firings >= plan.firings_most:
                 outcome = TOO_MANY
                 break
         elif GENERAL:
             # A break: products appear, comparisons turn, events happen.
             t, after = limit, side
-            while waiting.late_count[w, 0] > 0 and waiting.late_times[w, 0] <= t:
-                late = pop_late(w, waiting)
-                for entry in range(others.late_starts[late], others.late_starts[late + 1]):
-                    work.x[w, others.late[entry]] += others.late_changes[entry]
+            while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
+                reaction = pop_delayed(w, waiting)
+                for entry in range(
+                    interruptions.delayed_starts[reaction],
+                    interruptions.delayed_starts[reaction + 1],
+                ):
+                    work.x[w, interruptions.delayed_variables[entry]] += (
+                        interruptions.delayed_changes[entry]
+                    )
             happened, soonest, side, over = interrupt(
-                w, t, after, point, species_count, plan, False, soonest, side, net, others, work,
-                waiting,
-            )  # fmt: skip
+                w, t, after, point, plan, False, soonest, side, net, interruptions, work, waiting
+            )
             if happened < 0:
                 outcome = outcome_of(happened)
                 break
             if soonest > t:
-                prepare(w, moment_of(t, after), point, plan, replicate, net, work, own)
+                prepare(w, moment_of(t, after), point, plan, replicate, net, work, state)
     if GENERAL and over and outcome == DONE:
         # The state in which it was stopped is what is reported from then on.
         while cursor < grid.size:
@@ -352,51 +363,51 @@ def realize(row, w, slot, net, others, work, waiting, own, plan, out):
 
 
 @no_refcount
-def begin(row, w, lane, lanes, net, work, own, plan):
+def begin(row, w, lane, lanes, net, work, state, plan):
     """Put the state at the beginning of a realization into the rows of a worker: a share of it."""
     point = (plan.first + row) // plan.replicates
     for i in range(lane, net.initial.shape[1], lanes):
         work.x[w, i] = net.initial[point, i]
     if PREPARED:
-        copy_prepared(w, lane, lanes, point, own)
+        copy_prepared(w, lane, lanes, point, state)
 
 
-def copy_prepared(w, lane, lanes, point, own):
+def copy_prepared(w, lane, lanes, point, state):
     """The same of what the method keeps; bound where it knows how."""
 
 
-def realize_cpu(start, stop, grain, net, others, work, waiting, own, plan, out):
+def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
     """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
     w = start // grain
     for row in range(start, stop):
-        begin(row, w, 0, 1, net, work, own, plan)
-        realize(row, w, w, net, others, work, waiting, own, plan, out)
+        begin(row, w, 0, 1, net, work, state, plan)
+        realize(row, w, w, net, interruptions, work, waiting, state, plan, out)
 
 
-def add_to_cuda(array, slot, point, k, i, value):
+def atomic_accumulate(array, slot, point, k, i, value):
     """Add to a shared accumulator, whoever else does."""
     cuda.atomic.add(array, (slot, point, k, i), value)
 
 
-def add_to_count_cuda(array, slot, point, k):
+def atomic_accumulate_count(array, slot, point, k):
     """Count, whoever else does."""
     cuda.atomic.add(array, (slot, point, k), 1)
 
 
-def realize_cuda(queue, count, net, others, work, waiting, own, plan, out):
+def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
     """All realizations: a thread takes the next from the queue when it has finished one."""
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
     row = cuda.atomic.add(queue, 0, 1)
     while row < count:
-        begin(row, w, 0, 1, net, work, own, plan)
-        realize(row, w, 0, net, others, work, waiting, own, plan, out)
+        begin(row, w, 0, 1, net, work, state, plan)
+        realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)
         row = cuda.atomic.add(queue, 0, 1)
 
 
-def realize_led_cuda(queue, count, net, others, work, waiting, own, plan, out):
-    """The same with a warp for each: one thread works, and the others help it begin.
+def realize_led_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
+    """The same with a warp for each: one thread works, and the interruptions help it begin.
 
     Threads of a warp wait for each other where they do different things, and where there are few
     realizations each may as well have several threads to itself.
@@ -412,8 +423,8 @@ def realize_led_cuda(queue, count, net, others, work, waiting, own, plan, out):
         row = cuda.shfl_sync(_WARP, row, 0)
         if row >= count:
             break
-        begin(row, w, lane, 32, net, work, own, plan)
+        begin(row, w, lane, 32, net, work, state, plan)
         cuda.syncwarp(_WARP)
         if lane == 0:
-            realize(row, w, 0, net, others, work, waiting, own, plan, out)
+            realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)
         cuda.syncwarp(_WARP)

@@ -21,8 +21,8 @@ from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
 _PENDING = 32
-_LATE = 4096
-# What a method is: the next firing by itself, or what `direct_step` needs to find it.
+_DELAYED = 4096
+# What a method is: the next firing by itself, or what `kernel.next_firing` needs to find it.
 _WORDS = ("prepare", "update", "advance", "between", "arrive", "total_of", "choose")
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
@@ -75,22 +75,22 @@ def kernel_of(
     if prepared:
         bindings["copy_prepared"] = method.copy_prepared
     if on_cuda:
-        bindings["add_to"] = realization.add_to_cuda
-        bindings["add_to_count"] = realization.add_to_count_cuda
+        bindings["accumulate"] = realization.atomic_accumulate
+        bindings["accumulate_count"] = realization.atomic_accumulate_count
         body = realization.realize_led_cuda if led else realization.realize_cuda
         return kernels.cuda_kernel(body, bindings=bindings, registers=_REGISTERS)
     return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
 
 
-class Ensemble:
+class ThreadRunner:
     """Realizations of a network.
 
     Parameters
     ----------
     tables : Tables
     method : module
-        With ``Own``, ``prepare``, ``update``, ``arrays`` and ``constants``; with ``advance``, or
-        ``total_of`` and ``choose`` for that of `direct_step`.
+        With ``MethodState``, ``prepare``, ``update``, ``arrays`` and ``constants``; with
+        ``advance``, or ``total_of`` and ``choose`` for that of `kernel.next_firing`.
     grid : ndarray, shape [time_count]
         Times to report.
     begin : float
@@ -127,6 +127,7 @@ class Ensemble:
         self._plan = Plan(
             np.uint64(seed), np.int64(replicates), np.int64(0), np.float64(begin),
             np.int64(firings_most), np.bool_(tables.moving_breaks),
+            np.int64(tables.species_count),
         )  # fmt: skip
         self._net: tuple[Net, Interruptions] | None = None
 
@@ -238,7 +239,7 @@ class Ensemble:
     def _waiting_rows(self) -> dict[str, tuple[int, type]]:
         tables = self.tables
         pending = _PENDING if tables.event_count > 0 else 0
-        late = _LATE if tables.has_delays else 0
+        delayed = _DELAYED if tables.has_delays else 0
         return {
             "armed": (tables.event_count, np.int8),
             "due": (pending, np.float64),
@@ -246,9 +247,9 @@ class Ensemble:
             "pending": (pending, np.int32),
             "values": (pending * tables.most_values, np.float64),
             "keys": (3, np.uint64),
-            "late_times": (late, np.float64),
-            "late_reactions": (late, np.int32),
-            "late_count": (1, np.int32),
+            "delayed_times": (delayed, np.float64),
+            "delayed_reactions": (delayed, np.int32),
+            "delayed_count": (1, np.int32),
         }
 
     def worker_bytes(self) -> int:
@@ -275,7 +276,7 @@ class Ensemble:
             *self.network(),
             Work(**{name: rows(*row) for name, row in self._rows().items()}),
             Waiting(**{name: rows(*row) for name, row in self._waiting_rows().items()}),
-            self.method.Own(**own),
+            self.method.MethodState(**own),
         )
 
     def results(self, count: int, slots: int, points: int, wanted: Wanted) -> Out:

@@ -1,4 +1,4 @@
-"""Realizations of a small network by code made for it (see `straight_line`)."""
+"""Realizations of a small network by code made for it (see `compiled_direct`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
 from ergode.stochastic.kernel.realization import Out
 from ergode.stochastic.laws import law_of
-from ergode.stochastic.runners.threads import Ensemble, Wanted, settled
+from ergode.stochastic.runners.threads import ThreadRunner, Wanted, settled
 from ergode.stochastic.tables import Tables
 
 FIRINGS_MOST = 2**32 - 2
@@ -24,8 +24,8 @@ _THREADS = 128
 _SHARED_BYTES = 48 * 1024
 
 
-class SmallEnsemble(Ensemble):
-    """The same as `Ensemble` for the direct method, with straight-line code."""
+class CompiledDirectRunner(ThreadRunner):
+    """The same as `ThreadRunner` for the direct method, with straight-line code."""
 
     def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
         super().__init__(tables, method=None, **options)

@@ -1,0 +1,199 @@
+"""Realizations of one network on a GPU, a thread group for each (see `thread_group.kernel`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.stochastic.kernel.interruptions import Waiting
+from ergode.stochastic.runners.threads import ThreadRunner, Wanted
+from ergode.stochastic.tables import Interruptions, Tables
+from ergode.stochastic.thread_group import ops
+from ergode.stochastic.thread_group.kernel import (
+    ThreadGroupNet,
+    ThreadGroupWork,
+    realize_thread_groups,
+    thread_group_of,
+)
+
+QUARTER, WARP, BLOCK = 8, 32, 256
+_THREADS = 128
+_REGISTERS = 64
+_WARPS_A_MULTIPROCESSOR = 32
+_SHARED_BYTES = 200 * 1024
+
+
+@lru_cache(maxsize=64)
+def thread_group_kernel(
+    method: ModuleType,
+    size: int,
+    general: bool,
+    interrupted: bool,
+    options: tuple[tuple[str, Any], ...],
+) -> kernels.Kernel:
+    """The kernel of a method for thread groups of so many threads."""
+    words = ("value", "prepare", "choose", "follow", "refresh", "count")
+    bindings: dict[str, Any] = {
+        f"thread_group_{word}": getattr(method, f"thread_group_{word}")
+        for word in words
+        if hasattr(method, f"thread_group_{word}")
+    }
+    block = size > WARP
+    part = min(size, WARP)
+    bindings |= {
+        "THREAD_COUNT": size,
+        "LANE_COUNT": part,
+        "LANE_MASK": np.uint32(2**part - 1),
+        "STRIDE": size + 1,
+        "SCRATCH": size >> 4 if block else 0,
+        "barrier": ops.block_barrier if block else ops.warp_barrier,
+        "prefix_sum": ops.prefix_sum_block if block else ops.prefix_sum_warp,
+        "first_of": ops.first_of_block if block else ops.first_of_warp,
+        "broadcast": ops.broadcast_block if block else ops.broadcast_warp,
+        "row_of": thread_group_of,
+        "GENERAL": general,
+        "INTERRUPTED": interrupted,
+        **dict(options),
+    }
+    return kernels.cuda_kernel(realize_thread_groups, bindings=bindings, registers=_REGISTERS)
+
+
+class ThreadGroupRunner(ThreadRunner):
+    """The same as `ThreadRunner`, with a thread group for a realization.
+
+    Parameters
+    ----------
+    size : int
+        Threads of a thread group: a power of two, a block of them if it is more than 32.
+    """
+
+    def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:
+        super().__init__(tables, **options)
+        self.size = size
+        self._group_network: tuple[ThreadGroupNet, Interruptions] | None = None
+
+    def network_of_groups(self) -> tuple[ThreadGroupNet, Interruptions]:
+        """The network on the device."""
+        if self._group_network is None:
+            net, put = self.tables.net, self.device.put
+            self._group_network = (
+                ThreadGroupNet(
+                    **{name: put(getattr(net, name)) for name in ThreadGroupNet._fields}
+                ),
+                Interruptions(*(put(array) for array in self.tables.interruptions)),
+            )
+        return self._group_network
+
+    def options(self, group_count: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+        """Numbers that each of so many thread groups keeps in shared memory, and what is bound."""
+        room = shared_doubles(group_count, self.size, self.device.core_count)
+        doubles, options = self.method.thread_group_options(self.tables, self.size, room)
+        return doubles + 1 + (self.size >> 4 if self.size > WARP else 0), options
+
+    def kernel_for(self, group_count: int) -> tuple[kernels.Kernel, int]:
+        """The kernel for so many thread groups, and how many numbers of shared memory each has."""
+        doubles, options = self.options(group_count)
+        tables = self.tables
+        kernel = thread_group_kernel(
+            self.method, self.size, not tables.is_plain, tables.is_interrupted, options
+        )
+        return kernel, doubles
+
+    def workspace_of_groups(
+        self, group_count: int, asked: int
+    ) -> tuple[ThreadGroupWork, Waiting, Any]:
+        """Rows of all thread groups."""
+        empty, tables, method = self.device.empty, self.tables, self.method
+        options = dict(self.options(asked)[1])
+        rows = method.thread_group_rows(tables, self.size, options)
+        work = ThreadGroupWork(
+            empty((group_count, rows.pop("x", (1, None))[0]), np.float64),
+            empty(
+                (group_count * self.size if not tables.is_plain else 1, tables.depth), np.float64
+            ),
+        )
+        parts = {name: empty((group_count, length), kind) for name, (length, kind) in rows.items()}
+        constants = method.thread_group_constants(tables, self.size, options)
+        names = method.ThreadGroupState._fields
+        put = self.device.put
+        parts |= {
+            name: constants[name] if np.isscalar(constants[name]) else put(constants[name])
+            for name in names
+            if name not in parts
+        }
+        waits = group_count if tables.is_interrupted else 1
+        waiting = Waiting(
+            **{name: empty((waits, row[0]), row[1]) for name, row in self._waiting_rows().items()}
+        )
+        return work, waiting, method.ThreadGroupState(**parts)
+
+    def run(
+        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
+    ) -> dict[str, np.ndarray]:
+        from ergode.core import cuda
+
+        plan = self._plan._replace(first=np.int64(first))
+        points = -(-(first + count) // self.replicates) - first // self.replicates
+        out = self.results(count, 1, points, wanted)
+        queue = self._queue()
+        kernel, size = self.kernel_for(count)
+        compiled = kernel.compiled("cuda")
+        threads = max(_THREADS, self.size)
+        group_count = threads // self.size  # of a block
+        shared = 8 * size * group_count
+        small = self.arguments(queue, count, size, 1, plan, out)
+        resident = cuda.cooperative_block_count(compiled, threads, small, shared)
+        blocks = max(1, min(resident, -(-count // group_count), self._most(group_count, count)))
+        arguments = self.arguments(queue, count, size, blocks * group_count, plan, out)
+        cuda.launch(compiled, blocks, threads, arguments, shared)
+        cuda.synchronize()
+        report(count)
+        return self._fetch(out, wanted)
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        from ergode.core import cuda
+
+        kernel, size = self.kernel_for(count)
+        out = self.results(0, 1, 1, wanted)
+        arguments = self.arguments(self._queue(), 0, size, 1, self._plan, out)
+        cuda.specialize(kernel.compiled("cuda"), arguments)
+
+    def arguments(
+        self, queue: Any, count: int, size: int, group_count: int, plan: Any, out: Any
+    ) -> tuple[Any, ...]:
+        """What the kernel is given."""
+        work, waiting, state = self.workspace_of_groups(group_count, count)
+        return (
+            queue, np.int64(count), np.int64(size), *self.network_of_groups(), work, waiting,
+            state, plan, out,
+        )  # fmt: skip
+
+    def _most(self, group_count: int, asked: int) -> int:
+        """Blocks of so many thread groups whose rows fit into memory."""
+        options = dict(self.options(asked)[1])
+        rows = self.method.thread_group_rows(self.tables, self.size, options).values()
+        group_bytes = sum(length * np.dtype(kind).itemsize for length, kind in rows)
+        return max(1, int(0.8 * self.device.available_bytes()) // max(1, group_count * group_bytes))
+
+
+def shared_doubles(group_count: int, size: int, multiprocessors: int) -> int:
+    """float64 of shared memory for each thread group, with the most groups resident."""
+    resident = min(-(-group_count // multiprocessors), _WARPS_A_MULTIPROCESSOR * WARP // size)
+    return _SHARED_BYTES // 8 // max(_THREADS // size, resident, 1) - 1 - (size >> 4)
+
+
+def why_unsupported(method: ModuleType, tables: Tables, size: int) -> bool:
+    """Whether a thread group cannot simulate a network: products are late, or it is too large."""
+    doubles, _ = method.thread_group_options(tables, size, 0)
+    interrupted = tables.is_interrupted or tables.variable_count > tables.species_count
+    return (
+        (interrupted and not hasattr(method, "thread_group_refresh"))
+        or tables.has_delays
+        or int(np.diff(tables.net.change_starts).max(initial=0)) > min(size, WARP)
+        or 8 * max(1, _THREADS // size) * (doubles + 1 + (size >> 4)) > _SHARED_BYTES
+    )

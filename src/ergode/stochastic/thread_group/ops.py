@@ -1,0 +1,225 @@
+"""Collective operations of a thread group: in part of a warp, a warp, or a block of warps.
+
+Sums and choices over all its threads, and where they find things: numbers in shared memory next to
+each other for every thread, and rows of what a reaction changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda, real
+from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.tables import Tables
+
+# Bound for each kernel: threads of a group, its lanes in one warp, a mask of that many bits, and
+# the float64 of scratch memory that the operations below use.
+THREAD_COUNT, LANE_COUNT, LANE_MASK, SCRATCH = 32, 32, np.uint32(0xFFFFFFFF), 0
+# Rows of shared memory are one longer than a group, so that a column is spread over many banks.
+STRIDE = THREAD_COUNT + 1
+
+
+class ThreadGroup(NamedTuple):
+    """A thread group as one of its threads sees it, and its parts of shared memory."""
+
+    lane: Any  # among the threads of the thread group in its warp
+    thread_rank: Any  # among the threads of the group
+    group_number: Any
+    scratch: Any  # where its scratch memory begins
+    base: Any  # where the method's numbers begin
+    memory: Any  # the shared memory
+
+
+# ---- what a thread group can do: in a warp, and in a block of warps
+
+
+def _first_lane():
+    """The lane in which this thread's part of the warp begins."""
+    return np.int32(cuda.threadIdx.x & (32 - LANE_COUNT))
+
+
+def _lane_mask():
+    """Lanes of that part."""
+    return np.uint32(LANE_MASK << np.uint32(_first_lane()))
+
+
+def shuffle(value, k):
+    """What the thread at lane `k` of the same part has."""
+    return cuda.shfl_sync(_lane_mask(), value, np.int32(_first_lane() + k))
+
+
+def shuffle_up(value, distance):
+    """What the thread so many lanes before has; anything for the first ones."""
+    return cuda.shfl_up_sync(_lane_mask(), value, distance)
+
+
+def barrier():
+    """Wait for the others of the thread group: bound to one of the two below."""
+
+
+def warp_barrier():
+    cuda.syncwarp(_lane_mask())
+
+
+def block_barrier():
+    cuda.syncthreads()
+
+
+def prefix_sum(value, threads):
+    """Sum of the values of this thread and those before it, and of all."""
+    return value, value
+
+
+def _sum_in_part(value, threads):
+    distance = 1
+    while distance < LANE_COUNT:
+        other = shuffle_up(value, distance)
+        if threads.lane >= distance:
+            value += other
+        distance *= 2
+    return value
+
+
+def prefix_sum_warp(value, threads):
+    value = _sum_in_part(value, threads)
+    return value, shuffle(value, LANE_COUNT - 1)
+
+
+def prefix_sum_block(value, threads):
+    value = _sum_in_part(value, threads)
+    memory = threads.memory
+    warp = at(threads.thread_rank >> 5)
+    if threads.lane == 31:
+        memory[at(threads.scratch + warp)] = value
+    cuda.syncthreads()
+    before, total = real(0.0), real(0.0)
+    for k in range(THREAD_COUNT >> 5):
+        if k == warp:
+            before = total
+        total += memory[at(threads.scratch + k)]
+    cuda.syncthreads()
+    return before + value, total
+
+
+def first_of(first, some, threads):
+    """The first thread for which `first` holds, else the last for which `some` does, else -1."""
+    return 0
+
+
+def first_of_warp(first, some, threads):
+    votes = cuda.ballot_sync(_lane_mask(), first)
+    if votes != 0:
+        return np.int32(cuda.ffs(votes) - 1 - _first_lane())
+    votes = cuda.ballot_sync(_lane_mask(), some)
+    return np.int32(31 - cuda.clz(votes) - _first_lane()) if votes != 0 else np.int32(-1)
+
+
+def first_of_block(first, some, threads):
+    memory = threads.memory
+    votes, others = cuda.ballot_sync(_lane_mask(), first), cuda.ballot_sync(_lane_mask(), some)
+    warps = THREAD_COUNT >> 5
+    if threads.lane == 0:
+        warp = threads.thread_rank >> 5
+        ahead = threads.thread_rank + cuda.ffs(votes) - 1 if votes != 0 else THREAD_COUNT
+        behind = threads.thread_rank + 31 - cuda.clz(others) if others != 0 else -1
+        memory[at(threads.scratch + warp)] = real(ahead)
+        memory[at(threads.scratch + warps + warp)] = real(behind)
+    cuda.syncthreads()
+    found, last = real(THREAD_COUNT), real(-1.0)
+    for k in range(warps):
+        found = min(found, memory[at(threads.scratch + k)])
+        last = max(last, memory[at(threads.scratch + warps + k)])
+    cuda.syncthreads()
+    return np.int32(found) if found < THREAD_COUNT else np.int32(last)
+
+
+def broadcast(value, who, threads):
+    """The value of one thread, to all."""
+    return value
+
+
+def broadcast_warp(value, who, threads):
+    return shuffle(value, who)
+
+
+def broadcast_block(value, who, threads):
+    memory = threads.memory
+    if threads.thread_rank == who:
+        memory[at(threads.scratch)] = value
+    cuda.syncthreads()
+    value = memory[at(threads.scratch)]
+    cuda.syncthreads()
+    return value
+
+
+def search(value, target, threads):
+    """Whose value `target` falls into, what is left of it there, and the sum of all values.
+
+    The last who has any if it falls behind all; -1 if none has.
+    """
+    up_to, total = prefix_sum(value, threads)
+    some = value > 0.0
+    who = first_of(up_to > target and some, some, threads)
+    if who >= 0:
+        target = broadcast(target - (up_to - value), who, threads)
+    return who, target, total
+
+
+def any_of(condition, threads):
+    """Whether it holds for one at least."""
+    return first_of(condition, False, threads) >= 0
+
+
+# ---- numbers in shared memory: number i is in column i // width, and there in row i % width
+
+
+def shared_index(i, width):
+    """Where number `i` is, counted from the first."""
+    return i % width * STRIDE + i // width
+
+
+def shared_indices(count: int, size: int) -> np.ndarray:
+    """Where in shared memory each of so many numbers is (see `shared_index`)."""
+    width = -(-count // size)
+    i = np.arange(count)
+    return i % width * (size + 1) + i // width
+
+
+def row_of_change(j, threads, state):
+    """Of `change_rows` what is of this lane: where the count is, its change, and a list."""
+    spot, delta, begin, end = np.int32(-1), np.int32(0), np.int32(0), np.int32(0)
+    if threads.lane < state.changes_most:
+        k = np.int32(4 * (j * state.changes_most + threads.lane))
+        spot, delta = state.rows[at(k)], state.rows[at(k + 1)]
+        begin, end = state.rows[at(k + 2)], state.rows[at(k + 3)]
+    return spot, delta, begin, end
+
+
+def change_rows(
+    tables: Tables, spots: np.ndarray, starts: np.ndarray, by_reaction: bool
+) -> np.ndarray:
+    """What each reaction changes, and which lists follow it, in rows of one length.
+
+    Returns
+    -------
+    ndarray of int32, shape [reaction, change, 4]
+        Where the count of the variable is (of `spots`; -1 behind the last), its change, and where
+        the list begins and ends whose entries depend on it: by `starts` that of the variable, or
+        where lists are of reactions, that of the reaction at its first change.
+    """
+    net = tables.net
+    lengths = np.diff(net.change_starts)
+    rows = np.zeros((lengths.size, max(1, int(lengths.max(initial=0))), 4), np.int32)
+    rows[:, :, 0] = -1
+    row = np.repeat(np.arange(lengths.size), lengths)
+    column = np.arange(row.size) - net.change_starts[:-1][row]
+    rows[row, column, 0] = spots[net.changed]
+    rows[row, column, 1] = net.changes
+    if by_reaction:
+        some = np.flatnonzero(lengths)
+        rows[some, 0, 2], rows[some, 0, 3] = starts[:-1][some], starts[1:][some]
+    else:
+        rows[row, column, 2], rows[row, column, 3] = starts[net.changed], starts[net.changed + 1]
+    return rows
