@@ -11,6 +11,7 @@ from ergode.core import kernels
 from ergode.density import specialize
 from ergode.density.grid import cells
 from ergode.density.grid.lattice import Frame, Lattice
+from ergode.density.methods import METHODS
 from ergode.density.noise import Noise
 
 
@@ -71,7 +72,7 @@ def test_cuda_kernels_compile_to_registers(field, scheme, noise, precision, thre
     bindings = specialize.bindings_of(
         field,
         [lattice],
-        scheme,
+        METHODS[scheme],
         noise,
         thread_group,
         retained=field is DRIVEN,

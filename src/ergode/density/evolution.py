@@ -17,6 +17,7 @@ from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.group import APART
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
+from ergode.density.methods import METHODS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
 from ergode.density.specialize import (
@@ -99,16 +100,16 @@ class Evolution:
         self.lattice = lattice = lattices[0]
         self.device = device
         self.precision = precision
-        self.scheme = scheme
+        self.method = METHODS[scheme]
         self.parameters = np.atleast_2d(parameters)
         self._cells_most = cells_most
         count = len(self.parameters)
         self._bindings = partial(
-            bindings_of, field, lattices, scheme, noise, limits=limits[0] if limits else None,
+            bindings_of, field, lattices, self.method, noise, limits=limits[0] if limits else None,
             retained=loss_rate is not None,
         )  # fmt: skip
         self._local_noise = noise is not None and noise.function is not None
-        keeps_all = scheme == "corner-transport" and keeps_fluxes(lattice.dimension, device.is_cuda)
+        keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.is_cuda)
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         self._prepared: dict[tuple[int, int, int], dict[tuple[ThreadGroup, int], Any]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time as clock
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.density.initial import TAIL, directions, lay_lattice
+from ergode.density.methods import METHODS
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
@@ -192,8 +193,9 @@ def propagate(
         measurement lies in the tail that the threshold had cut. At most four times; a prior of
         `Samples` has no more tail to give.
     scheme : {"split", "corner-transport"}
-        How mass moves: third-order sweeps, one dimension after the other, or the scheme of the
-        published runs, with their box of three standard deviations as the prior.
+        How mass moves. ``"split"``: third-order sweeps, one dimension after the other.
+        ``"corner-transport"``: the scheme of the published runs, with their box of three standard
+        deviations as the prior.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
@@ -264,7 +266,7 @@ def propagate(
     >>> round(float(result["mean"][-1, 0]), 2)
     2.43
     """
-    _check_choice("scheme", scheme, ("split", "corner-transport"))
+    _check_choice("scheme", scheme, tuple(METHODS))
     _check_choice("precision", precision, ("float32", "float64"))
     if keep is not None:
         _check_choice("keep", keep, ("all", "last", "none"))
@@ -295,7 +297,7 @@ def propagate(
         for name, one in distinct.items()
     }
     device = devices.resolve(device)
-    started = clock.perf_counter()
+    started = time.perf_counter()
     solver = Solver(
         asked, each, given,
         {
@@ -303,7 +305,7 @@ def propagate(
             for name, scale in scales.items()
         },
         {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
-        allowed, boxed=scheme == "corner-transport" and retained is None, keep=keep, show=progress,
+        allowed, boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
         options={
             "scheme": scheme, "device": device, "precision": precision, "noise": noise,
             "cells_most": cells_most,
@@ -320,7 +322,7 @@ def propagate(
     attrs = results.provenance(
         engine="density",
         method=scheme,
-        method_reason="the more accurate scheme" if scheme == "split" else "asked for",
+        method_reason=METHODS[scheme].reason,
         device=device.name,
         device_model=device.model,
         device_reason=device.reason,
@@ -331,7 +333,7 @@ def propagate(
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
         ended_early=solver.ended_early,
-        wall_seconds=clock.perf_counter() - started,
+        wall_seconds=time.perf_counter() - started,
         **solver.work,
     )
     names = list(field.variables)

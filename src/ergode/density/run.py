@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ergode.core import progress as progress_bar
+from ergode.core import progress
 from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
@@ -60,7 +60,7 @@ class Run:
         """Run from the first time to the last, from keys and masses of each density."""
         grid = self.records[0].times
         events = np.union1d(grid, [m.time for m in self.measurements])
-        with progress_bar.track("density", len(events), unit="times", show=self.show) as report:
+        with progress.track("density", len(events), unit="times", show=self.show) as report:
             try:
                 self.evolution.load(float(grid[0]), priors)
                 for time in events.tolist():
@@ -118,7 +118,7 @@ class Run:
             missing = max(shown, tail.pulled_over(cut, pull))
             # Of a prior nothing is smeared before it moves.
             has_moved = measurement.time > record.times[0]
-            shift = tail.shift(pull, evolution.scheme) if has_moved else 0.0
+            shift = evolution.method.shift(pull) if has_moved else 0.0
             record.after_measurement(index, after[which], missing, shift)
             self._cut[which] = missing
         self._lost += np.where(goes_on, dropped, 0.0)

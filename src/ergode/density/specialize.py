@@ -13,9 +13,9 @@ from ergode.core.compiler.language import UserFunction
 from ergode.density import bayes
 from ergode.density.grid import cells, group, growth, pruning
 from ergode.density.grid.lattice import Lattice
+from ergode.density.methods import Method
 from ergode.density.noise import Noise, depends_on_time
-from ergode.density.transport import advance, split
-from ergode.density.transport import corner as corner_transport
+from ergode.density.transport import advance
 from ergode.models.fields.vector_field import VectorField
 
 THREADS = {"grid": 256, "cluster": 512}  # of a block
@@ -45,7 +45,7 @@ def keeps_fluxes(dimension: int, on_cuda: bool) -> bool:
 def bindings_of(
     field: VectorField,
     lattices: Sequence[Lattice],
-    scheme: str,
+    method: Method,
     noise: Noise | None,
     thread_group: ThreadGroup,
     *,
@@ -55,7 +55,6 @@ def bindings_of(
 ) -> dict[str, Any]:
     """What kernels are specialised to; `blocks` are those of a cluster."""
     lattice = lattices[0]
-    corner = scheme == "corner-transport"
     on_cuda = thread_group != "threads"
     target = "cuda" if on_cuda else "cpu"
     given: dict[str, Any] = {}
@@ -79,9 +78,6 @@ def bindings_of(
             "BITS": lattice.bits,
             "PARAMETERS": len(field.parameters),
             "ROTATED": any(one.is_rotated for one in lattices),
-            "OWN_FACES": corner,
-            "SUM_OF_RATES": corner,
-            "CORNER": corner,
             "NOISY": noisy,
             "ANY_NOISE": any(noisy),
             "VARYING": varying,
@@ -92,8 +88,8 @@ def bindings_of(
             "create": getattr(cells, f"create_{target}"),
             "make_needed": getattr(growth, f"make_needed_{target}"),
             "compact": getattr(pruning, f"compact_{target}"),
-            "find_fluxes": getattr(corner_transport if corner else split, f"find_fluxes_{target}"),
         }
+        | method.bindings(target)
         | _thread_group_bindings(thread_group, blocks)
     )
 

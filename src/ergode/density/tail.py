@@ -15,7 +15,7 @@ missing probability are added:
 And a tail that is there is smeared more by transport than the middle: of a scheme whose leading
 error is a derivative of order m of the density, the relative error of a Gaussian z deviations from
 its mean is a Hermite polynomial of z, times the m-th power of the width.  Its slope shifts the
-posterior (`shift`; factors measured on linear systems).
+posterior (`shift_of_split`, `shift_of_corner_transport`; factors measured on linear systems).
 
 All are estimates: they tell whether a posterior can be trusted, not what it would be.
 """
@@ -82,9 +82,13 @@ def pulled_over(cut: float, pull: Pull) -> float:
     return float(ndtr((pull.distance - edge) / pull.ratio))
 
 
-def shift(pull: Pull, scheme: str) -> float:
-    """Shift of a posterior's mean, in its deviations, because transport smeared the tail."""
+def shift_of_split(pull: Pull) -> float:
+    """Shift of a posterior's mean, in its deviations, because split transport smeared the tail."""
     z, slope = pull.distance, np.abs(pull.slope)
-    if scheme == "split":
-        return float(0.8 * max(z**3 - 3 * z, 0.0) * (slope**3).sum() * pull.ratio)
+    return float(0.8 * max(z**3 - 3 * z, 0.0) * (slope**3).sum() * pull.ratio)
+
+
+def shift_of_corner_transport(pull: Pull) -> float:
+    """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail."""
+    z, slope = pull.distance, np.abs(pull.slope)
     return float(2.0 * z * (slope**2).sum() * pull.ratio)

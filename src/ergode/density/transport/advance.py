@@ -68,17 +68,9 @@ def _longest_step(t, taken, cells, frame, control):
 
 
 def advance(
-    thread_rank,
-    thread_count,
-    first,
-    budget,
-    prune_every,
-    resort_above,
-    every_cells,
-    every_masses,
-    frames,
-    controls,
-):
+    thread_rank, thread_count, first, budget, prune_every, resort_above, every_cells, every_masses,
+    frames, controls,
+):  # fmt: skip
     """Take steps until the target time, or until `budget` cell-steps are done: a kernel.
 
     When the target is reached the grid is built, so that cells know their neighbours, and the
@@ -90,25 +82,14 @@ def advance(
     frame = frame_of(frames, which)
     control = controls[which]
     counters = cells.counters
-    due = masses.key
     p, q = masses.now, masses.next
-    t = control[TIME]
-    target = control[TARGET]
-    noise_time = control[NOISE_TIME]
-    used = counters[USED]
-    ready = counters[READY]
-    steps = counters[STEPS]
-    since = counters[SINCE]
-    cell_steps = counters[CELL_STEPS]
-    peak = counters[PEAK]
+    used, ready, steps, since, cell_steps, peak = _counts_of(counters)
+    t, target, noise_time, earlier, taken, seen = _times_of(control)
     to_prune = control[TO_PRUNE] != 0.0
     is_stuck = t < target and ready != 0 and not to_prune and is_undefined(cells)
     state = UNDEFINED if is_stuck else REACHED
     listed = False
-    earlier = control[FLOOR]
     work = np.int64(0)
-    taken = control[TAKEN] if control[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
-    seen = control[SEEN]
     barrier(thread_count, cells.barrier_words)  # no thread writes before all have read
     if thread_rank == 0:
         counters[STATE] = REACHED
@@ -133,38 +114,20 @@ def advance(
                 state = UNDEFINED
                 break
         left = target - t
-        # Who is due to grow was seen, or could have been, as mass moved: by the floor of that step.
         if ANY_NOISE:
-            fresh = control[THRESHOLD] * total_mass(counters)
-            floor = real(earlier if earlier > 0.0 else fresh)
-            # What was seen of a field that depends on time may be of one moment or another.
-            ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
-            until = t + 0.5 * min(ahead, left)
-            if until > noise_time:
-                middle = 0.5 * (noise_time + until)
-                used, state = diffuse(
-                    thread_rank,
-                    thread_count,
-                    used,
-                    until - noise_time,
-                    floor,
-                    middle,
-                    cells,
-                    masses,
-                    p,
-                    q,
-                    frame,
-                )
-                if state != REACHED:
-                    break
-                noise_time = until
-                seen = middle
+            used, state, noise_time, seen = _diffuse_ahead(
+                thread_rank, thread_count, used, (t, left, taken, noise_time, earlier, seen),
+                cells, masses, p, q, frame, control,
+            )  # fmt: skip
+            if state != REACHED:
+                break
         fresh = control[THRESHOLD] * total_mass(counters)
+        # Cells due to grow were listed as mass moved, by the floor of that step.
         floor = real(earlier if earlier > 0.0 else fresh)
         # A field that depends on time is taken in the middle of the step that is expected.
         middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
         used, state = expand(
-            thread_rank, thread_count, used, floor, listed, middle, cells, due, p, q, frame
+            thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
         )
         if state != REACHED:
             break
@@ -174,33 +137,15 @@ def advance(
         taken = dt
         last = dt >= left
         dt = left if last else dt
-        step = real(dt)
-        # What the next step needs is seen as mass moves, unless something comes in between.
+        # What the next step needs is listed as mass moves, unless something comes in between.
         listed = not ANY_NOISE and not last and (since + 1) % prune_every != 0
-        if CORNER:
-            corner.move(
-                thread_rank, thread_count, used, step, real(fresh), listed, cells, masses, p, q
-            )
+        backward = (steps & 1) != 0
+        _transport(
+            thread_rank, thread_count, used, real(dt), real(fresh), listed, backward, cells, masses,
+            p, q,
+        )  # fmt: skip
+        if CORNER or DIMENSION & 1 != 0:
             p, q = q, p
-        else:
-            backward = (steps & 1) != 0
-            for turn in range(DIMENSION):
-                axis = DIMENSION - 1 - turn if backward else turn
-                listing = listed and turn == DIMENSION - 1
-                split.move(
-                    thread_rank,
-                    thread_count,
-                    used,
-                    axis,
-                    step,
-                    real(fresh),
-                    listing,
-                    cells,
-                    masses,
-                    p,
-                    q,
-                )
-                p, q = q, p
         t = target if last else t + dt
         steps += 1
         since += 1
@@ -214,21 +159,86 @@ def advance(
         work += used
     if ANY_NOISE and state == REACHED and noise_time < t:
         floor = real(control[THRESHOLD] * total_mass(counters))
-        middle = 0.5 * (noise_time + t)
         used, state = diffuse(
-            thread_rank,
-            thread_count,
-            used,
-            t - noise_time,
-            floor,
-            middle,
-            cells,
-            masses,
-            p,
-            q,
-            frame,
-        )
+            thread_rank, thread_count, used, t - noise_time, floor, 0.5 * (noise_time + t), cells,
+            masses, p, q, frame,
+        )  # fmt: skip
         noise_time = t if state == REACHED else noise_time
+    _finish(
+        thread_rank, thread_count, state, (used, ready, steps, since, cell_steps, peak),
+        (t, noise_time, earlier, taken, seen), cells, masses, p, frame, control,
+    )  # fmt: skip
+
+
+def _counts_of(counters):
+    """Number of cells, whether the grid is built, and the counts of steps, where a run goes on."""
+    return (
+        counters[USED], counters[READY], counters[STEPS], counters[SINCE], counters[CELL_STEPS],
+        counters[PEAK],
+    )  # fmt: skip
+
+
+def _times_of(control):
+    """Time, target, time of noise, mass at the threshold, length of a step and time of rates."""
+    t = control[TIME]
+    target = control[TARGET]
+    taken = control[TAKEN] if control[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
+    return t, target, control[NOISE_TIME], control[FLOOR], taken, control[SEEN]
+
+
+def _diffuse_ahead(
+    thread_rank, thread_count, used, times, cells, masses, p, q, frame, control
+):  # fmt: skip
+    """Let noise act up to the middle of the next step.
+
+    Returns the number of cells, a value of STATE, the time up to which noise has acted, and the
+    time at which rates were last computed.
+    """
+    t, left, taken, noise_time, earlier, seen = times
+    state = REACHED
+    fresh = control[THRESHOLD] * total_mass(cells.counters)
+    floor = real(earlier if earlier > 0.0 else fresh)
+    # The rates of a field that depends on time may be those of one moment or another.
+    ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
+    until = t + 0.5 * min(ahead, left)
+    if until > noise_time:
+        middle = 0.5 * (noise_time + until)
+        used, state = diffuse(
+            thread_rank, thread_count, used, until - noise_time, floor, middle, cells, masses, p, q,
+            frame,
+        )  # fmt: skip
+        if state == REACHED:
+            noise_time = until
+            seen = middle
+    return used, state, noise_time, seen
+
+
+def _transport(
+    thread_rank, thread_count, used, step, floor, listed, backward, cells, masses, p, q
+):  # fmt: skip
+    """Move the mass of all cells by one step; the result is in `q` after an odd number of sweeps.
+
+    Corner transport is one sweep; split transport sweeps each dimension, `backward` or forward.
+    """
+    if CORNER:
+        corner.move(thread_rank, thread_count, used, step, floor, listed, cells, masses, p, q)
+    else:
+        for turn in range(DIMENSION):
+            axis = DIMENSION - 1 - turn if backward else turn
+            listing = listed and turn == DIMENSION - 1
+            split.move(
+                thread_rank, thread_count, used, axis, step, floor, listing, cells, masses, p, q
+            )
+            p, q = q, p
+
+
+def _finish(
+    thread_rank, thread_count, state, counts, times, cells, masses, p, frame, control
+):  # fmt: skip
+    """Put masses, counts and times where the next call finds them; summarize if all is done."""
+    used, ready, steps, since, cell_steps, peak = counts
+    t, noise_time, earlier, taken, seen = times
+    counters = cells.counters
     barrier(thread_count, cells.barrier_words)
     for i in no_unroll(share(thread_rank, thread_count, 1, used)):
         masses.now[i] = p[i]

@@ -116,8 +116,9 @@ def change(i, cells, p, frame):
     return total
 
 
-def stage(i, step, m, v, rest, by, back, cells, start, first, before, latest, frame):
-    """A later stage at a cell, from the stages before it."""
+def stage(i, step, factors, cells, start, first, before, latest, frame):
+    """A later stage at a cell, from the stages before it and their `coefficients`."""
+    m, v, rest, by, back = factors
     return (
         m * latest[i]
         + v * before[i]
@@ -171,9 +172,9 @@ def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, 
                 p[i] = real(0.0)
                 flux[i] = real(0.0)
             barrier(thread_count, cells.barrier_words)
-        m, v, rest, by, back = coefficients(j, stages)
+        factors = coefficients(j, stages)
         for i in no_unroll(share(thread_rank, thread_count, 1, used)):
-            target[i] = stage(i, step, m, v, rest, by, back, cells, p, flux, before, latest, frame)
+            target[i] = stage(i, step, factors, cells, p, flux, before, latest, frame)
         barrier(thread_count, cells.barrier_words)
         before, latest = latest, target
     clipped = np.int64(0)

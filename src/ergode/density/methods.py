@@ -1,0 +1,78 @@
+"""The schemes of transport: one record of `METHODS` for each value of `scheme=`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ergode.density import tail
+from ergode.density.transport import corner, split
+
+
+@dataclass(frozen=True)
+class Method:
+    """A scheme that moves mass through the faces of cells.
+
+    Attributes
+    ----------
+    name : str
+        Value of `scheme=`.
+    summary : str
+        What the scheme is, in one sentence.
+    reason : str
+        Why a run has this scheme, for the attributes of the result.
+    transport : module
+        Its device functions: `find_fluxes_cpu` and `find_fluxes_cuda`.
+    unsplit : bool
+        Whether all dimensions move at once.  The sum of their rates then bounds the step, a cell
+        owns the faces above it, and the fluxes of all dimensions may be kept together.
+    boxed : bool
+        Whether the prior fills a box, as in the published runs, or the cells above the threshold.
+    shift : callable
+        `shift(pull)`: how far smeared tails shift a posterior's mean, in its deviations.
+    """
+
+    name: str
+    summary: str
+    reason: str
+    transport: ModuleType
+    unsplit: bool
+    boxed: bool
+    shift: Callable[[tail.Pull], float]
+
+    def bindings(self, target: str) -> dict[str, Any]:
+        """What kernels are specialised to, on the target ``"cpu"`` or ``"cuda"``."""
+        return {
+            "OWN_FACES": self.unsplit,
+            "SUM_OF_RATES": self.unsplit,
+            "CORNER": self.unsplit,
+            "find_fluxes": getattr(self.transport, f"find_fluxes_{target}"),
+        }
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            name="split",
+            summary="third-order sweeps, one dimension after the other",
+            reason="the more accurate scheme",
+            transport=split,
+            unsplit=False,
+            boxed=False,
+            shift=tail.shift_of_split,
+        ),
+        Method(
+            name="corner-transport",
+            summary="the scheme of the published runs, with their box of three standard deviations "
+            "as the prior",
+            reason="asked for",
+            transport=corner,
+            unsplit=True,
+            boxed=True,
+            shift=tail.shift_of_corner_transport,
+        ),
+    )
+}
