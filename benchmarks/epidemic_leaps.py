@@ -37,12 +37,12 @@ def leaps(model, contacts, device, *, step=0.1, times=DAYS, seeds=100, **options
 
 def run(ensemble, count=1):
     """A function that runs `count` replicates to their counts."""
-    return lambda: ensemble.spread(0, count)
+    return lambda: ensemble.run(0, count)
 
 
 def updates(ensemble, count=1):
     """Node updates of `count` replicates."""
-    _, work = ensemble.spread(0, count)
+    _, work = ensemble.run(0, count)
     return float(work[0]) * ensemble.node_count
 
 
@@ -248,7 +248,7 @@ def cuda(options, rows: Rows) -> None:
 
 def bytes_of_update(held, model, contacts) -> float:
     """Bytes that one update asks for, once each, averaged over a run; caches are not counted."""
-    (counts,), _ = held.spread(0, 1)
+    (counts,), _ = held.run(0, 1)
     mean = counts[0].mean(axis=0) / contacts.node_count
     susceptible = sum(mean[model.index[i.susceptible]] for i in model.infections)
     leaving = sum(mean[model.index[p.compartment]] for p in model.progressions)

@@ -20,7 +20,7 @@ from harness import Rows, arguments, medians
 import ergode
 from ergode.core import devices
 from ergode.epidemics.event_driven.runner import EventEnsemble
-from ergode.epidemics.first_passage.runner import Ensemble
+from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.windows.runner import WindowEnsemble
@@ -49,7 +49,7 @@ CASES = (
 
 def ensemble(model, contacts, device, seeds=100):
     """Replicates of `model` on a device, ready to run."""
-    return Ensemble(model, contacts, {"I": seeds}, times=DAYS, seed=1, device=device)
+    return FirstPassageEnsemble(model, contacts, {"I": seeds}, times=DAYS, seed=1, device=device)
 
 
 def run(replicates, count):
@@ -58,7 +58,7 @@ def run(replicates, count):
 
     def work():
         start = next(first)
-        words, _ = replicates.spread(start, count)
+        words, _ = replicates.run(start, count)
         return replicates.count(words, start)
 
     return work
@@ -298,7 +298,7 @@ def windows(options, rows, gpu):
         )  # fmt: skip
         (seconds,) = medians([run(held, count)])
         rows.add(f"windows {case}", "time of 100 days", seconds * 1e3, "ms")
-        _, work = held.spread(0, count)
+        _, work = held.run(0, count)
         rows.add(f"windows {case}", "windows", float(work[1]), "1")
         rows.add(f"windows {case}", "paths a node", work[0] / (count * contacts.node_count), "1")
 
@@ -317,7 +317,7 @@ def equal_error(options, rows, gpu):
     exact = WindowEnsemble(SIS, scenario_of(contacts), **common)
 
     def curve(held, count):
-        found = [held.count(held.spread(k, 1)[0], k)[0, :, 1] for k in range(count)]
+        found = [held.count(held.run(k, 1)[0], k)[0, :, 1] for k in range(count)]
         return np.array(found) / contacts.node_count
 
     def leaps(step):
@@ -363,7 +363,7 @@ def cuda(options, rows):
     def measure(case, contacts, count, repeats=9, model=SEIR):
         held = ensemble(model, contacts, gpu)
         (seconds,) = medians([run(held, count)], repeats)
-        device = float(np.median(door.elapsed(lambda: held.spread(0, count), 5)))
+        device = float(np.median(door.elapsed(lambda: held.run(0, count), 5)))
         rows.add(case, "time a replicate", seconds / count * 1e3, "ms")
         rows.add(case, "search alone", device / count * 1e3, "ms")
         nodes = count * contacts.node_count

@@ -126,7 +126,7 @@ CASES = {
     "meetings": (SIS, _meetings(False), {}),
     "instantaneous meetings": (SIR, _meetings(True), {}),
 }  # fmt: skip
-TABLE = [(case, method) for case in CASES for method in METHODS]
+TABLE = [(case, method) for case in CASES for method in ("auto", *METHODS)]
 
 
 def run(case, method, output, device):
@@ -210,6 +210,6 @@ def test_results_are_collected_from_a_device(case, method, idle_device):
         assert len(counters) == 1
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"gillespie"}))  # on the CPU alone
+@pytest.mark.parametrize("method", sorted({"auto", *METHODS} - {"gillespie"}))  # on the CPU alone
 def test_every_method_takes_some_case(method, idle_device):
     assert not all(isinstance(run(c, method, "counts", idle_device), str) for c in ("sir", "sis"))

@@ -6,7 +6,7 @@ from reference import heap_first_passage
 
 import ergode
 from ergode.core import devices
-from ergode.epidemics.first_passage.runner import Ensemble
+from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 
 TIMES = np.arange(0.0, 200.0, 5.0)
 
@@ -38,7 +38,7 @@ def weighted_network(node_count=400, seed=3):
 
 
 def build(model, contacts, *, device="cpu", precision="float32", width=None, initial=None):
-    return Ensemble(
+    return FirstPassageEnsemble(
         model,
         contacts,
         initial or {"I": [0, 7, 11], "E": [2]},
@@ -59,7 +59,7 @@ def times_of(ensemble, words):
 def test_equals_dijkstra_on_every_kind_of_stage(precision):
     model, contacts = every_kind(), weighted_network()
     ensemble = build(model, contacts, precision=precision)
-    found = times_of(ensemble, ensemble.spread(5, 8)[0])
+    found = times_of(ensemble, ensemble.run(5, 8)[0])
     start = {node: model.index["I"] for node in (0, 7, 11)} | {2: model.index["E"]}
     for row in range(8):
         expected = heap_first_passage(ensemble, start, 5 + row)
@@ -69,7 +69,7 @@ def test_equals_dijkstra_on_every_kind_of_stage(precision):
 
 def test_equals_dijkstra_on_a_random_network(model, contacts):
     ensemble = build(model, contacts)
-    found = times_of(ensemble, ensemble.spread(0, 3)[0])
+    found = times_of(ensemble, ensemble.run(0, 3)[0])
     start = {node: model.index["I"] for node in (0, 7, 11)} | {2: model.index["E"]}
     for row in range(3):
         np.testing.assert_array_equal(found[row], heap_first_passage(ensemble, start, row))
@@ -79,18 +79,18 @@ def test_does_not_depend_on_the_width(model):
     # Large enough that lanes fill in the middle of a block, which small networks never see.
     contacts = ergode.ContactNetwork.barabasi_albert(20_000, m=4, seed=1)
     initial = {"I": 200}
-    expected, _ = build(model, contacts, initial=initial, width=0.05).spread(0, 2)
+    expected, _ = build(model, contacts, initial=initial, width=0.05).run(0, 2)
     for width in (0.7, 4.0, 50.0, 1e9):
-        words, _ = build(model, contacts, initial=initial, width=width).spread(0, 2)
+        words, _ = build(model, contacts, initial=initial, width=width).run(0, 2)
         np.testing.assert_array_equal(words, expected)
 
 
 def test_does_not_depend_on_threads_chunks_or_company(model, contacts):
     alone = build(model, contacts, device="cpu:1")
     together = build(model, contacts, device="cpu:4")
-    all_words = together.spread(0, 40)[0].copy()
+    all_words = together.run(0, 40)[0].copy()
     for first, count in ((0, 1), (17, 1), (3, 20), (39, 1)):
-        words, _ = alone.spread(first, count)
+        words, _ = alone.run(first, count)
         np.testing.assert_array_equal(words, all_words[first : first + count])
 
 
@@ -100,7 +100,7 @@ def test_float64_follows_float32(model, contacts):
     means = []
     for precision in ("float32", "float64"):
         ensemble = build(every_kind(), weighted_network(), precision=precision)
-        reached = times_of(ensemble, ensemble.spread(0, 2000)[0])
+        reached = times_of(ensemble, ensemble.run(0, 2000)[0])
         means.append([np.mean(row[np.isfinite(row)]) for row in reached])
     a, b = np.array(means)
     error = np.sqrt(a.var() / a.size + b.var() / b.size)
@@ -111,14 +111,10 @@ def test_float64_follows_float32(model, contacts):
 def test_nothing_passes_along_no_edges_or_weightless_ones(model):
     lonely = ergode.ContactNetwork.from_edges([], [], node_count=3)
     ensemble = build(model, lonely, initial={"I": [1]})
-    np.testing.assert_array_equal(
-        times_of(ensemble, ensemble.spread(0, 1)[0]), [[np.inf, 0, np.inf]]
-    )
+    np.testing.assert_array_equal(times_of(ensemble, ensemble.run(0, 1)[0]), [[np.inf, 0, np.inf]])
     weightless = ergode.ContactNetwork.from_edges([0, 1], [1, 2], weights=[0.0, 0.0])
     ensemble = build(every_kind(), weightless, initial={"I": [1]})
-    np.testing.assert_array_equal(
-        times_of(ensemble, ensemble.spread(0, 1)[0]), [[np.inf, 0, np.inf]]
-    )
+    np.testing.assert_array_equal(times_of(ensemble, ensemble.run(0, 1)[0]), [[np.inf, 0, np.inf]])
 
 
 def test_attributes_multiply_the_rate(contacts):
@@ -147,8 +143,8 @@ def test_attributes_multiply_the_rate(contacts):
     )
     plain = ergode.CompartmentModel(model.compartments, model.infections, model.progressions)
     initial = {"I": [0, 1, 2]}
-    one = build(model, named, initial=initial).spread(0, 4)[0]
-    other = build(plain, by_hand, initial=initial).spread(0, 4)[0]
+    one = build(model, named, initial=initial).run(0, 4)[0]
+    other = build(plain, by_hand, initial=initial).run(0, 4)[0]
     np.testing.assert_array_equal(one, other)
 
 
@@ -161,7 +157,7 @@ def test_a_layer_factor_multiplies_the_rate(contacts):
     weighted = build(slow, halved, initial=initial)
     plain = build(slower, contacts, initial=initial)
     # x / 0.5 / 0.5 is x / 0.25 exactly: powers of two round nowhere.
-    np.testing.assert_array_equal(weighted.spread(0, 4)[0], plain.spread(0, 4)[0])
+    np.testing.assert_array_equal(weighted.run(0, 4)[0], plain.run(0, 4)[0])
 
 
 @pytest.mark.cuda
@@ -173,7 +169,7 @@ def test_cuda_equals_cpu_on_every_kind_of_stage(precision):
         build(model, contacts, device=device, precision=precision, initial=initial)
         for device in ("cpu", "cuda")
     ]
-    here, there = (ensemble.spread(2, 300)[0] for ensemble in pair)
+    here, there = (ensemble.run(2, 300)[0] for ensemble in pair)
     np.testing.assert_array_equal(there.copy_to_host(), here)
     np.testing.assert_array_equal(pair[1].count(there, 2), pair[0].count(here, 2))
 
@@ -188,7 +184,7 @@ def test_cuda_equals_cpu_with_hubs(model, width):
         build(model, contacts, device=device, initial={"I": 100}, width=width)
         for device in ("cpu", "cuda")
     ]
-    here, there = (ensemble.spread(0, 4)[0] for ensemble in pair)
+    here, there = (ensemble.run(0, 4)[0] for ensemble in pair)
     np.testing.assert_array_equal(there.copy_to_host(), here)
     np.testing.assert_array_equal(pair[1].count(there, 0), pair[0].count(here, 0))
 
@@ -204,5 +200,5 @@ def test_cuda_takes_one_node_no_edges_and_a_star(model):
         pair = [
             build(model, contacts, device=device, initial={"I": [0]}) for device in ("cpu", "cuda")
         ]
-        here, there = (ensemble.spread(0, 3)[0] for ensemble in pair)
+        here, there = (ensemble.run(0, 3)[0] for ensemble in pair)
         np.testing.assert_array_equal(there.copy_to_host(), here)

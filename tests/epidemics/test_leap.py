@@ -190,7 +190,7 @@ def counts_of(model, contacts, count=6, first=3, **options):
     settings["times"] = np.asarray(settings["times"])
     device = devices.resolve(settings.pop("device"))
     ensemble = LeapEnsemble(model, scenario_of(contacts), {"I": 30}, device=device, **settings)
-    (counts,), work = ensemble.spread(first, count)
+    (counts,), work = ensemble.run(first, count)
     return counts, work
 
 
@@ -313,7 +313,7 @@ def test_measures_are_the_same_on_threads_that_share(monkeypatch):
         ensemble = LeapEnsemble(
             memoryless(), scenario, {"I": 30}, device=devices.resolve(cores), **once, **options
         )
-        return ensemble.spread(3, 1)[0][0]
+        return ensemble.run(3, 1)[0][0]
 
     expected = run("cpu:1")
     assert expected[0, -1].reshape(5, 3)[4].min() > 100  # cases in every stratum
@@ -496,7 +496,7 @@ def test_cuda_equals_cpu_under_measures(model, contacts, case):
                 chosen, scenario, initial, times=np.arange(13.0), seed=5, step=0.25,
                 device=devices.resolve(device), pressure=pressure, **options,
             )  # fmt: skip
-            found.append(ensemble.spread(3, 20)[0][0])
+            found.append(ensemble.run(3, 20)[0][0])
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 

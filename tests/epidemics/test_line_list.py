@@ -84,8 +84,8 @@ def test_intervals_and_transmissibility_of_isolated_pairs(model):
     )  # fmt: skip
     interval = generation_interval(cases).values
     interval = interval[np.isfinite(interval)]
-    spread = np.sqrt(0.680798 * (1 - 0.680798) / pairs)
-    assert abs(interval.size / pairs - 0.680798) < 5 * spread
+    run = np.sqrt(0.680798 * (1 - 0.680798) / pairs)
+    assert abs(interval.size / pairs - 0.680798) < 5 * run
     assert abs(interval.mean() - 7.467) < 5 * interval.std() / np.sqrt(interval.size) + 5e-4
     # Onset to onset: latent times of both are alike, so only the mean is that of generations.
     serial = serial_interval(cases).values

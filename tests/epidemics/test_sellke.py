@@ -150,13 +150,13 @@ def ensemble(device="cpu:1", **options):
 
 
 def test_does_not_depend_on_buckets_threads_or_company():
-    expected = ensemble().spread(0, 20)[0][0]
+    expected = ensemble().run(0, 20)[0][0]
     for bucket_count in (2, 7, 300, 50_000):
-        (counts, _), _ = ensemble(bucket_count=bucket_count).spread(0, 20)
+        (counts, _), _ = ensemble(bucket_count=bucket_count).run(0, 20)
         np.testing.assert_array_equal(counts, expected)
-    (counts, _), _ = ensemble("cpu:4").spread(0, 20)
+    (counts, _), _ = ensemble("cpu:4").run(0, 20)
     np.testing.assert_array_equal(counts, expected)
-    (counts, _), _ = ensemble().spread(7, 3)
+    (counts, _), _ = ensemble().run(7, 3)
     np.testing.assert_array_equal(counts, expected[7:10])
 
 

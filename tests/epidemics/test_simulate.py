@@ -123,17 +123,17 @@ def test_counts_that_cannot_fit_are_refused_before_anything_is_run(model, contac
 
 
 def test_an_interruption_keeps_what_was_computed(model, contacts, monkeypatch):
-    from ergode.epidemics.first_passage.runner import Ensemble
+    from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 
-    spread = Ensemble.spread
+    run = FirstPassageEnsemble.run
 
     def interrupted(self, first, count):
         if first >= 4:
             raise KeyboardInterrupt
-        return spread(self, first, count)
+        return run(self, first, count)
 
-    monkeypatch.setattr(Ensemble, "spread", interrupted)
-    monkeypatch.setattr(Ensemble, "chunk_size", lambda self, replicates: 2)
+    monkeypatch.setattr(FirstPassageEnsemble, "run", interrupted)
+    monkeypatch.setattr(FirstPassageEnsemble, "chunk_size", lambda self, replicates: 2)
     with pytest.warns(RuntimeWarning, match="4 of 12 replicates"):
         partial = simulate(
             model, contacts, initial={"I": 5}, times=TIMES, replicates=12, seed=1, device="cpu"

@@ -8,7 +8,7 @@ from ergode.core import devices, kernels
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.importation import Guests
-from ergode.epidemics.windows import kernel as sellke_windows
+from ergode.epidemics.windows.kernel import windows_cuda
 from ergode.epidemics.windows.runner import WindowEnsemble
 
 GRID = np.arange(0, 41.0)
@@ -98,8 +98,8 @@ def both(
     )
     if rooms is not None:
         windows._record_room = windows._detection_room = rooms
-    (expected, cases), _ = events.spread(2, count)
-    (found, records), _ = windows.spread(2, count)
+    (expected, cases), _ = events.run(2, count)
+    (found, records), _ = windows.run(2, count)
     if not listing:
         return (expected, {}), (found, {})
     return (expected, events.cases((expected, cases), 2)), (
@@ -144,7 +144,7 @@ def test_the_kernel_compiles_to_ptx(precision):
         precision=precision, listing=True,
     )  # fmt: skip
     kernel = kernels.cuda_kernel(
-        sellke_windows.windows_cuda,
+        windows_cuda,
         precision=precision,
         bindings=ensemble.bindings | {"ON_CUDA": True, "HUBS": True},
     )

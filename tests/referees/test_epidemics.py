@@ -22,14 +22,15 @@ import ergode
 from ergode.core import devices
 from ergode.epidemics import simulate
 from ergode.epidemics.event_driven.runner import EventEnsemble
-from ergode.epidemics.methods import LEAPS, METHODS
+from ergode.epidemics.methods import METHODS
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared import tables, transmission
 from ergode.epidemics.windows.runner import WindowEnsemble
 
 ALPHA = 1e-11
 SIGMAS = float(norm.isf(ALPHA / 2))
-EXACT = [m for m in METHODS if m not in ("auto", *LEAPS)]
+EXACT = [method.name for method in METHODS.values() if method.exact]
+LEAPS = [method.name for method in METHODS.values() if method.steps]
 REPLICATES = 60_000
 
 
@@ -175,7 +176,7 @@ def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list
     found = []
     for kind in (EventEnsemble, WindowEnsemble):
         ensemble = kind(model_of(world), scenario, initial, **common)
-        held, _ = ensemble.spread(0, replicates)
+        held, _ = ensemble.run(0, replicates)
         found.append((held[0], ensemble.cases(held, 0)))
     (counts, cases), (others, listed) = found
     wrong = [] if np.array_equal(counts, others) else [f"{family} {seed}: counts of windows"]

@@ -24,13 +24,13 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import no_refcount
 from ergode.core.devices import Device
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform
-from ergode.epidemics.first_passage.runner import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_node
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.counts import grid_index
-from ergode.epidemics.shared.tables import or_nothing
-from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
+from ergode.epidemics.shared.ensemble import CountingEnsemble
+from ergode.epidemics.shared.resolution import check_stages
+from ergode.epidemics.shared.tables import arc_weights, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
 WEIGHTED = True
@@ -252,7 +252,7 @@ class JumpEnsemble(CountingEnsemble):
         """Compile the kernel, or load it from the cache, without running anything."""
         self._kernel.compiled("cpu")(0, 0, *self._model, 0, *self._grid, *self._outputs(0))
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates; see `CountingEnsemble`."""
         counts, work = self._outputs(count)
         self._model[4] = self._seeds.of(first_replicate, count)

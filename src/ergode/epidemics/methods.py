@@ -1,83 +1,79 @@
-"""Which method runs a model under a scenario, where, and why."""
+"""The methods: what each is, what it cannot run, and which one runs a model under a scenario."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from ergode.core import devices
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.epidemics.event_driven.runner import EventEnsemble
+from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
+from ergode.epidemics.gillespie import JumpEnsemble
+from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import Initial
+from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Isolation, Trigger, Vaccination
 from ergode.models.holding_times.families import Exponential
 
-LEAPS = ("renewal-leap", "markov-leap")
-METHODS = ("auto", "first-passage", "sellke", "gillespie", *LEAPS)
+MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
+
+_EVERY_DEVICE = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A method and a device, each with the reason it was chosen."""
+class Method:
+    """One way to run an epidemic."""
 
-    method: str
-    reason: str
-    device: Device
-    device_reason: str
+    name: str
+    sentence: str  # what it is
+    reason: str  # why it was chosen: by "auto" if it is exact, else by name
+    exact: bool
+    devices: tuple[str, ...]
+    why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
+    """Why it cannot run a model under a scenario, with seeds that have ages or not; or None."""
+    limit: str  # what is said of the method beside such a reason
+    alternatives: tuple[str, ...]  # methods to use in its place, the first that can
+    runner: Callable[..., Ensemble]  # (model, scenario, initial, listing, **options)
+    line_lists: bool = True
+    comparable: bool = True  # runs that differ in interventions share their randomness
+    steps: bool = False  # it takes time steps, and the options of those
 
 
-def plan_of(
-    method: str,
-    model: CompartmentModel,
-    scenario: Scenario,
-    device: str | Device,
-    aged: bool = False,
-) -> Plan:
-    """Choose what was left to choose, and check what was not.
+def _first_passage(
+    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
+) -> Ensemble:
+    return FirstPassageEnsemble(
+        model, scenario.contacts, initial, stratum=scenario.stratum,
+        stratum_count=len(scenario.strata), **options,
+    )  # fmt: skip
 
-    `aged` says whether seeds are where they start for a while already.
 
-    Raises
-    ------
-    PlanError
-        The method is unknown, or cannot run this model under this scenario on this device.
-    """
-    if method not in METHODS:
-        raise PlanError(f"method {method!r} is unknown; expected " + ", ".join(map(repr, METHODS)))
-    hindrance = _beyond_first_passage(model, scenario, aged)
-    if method == "auto":
-        if scenario.planned is not None:
-            method = "sellke"
-            reason = "exact, and runs that differ in interventions share their randomness"
-        elif hindrance is None:
-            method = "first-passage"
-            reason = "exact, and the cheapest method for a model without re-susceptibility"
-        else:
-            method = "sellke"
-            reason = f"exact, and the cheapest method that every device has: {hindrance}"
-    else:
-        reason = "asked for"
-        if method == "first-passage" and hindrance is not None:
-            raise PlanError(
-                f"{hindrance}, and the method 'first-passage' is exact only where there is nothing "
-                "of the kind; use method='sellke'"
-            )
-        if method == "gillespie":
-            _check_memoryless(model, scenario)
-        if method in LEAPS:
-            reason = "asked for; approximate, with an error of first order in the step"
-            _check_leap(method, model, scenario)
-    place = devices.resolve(device)
-    if place.is_cuda and method == "gillespie":
-        why = "the method 'gillespie' runs on the CPU"
-        if device != "auto":
-            raise PlanError(f"{why}; use device='cpu'")
-        return Plan(method, reason, devices.resolve("cpu"), why)
-    return Plan(method, reason, place, place.reason)
+def _sellke(
+    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
+) -> Ensemble:
+    runner = WindowEnsemble if options["device"].is_cuda else EventEnsemble
+    return runner(model, scenario, initial, listing=listing, **options)
+
+
+def _gillespie(
+    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
+) -> Ensemble:
+    return JumpEnsemble(model, scenario, initial, **options)
+
+
+def _leap(
+    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
+) -> Ensemble:
+    return LeapEnsemble(model, scenario, initial, **options)
 
 
 def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
-    """What in a model or scenario first passage does not cover, if anything."""
     if model.recurrent:
         return "nodes of this model can become susceptible again"
     susceptible = model.infections[0].susceptible
@@ -92,38 +88,28 @@ def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: boo
     return "there are seeds with ages" if aged else None
 
 
-def _check_memoryless(model: CompartmentModel, scenario: Scenario) -> None:
-    lasting = [
-        p.compartment for p in model.progressions if not isinstance(p.holding_time, Exponential)
-    ]
-    if lasting:
-        raise PlanError(
-            f"the holding time of '{lasting[0]}' is not exponential, and the method 'gillespie' is "
-            "for memoryless models; use method='sellke'"
-        )
-    if model.profiles or not scenario.plain:
-        raise PlanError(
-            "the method 'gillespie' is for constant rates on a static network; use method='sellke'"
-        )
+def _beyond_sellke(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    return None
 
 
-def _check_leap(method: str, model: CompartmentModel, scenario: Scenario) -> None:
-    lasting = [
-        p.compartment for p in model.progressions if not isinstance(p.holding_time, Exponential)
-    ]
-    if method == "markov-leap" and lasting:
-        raise PlanError(
-            f"the holding time of '{lasting[0]}' is not exponential, and the method 'markov-leap' "
-            "keeps no ages; use method='renewal-leap'"
-        )
-    beyond = _beyond_leap(model, scenario)
-    if beyond is not None:
-        raise PlanError(f"{beyond}; use method='sellke'")
+def _beyond_memoryless(model: CompartmentModel) -> str | None:
+    for progression in model.progressions:
+        if not isinstance(progression.holding_time, Exponential):
+            return f"the holding time of '{progression.compartment}' is not exponential"
+    return None
 
 
-def _beyond_leap(model: CompartmentModel, scenario: Scenario) -> str | None:
-    """What in a model or scenario a leap cannot take, and why, if anything."""
-    one_sum = "which a leap, that keeps one sum for all neighbours of a node, cannot follow"
+def _beyond_gillespie(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    beyond = _beyond_memoryless(model)
+    if beyond is None and model.profiles:
+        return "infectivity changes within a compartment"
+    if beyond is None and not scenario.plain:
+        return f"there are {scenario.describe()}"
+    return beyond
+
+
+def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    one_sum = "and a leap keeps one sum for all neighbours of a node"
     if model.profiles:
         return f"infectivity changes within a compartment, {one_sum}"
     if scenario.meetings:
@@ -141,3 +127,154 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario) -> str | None:
                 f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
             )
     return None
+
+
+def _beyond_markov_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    return _beyond_memoryless(model) or _beyond_leap(model, scenario, aged)
+
+
+_APPROXIMATE = "approximate, with an error of first order in the step"
+
+# In the order in which "auto" tries them.
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            "first-passage",
+            "The infection time of a node is the shortest path from the seeds.",
+            "exact, and the cheapest method for a model without re-susceptibility",
+            True, _EVERY_DEVICE, _beyond_first_passage,
+            "is for models without re-susceptibility on a static network", ("sellke",),
+            _first_passage, comparable=False,
+        ),
+        Method(
+            "sellke",
+            "Every arc has effective contacts of its own, which transmit or not.",
+            "exact, and the cheapest method that every device has",
+            True, _EVERY_DEVICE, _beyond_sellke, "", (), _sellke,
+        ),
+        Method(
+            "gillespie",
+            "One jump of a memoryless model follows another.",
+            "exact, for a memoryless model",
+            True, ("cpu",), _beyond_gillespie,
+            "is for memoryless models and constant rates on a static network", ("sellke",),
+            _gillespie, line_lists=False,
+        ),
+        Method(
+            "renewal-leap",
+            "All nodes move at the end of a time step, by their age and the force of infection.",
+            _APPROXIMATE,
+            False, _EVERY_DEVICE, _beyond_leap, "takes time steps", ("sellke",),
+            _leap, line_lists=False, steps=True,
+        ),
+        Method(
+            "markov-leap",
+            "The same for exponential holding times, without ages.",
+            _APPROXIMATE,
+            False, _EVERY_DEVICE, _beyond_markov_leap, "takes time steps and keeps no ages",
+            ("renewal-leap", "sellke"), _leap, line_lists=False, steps=True,
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method and a device, each with the reason it was chosen."""
+
+    method: Method
+    reason: str
+    device: Device
+    device_reason: str
+
+
+def plan_of(
+    name: str,
+    model: CompartmentModel,
+    scenario: Scenario,
+    device: str | Device,
+    aged: bool = False,
+    listing: bool = False,
+) -> Plan:
+    """Choose what was left to choose, and check what was not.
+
+    `aged` says whether seeds have been in their compartment for a while already, `listing` whether
+    a line list is asked for.
+
+    Raises
+    ------
+    PlanError
+        The method is unknown, or cannot run this model under this scenario on this device.
+    """
+    if name == "auto":
+        method, reason = _cheapest(model, scenario, aged)
+    elif name in METHODS:
+        method = METHODS[name]
+        reason = "asked for" if method.exact else f"asked for; {method.reason}"
+        _check(method, model, scenario, aged)
+    else:
+        known = ", ".join(map(repr, ("auto", *METHODS)))
+        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    if listing and not method.line_lists:
+        raise PlanError(
+            f"the method '{method.name}' keeps no line lists: it tracks the force of infection on "
+            "a node, not its source; use method='sellke'"
+        )
+    chosen = devices.resolve(device)
+    if chosen.is_cuda and "cuda" not in method.devices:
+        why = f"the method '{method.name}' runs on the CPU"
+        if device != "auto":
+            raise PlanError(f"{why}; use device='cpu'")
+        return Plan(method, reason, devices.resolve("cpu"), why)
+    return Plan(method, reason, chosen, chosen.reason)
+
+
+def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[Method, str]:
+    """The first exact method of every device that can run a model, and why it is that one."""
+    paired = scenario.planned is not None
+    passed_over = ""
+    for method in METHODS.values():
+        if not (method.exact and method.devices == _EVERY_DEVICE):
+            continue
+        if paired and not method.comparable:
+            continue
+        why = method.why_unsupported(model, scenario, aged)
+        if why is None:
+            if paired:
+                return method, "exact, and runs that differ in interventions share their randomness"
+            return method, method.reason + passed_over
+        passed_over = f": {why}"
+    raise PlanError("no exact method can run this model")
+
+
+def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bool) -> None:
+    why = method.why_unsupported(model, scenario, aged)
+    if why is None:
+        return
+    instead = next(
+        name
+        for name in method.alternatives
+        if METHODS[name].why_unsupported(model, scenario, aged) is None
+    )
+    raise PlanError(f"{why}, and the method '{method.name}' {method.limit}; use method='{instead}'")
+
+
+def options_of(method: Method, **options: Any) -> dict[str, Any]:
+    """The options of a method that takes steps; none for the others.
+
+    Raises
+    ------
+    PlanError
+        An option is given to a method that takes no steps.
+    """
+    if method.steps:
+        return options
+    usual = {"transition": "conditional", "pressure": "auto"}
+    for name, value in options.items():
+        if value != usual.get(name):
+            raise PlanError(
+                f"{name}={value!r} is for methods that go in steps (method='renewal-leap'), "
+                f"and the method '{method.name}' takes none"
+            )
+    return {}

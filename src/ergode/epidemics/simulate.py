@@ -17,17 +17,13 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import InterruptionWarning, ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
-from ergode.epidemics.event_driven.runner import EventEnsemble
-from ergode.epidemics.first_passage.runner import Ensemble
-from ergode.epidemics.gillespie import JumpEnsemble
-from ergode.epidemics.leap.runner import LeapEnsemble, Pressure, Transition, leap_options
-from ergode.epidemics.methods import LEAPS, plan_of
+from ergode.epidemics.leap.runner import Pressure, Transition
+from ergode.epidemics.methods import MethodName, options_of, plan_of
 from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial, has_ages
+from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.epidemics.shared.statistics import Statistics
-from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
-from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
 from ergode.models.networks.contact_network import ContactNetwork
@@ -36,7 +32,6 @@ from ergode.models.networks.temporal import TemporalContacts
 if TYPE_CHECKING:
     import xarray
 
-Method = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
 Output = Literal["counts", "statistics", "line_list"]
 
 _STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
@@ -87,7 +82,7 @@ def simulate(
     times: ArrayLike,
     replicates: int = 1,
     seed: int = 0,
-    method: Method = "auto",
+    method: MethodName = "auto",
     device: str | devices.Device = "auto",
     output: Output = "counts",
     quantiles: Sequence[float] = (0.025, 0.25, 0.5, 0.75, 0.975),
@@ -219,26 +214,28 @@ def simulate(
     seed = integer("seed", seed, 0, 2**64 - 1)
     collect = _collector(output, model, scenario, grid, replicates, quantiles)
     aged = isinstance(initial, Mapping) and has_ages(initial)
-    plan = plan_of(method, model, scenario, device, aged)
-    precision = precision_of(precision, plan.method, model, grid)
-    options = leap_options(plan.method, step, tolerance, transition, pressure)
-    place = plan.device
+    listing = output == "line_list"
+    plan = plan_of(method, model, scenario, device, aged, listing)
+    precision = precision_of(precision, plan.method.steps, model, grid)
+    options = options_of(
+        plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
+    )
     started = clock.perf_counter()
-    ensemble = _ensemble(
-        plan.method, model, scenario, initial, output == "line_list", times=grid, seed=seed,
-        device=place, precision=precision, **options,
+    ensemble = plan.method.runner(
+        model, scenario, initial, listing, times=grid, seed=seed, device=plan.device,
+        precision=precision, **options,
     )  # fmt: skip
-    check_resolution(precision, plan.method, model, grid)
+    check_resolution(precision, plan.method.steps, model, grid)
     prepared = clock.perf_counter()
     ensemble.prepare()
     preparing = clock.perf_counter() - prepared
     done, work, interrupted = _run(ensemble, collect, replicates, progress)
     attrs = results.provenance(
         engine="epidemics",
-        method=plan.method,
+        method=plan.method.name,
         method_reason=plan.reason,
-        device=place.name,
-        device_model=place.model,
+        device=plan.device.name,
+        device_model=plan.device.model,
         device_reason=plan.device_reason,
         precision=precision,
         seed=str(seed),
@@ -262,36 +259,8 @@ def simulate(
     return collect.dataset(done, coords, attrs)
 
 
-def _ensemble(
-    method: str,
-    model: CompartmentModel,
-    scenario: Scenario,
-    initial: Initial,
-    listing: bool,
-    **options: Any,
-) -> Ensemble | CountingEnsemble:
-    """What runs the replicates."""
-    if method == "first-passage":
-        return Ensemble(
-            model, scenario.contacts, initial, stratum=scenario.stratum,
-            stratum_count=len(scenario.strata), **options,
-        )  # fmt: skip
-    if method == "sellke" and options["device"].is_cuda:
-        return WindowEnsemble(model, scenario, initial, listing=listing, **options)
-    if method == "sellke":
-        return EventEnsemble(model, scenario, initial, listing=listing, **options)
-    if listing:
-        raise PlanError(
-            f"the method '{method}' keeps no line lists: it knows how much presses on a node, not "
-            "who; use method='sellke'"
-        )
-    if method in LEAPS:
-        return LeapEnsemble(model, scenario, initial, **options)
-    return JumpEnsemble(model, scenario, initial, **options)
-
-
 def _run(
-    ensemble: Ensemble | CountingEnsemble, collect: _Collector, replicates: int, show: bool
+    ensemble: Ensemble, collect: _Collector, replicates: int, show: bool
 ) -> tuple[int, np.ndarray, bool]:
     """Run the replicates chunk by chunk; return how many were finished, and their work."""
     size = ensemble.chunk_size(replicates)
@@ -300,7 +269,7 @@ def _run(
     with progress.track("epidemics", replicates, unit="replicates", show=show) as report:
         try:
             for start, stop in devices.spans(replicates, size):
-                words, counters = ensemble.spread(start, stop - start)
+                words, counters = ensemble.run(start, stop - start)
                 collect.add(ensemble, words, start)
                 work = work + counters
                 done = stop
@@ -319,7 +288,7 @@ def _run(
 class _Collector:
     """Keeps what an output needs of each chunk of replicates."""
 
-    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
         raise NotImplementedError
 
     def dataset(
@@ -333,7 +302,7 @@ class _Counts(_Collector):
         self._chunks: list[np.ndarray] = []
         self._cases: list[np.ndarray] = []
 
-    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
         counts = ensemble.count(words, first)
         self._chunks.append(counts)
         self._cases.append(ensemble.case_count(words, counts, first))
@@ -366,7 +335,7 @@ class _Statistics(_Collector):
         self._statistics = statistics
         self._quantiles = quantiles
 
-    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
         counts = ensemble.count(words, first)
         self._statistics.add(counts.reshape(*counts.shape[:2], -1))
 
@@ -392,7 +361,7 @@ class _LineList(_Collector):
         self._chunks: list[dict[str, Any]] = []
         self._node_names = node_names
 
-    def add(self, ensemble: Ensemble | CountingEnsemble, words: Any, first: int) -> None:
+    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
         self._chunks.append(ensemble.cases(words, first))
 
     def dataset(

@@ -14,9 +14,9 @@ from ergode.epidemics.event_driven.kernel import Cases, Scene
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import transmission
+from ergode.epidemics.shared.ensemble import CountingEnsemble
 from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.tables import or_nothing, tables_of
-from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
@@ -97,7 +97,7 @@ class EventEnsemble(CountingEnsemble):
             0, 0, self._scene, self.seed, 0, self.bucket_count, counts, work, cases
         )
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
 
         Returns

@@ -129,7 +129,7 @@ class Trials(NamedTuple):
     word: Any  # at which the target would be reached
 
 
-def spread_cpu(
+def search_cpu(
     start, stop,
     offsets, targets, weights, stages, seeding, seed, first_replicate, width, horizon,
     words, work,
@@ -310,7 +310,7 @@ class Shares(NamedTuple):
     duration: Any
 
 
-def spread_cuda(
+def search_cuda(
     offsets, targets, weights, stages, seeding, seed, first_replicate, width, horizon, tile,
     words, segments, earliest, segment_count, work,
 ):  # fmt: skip

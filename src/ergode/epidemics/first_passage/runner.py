@@ -1,6 +1,6 @@
 """Replicates of one epidemic on one device: reach every node, then count or list.
 
-An `Ensemble` puts the model and the network on a device once and runs ranges of replicates on
+It puts the model and the network on a device once and runs ranges of replicates on
 request; nothing in a replicate depends on which range it is in.
 """
 
@@ -14,12 +14,16 @@ from ergode.core import kernels
 from ergode.core.buffers import Scratch
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device, resolve
-from ergode.core.errors import ModelError, PlanError
-from ergode.epidemics.first_passage import kernel as first_passage
+from ergode.core.errors import PlanError
+from ergode.epidemics.first_passage.counts import count_on_grid_cpu, count_on_grid_cuda
+from ergode.epidemics.first_passage.kernel import SEGMENT, THREADS, search_cpu, search_cuda
+from ergode.epidemics.first_passage.line_list import cases_of
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared import counts as tally
 from ergode.epidemics.shared import progression
-from ergode.epidemics.shared.progression import Stages
+from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.ensemble import replicates_that_fit
+from ergode.epidemics.shared.resolution import check_range, check_stages
+from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -31,7 +35,7 @@ _CHUNK_BYTES = 2**25
 _REGISTERS = 64
 
 
-class Ensemble:
+class FirstPassageEnsemble:
     """First-passage replicates of a model on a network.
 
     Parameters
@@ -96,17 +100,17 @@ class Ensemble:
             "HAS_STRATA": stratum is not None,
         }
         if device.is_cuda:
-            self._spread, self._tally = kernels.cuda_kernels(
-                first_passage.spread_cuda,
-                tally.tally_cuda,
+            self._search, self._count_on_grid = kernels.cuda_kernels(
+                search_cuda,
+                count_on_grid_cuda,
                 precision=precision,
                 bindings=self.bindings,
                 registers=_REGISTERS,
             )
         else:
-            self._spread, self._tally = kernels.cpu_kernels(
-                first_passage.spread_cpu,
-                tally.tally_cpu,
+            self._search, self._count_on_grid = kernels.cpu_kernels(
+                search_cpu,
+                count_on_grid_cpu,
                 precision=precision,
                 bindings=self.bindings,
             )
@@ -122,8 +126,8 @@ class Ensemble:
         )
         self._at_first = device.put(at_first.ravel())
         degrees = contacts.degrees()
-        hubs = degrees[degrees > first_passage.SEGMENT]
-        self._segments = int((-(-hubs // first_passage.SEGMENT)).sum())
+        hubs = degrees[degrees > SEGMENT]
+        self._segments = int((-(-hubs // SEGMENT)).sum())
         self._scratch = Scratch(device)
         self._blocks: int | None = None
 
@@ -156,10 +160,10 @@ class Ensemble:
         words = np.empty((0, self.node_count), self.word_type)
         columns = self.compartment_count * self.stratum_count
         counts = np.empty((0, self.times.size, columns), np.int32)
-        self._spread.compiled("cpu")(0, 0, *arguments, words, np.empty((0, 2), np.int64))
-        self._tally.compiled("cpu")(0, 0, *self._tally_arguments(words, 0), counts)
+        self._search.compiled("cpu")(0, 0, *arguments, words, np.empty((0, 2), np.int64))
+        self._count_on_grid.compiled("cpu")(0, 0, *self._count_arguments(words, 0), counts)
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Reach every node of `count` replicates.
 
         Returns
@@ -176,12 +180,12 @@ class Ensemble:
             self.width, self.horizon,
         )  # fmt: skip
         if self.device.is_cuda:
-            return words, self._spread_cuda(arguments, words)
+            return words, self._run_cuda(arguments, words)
         work = self._scratch.array("work", (count, 2), np.int64)
-        self.device.run(self._spread, count, *arguments, words, work)
+        self.device.run(self._search, count, *arguments, words, work)
         return words, work.sum(axis=0)
 
-    def _spread_cuda(self, arguments: tuple[Any, ...], words: Any) -> np.ndarray:
+    def _run_cuda(self, arguments: tuple[Any, ...], words: Any) -> np.ndarray:
         from ergode.core import cuda
 
         array = self._scratch.array
@@ -191,45 +195,47 @@ class Ensemble:
         segments = array("segments", (capacity, 2), np.uint32)
         work = array("work", 2, np.int64)
         scratch = (words.reshape(words.size), segments, earliest, segment_count, work)
-        kernel = self._spread.compiled("cuda")
-        threads = first_passage.THREADS
+        kernel = self._search.compiled("cuda")
         if self._blocks is None:
             self._blocks = cuda.cooperative_block_count(
-                kernel, threads, (*arguments, _TILE_LEAST, *scratch)
+                kernel, THREADS, (*arguments, _TILE_LEAST, *scratch)
             )
-        warps = self._blocks * threads // 32
+        warps = self._blocks * THREADS // 32
         tile = _TILE_LEAST if words.size <= warps * _TILE_LEAST else _TILE_MOST
-        blocks = min(self._blocks, -(-words.size * 32 // (tile * threads)))
-        cuda.launch(kernel, blocks, threads, (*arguments, tile, *scratch))
+        blocks = min(self._blocks, -(-words.size * 32 // (tile * THREADS)))
+        cuda.launch(kernel, blocks, THREADS, (*arguments, tile, *scratch))
         return self.device.get(work)
 
     def resources(self) -> dict[str, int]:
-        """Registers, local and shared bytes of the CUDA search; call after `spread`."""
+        """Registers, local and shared bytes of the CUDA search; call after `run`."""
         from ergode.core import cuda
 
-        return cuda.resources(self._spread.compiled("cuda"))
+        return cuda.resources(self._search.compiled("cuda"))
 
-    def count(self, words: Any, first_replicate: int) -> np.ndarray:
+    def count(self, found: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment (and stratum) at each time.
 
         int32 [count, time_count, compartment_count] or [..., compartment_count, stratum_count].
         """
-        count = words.shape[0]
+        count = found.shape[0]
         columns = self.compartment_count * self.stratum_count
         shape = (count, self.times.size, columns)
-        arguments = self._tally_arguments(words, first_replicate)
+        arguments = self._count_arguments(found, first_replicate)
         if not self.device.is_cuda:
             counts = np.empty(shape, np.int32)
-            self.device.run(self._tally, count, *arguments, counts)
+            self.device.run(self._count_on_grid, count, *arguments, counts)
         else:
             from ergode.core import cuda
 
             moves = self._scratch.array("moves", shape, np.int32, zero=True)
             across = max(1, min(-(-self.node_count // 1024), 8 * self.device.core_count // count))
             cuda.launch(
-                self._tally.compiled("cuda"), (across, min(count, 65535)), 256, (*arguments, moves)
+                self._count_on_grid.compiled("cuda"),
+                (across, min(count, 65535)),
+                256,
+                (*arguments, moves),
             )
-            self.device.run(tally.RUNNING_SUMS, count * columns, moves, self._at_first)
+            self.device.run(RUNNING_SUMS, count * columns, moves, self._at_first)
             counts = self.device.get(moves)
         if self.stratum_count == 1:
             return counts
@@ -239,7 +245,7 @@ class Ensemble:
         """What the attributes of a result say of the work done."""
         return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
 
-    def case_count(self, words: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
+    def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time, seeds among them, from what `count` returned."""
         left = counts[:, :, self.susceptible]
         everybody = counts[:, :1].sum(axis=2)
@@ -250,87 +256,21 @@ class Ensemble:
             spared = spared[:, 0]
         return (everybody - left - spared[:, None]).astype(np.int32)
 
-    def cases(self, words: Any, first_replicate: int) -> dict[str, np.ndarray]:
+    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate and node."""
-        from ergode.epidemics.analysis.line_list import cases_of
-
         host = self.device if not self.device.is_cuda else resolve("cpu")
-        return cases_of(self, host, self.device.get(words), first_replicate)
+        words = self.device.get(found)
+        return cases_of(
+            host, (self.offsets, self.targets, self.weights), self.stages,
+            self.seeds.on_host(first_replicate, len(words)), self.seed, first_replicate,
+            self.horizon, words, self.bindings,
+        )  # fmt: skip
 
-    def _tally_arguments(self, words: Any, first_replicate: int) -> tuple[Any, ...]:
+    def _count_arguments(self, words: Any, first_replicate: int) -> tuple[Any, ...]:
         return (
             words, self._stages, self._seeding, self.seed, first_replicate, self._times,
             self._per_step, self.susceptible, self._at_first, self._stratum,
         )  # fmt: skip
-
-
-def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
-    """How many replicates have room on a device at once.
-
-    Raises
-    ------
-    PlanError
-        Not even one.
-    """
-    room = device.available_bytes()
-    if bytes_each > room:
-        raise PlanError(
-            f"one replicate of {node_count:,} nodes needs {bytes_each / 1e9:.2f} GB beside the "
-            f"network, but {device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, "
-            "or a device with more memory"
-        )
-    return room // bytes_each
-
-
-def check_range(what: str, value: Any, precision: Precision) -> None:
-    """Refuse what the working precision cannot hold with room for a sum or two."""
-    if not abs(value) < 0.1 * np.finfo(precision).max:
-        raise ModelError(
-            f"{what} is beyond what {precision} can hold; use another unit of time"
-            + (" or precision='float64'" if precision == "float32" else "")
-        )
-
-
-def check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
-    for name, index in model.index.items():
-        where = f"the transmission rate of '{name}'"
-        check_range(where, stages.transmission_rate[index], precision)
-        where = f"a parameter of the holding time of '{name}'"
-        check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
-    lost = [
-        p.compartment
-        for p in model.progressions
-        if p.holding_time.mean > 0
-        and 0 < stages.a[model.index[p.compartment]] < np.finfo(precision).tiny
-    ]
-    if lost:
-        raise ModelError(
-            f"the holding time of '{lost[0]}' is shorter than {precision} can hold; use another "
-            "unit of time"
-        )
-
-
-def arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
-    """What multiplies the transmission rate along each arc; None if nothing does."""
-    weights = contacts.weights
-    for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
-        if name is None:
-            continue
-        if name not in contacts.attributes:
-            known = ", ".join(contacts.attributes) or "none"
-            raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
-        factor = np.asarray(contacts.attributes[name], np.float32)
-        bad = np.flatnonzero(~(np.isfinite(factor) & (factor >= 0)))
-        if bad.size:
-            raise ModelError(
-                f"node attribute '{name}' is {factor[bad[0]]} at node {bad[0]}; expected finite "
-                "numbers, zero or more"
-            )
-        per_arc = (
-            np.repeat(factor, contacts.degrees()) if ends == "source" else factor[contacts.targets]
-        )
-        weights = per_arc if weights is None else weights * per_arc
-    return weights
 
 
 def _width(model: CompartmentModel, weights: np.ndarray | None, device: Device) -> float:

@@ -12,8 +12,7 @@ from ergode.core import devices, kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
-from ergode.epidemics.leap import step as leap
-from ergode.epidemics.leap.step import Chances, Rules, Schedule
+from ergode.epidemics.leap.step import TICKS_MOST, Chances, Rules, Schedule, leaving_row
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.progression import Stages
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -51,7 +50,7 @@ def schedule_of(
         return Schedule(real(1), real(1), np.zeros(1, np.int64), 1, real(0), 0), True
     counts = np.maximum(1, np.ceil(gaps / step * (1 - 1e-9)))
     lengths = gaps / counts
-    if counts.sum() >= leap.TICKS_MOST:
+    if counts.sum() >= TICKS_MOST:
         raise PlanError(
             f"steps of {step:g} from {times[0]:g} to {times[-1]:g} are more than 2^30; use longer "
             "steps"
@@ -60,7 +59,7 @@ def schedule_of(
         tick = float(lengths[0])
         grid = np.concatenate([[0], np.cumsum(counts.astype(np.int64))])
         return Schedule(real(tick), real(1 / tick), grid, 1, real(0), 0), True
-    tick = float(times[-1] - times[0]) / leap.TICKS_MOST
+    tick = float(times[-1] - times[0]) / TICKS_MOST
     grid = np.rint((times - times[0]) / tick).astype(np.int64)
     close = np.flatnonzero(np.diff(grid) < 1)
     if close.size:
@@ -173,7 +172,7 @@ def chances_of(
 @cache
 def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
     bindings = {**holding_times.flags(kinds), "LEFT_END": left_end}
-    return kernels.for_each(leap.leaving_row, bindings=bindings)
+    return kernels.for_each(leaving_row, bindings=bindings)
 
 
 def check_left_end(model: CompartmentModel) -> None:

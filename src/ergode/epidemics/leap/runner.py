@@ -11,28 +11,39 @@ from ergode.core.buffers import Scratch
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.epidemics.first_passage.runner import arc_weights, check_stages, replicates_that_fit
 from ergode.epidemics.leap import cpu, plan
-from ergode.epidemics.leap import cuda as leap_cuda
-from ergode.epidemics.leap import step as leap
 from ergode.epidemics.leap.cpu import People
-from ergode.epidemics.leap.cuda import Signals, Store
+from ergode.epidemics.leap.cuda import GATE_STRIDE, TILE, Signals, Store, leap_cuda
 from ergode.epidemics.leap.factors import Factors, factors_of
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs
-from ergode.epidemics.leap.step import Arcs, Chances, Rules, Schedule
-from ergode.epidemics.methods import LEAPS
+from ergode.epidemics.leap.step import (
+    AUTO,
+    CHANGES,
+    COMPARTMENTS_MOST,
+    GATHER,
+    INFECTIOUS,
+    PUSH,
+    TICKS_MOST,
+    WORK_SIZE,
+    Arcs,
+    Chances,
+    Rules,
+    Schedule,
+)
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared import counts as tally
 from ergode.epidemics.shared import progression, transmission
-from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
+from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.ensemble import CountingEnsemble, replicates_that_fit
+from ergode.epidemics.shared.resolution import check_stages
+from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
 
 Transition = Literal["conditional", "left-end", "sampled"]
 Pressure = Literal["auto", "gather", "push"]
 
-_MODES = {"gather": leap.GATHER, "push": leap.PUSH, "auto": leap.AUTO}
+_MODES = {"gather": GATHER, "push": PUSH, "auto": AUTO}
 # A replicate with fewer nodes is not worth sharing among threads: a step would be too short.
 _SHARED_FROM = 200_000
 _CHUNK_BYTES = 2**25
@@ -43,40 +54,26 @@ _REGISTERS = 64
 _GATHER_STEP = 0.1  # of the shortest time scale
 
 
-def leap_options(
-    method: str, step: float | None, tolerance: float | None, transition: str, pressure: str
-) -> dict[str, Any]:
-    """The options that only methods that leap have; none for the others.
+def check_options(
+    step: float | None, tolerance: float | None, transition: str, pressure: str
+) -> None:
+    """Check the options of methods that take time steps.
 
     Raises
     ------
     PlanError
-        An option is not possible, or given to a method that does not leap.
+        An option is not possible.
     """
-    options: dict[str, Any] = {
-        "step": step, "tolerance": tolerance, "transition": transition, "pressure": pressure,
-    }  # fmt: skip
-    usual = {"step": None, "tolerance": None, "transition": "conditional", "pressure": "auto"}
-    if method not in LEAPS:
-        for name, value in options.items():
-            if value != usual[name]:
-                raise PlanError(
-                    f"{name}={value!r} is for methods that go in steps (method='renewal-leap'), "
-                    f"and the method '{method}' takes none"
-                )
-        return {}
-    for name in ("step", "tolerance"):
-        value = options[name]
+    for name, value in (("step", step), ("tolerance", tolerance)):
         if value is not None and not (
             isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
         ):
             raise PlanError(f"{name} is {value!r}; expected a number above zero")
-    for name, known in (("transition", plan.TRANSITIONS), ("pressure", tuple(_MODES))):
-        if options[name] not in known:
-            raise PlanError(
-                f"{name} {options[name]!r} is unknown; expected one of " + ", ".join(known)
-            )
-    return options
+    for name, choice, known in (
+        ("transition", transition, plan.TRANSITIONS), ("pressure", pressure, tuple(_MODES)),
+    ):  # fmt: skip
+        if choice not in known:
+            raise PlanError(f"{name} {choice!r} is unknown; expected one of " + ", ".join(known))
 
 
 class LeapEnsemble(CountingEnsemble):
@@ -117,12 +114,13 @@ class LeapEnsemble(CountingEnsemble):
         transition: Transition = "conditional",
         pressure: Pressure = "auto",
     ) -> None:
+        check_options(step, tolerance, transition, pressure)
         super().__init__(model, scenario, times, seed, device, precision)
         contacts = scenario.contacts
-        if len(model.compartments) > leap.COMPARTMENTS_MOST:
+        if len(model.compartments) > COMPARTMENTS_MOST:
             raise PlanError(
                 f"the model has {len(model.compartments)} compartments; methods that leap take up "
-                f"to {leap.COMPARTMENTS_MOST}"
+                f"to {COMPARTMENTS_MOST}"
             )
         if model.infections[0].susceptible in model.infectious:
             raise PlanError(
@@ -144,7 +142,7 @@ class LeapEnsemble(CountingEnsemble):
         schedule, equal = plan.schedule_of(times, self.step, tolerance, precision)
         oldest = max(self.seeds.host.named_age.max(), self.seeds.host.drawn_age.max())
         oldest_ticks = int(np.rint(oldest * schedule.per_tick))
-        if oldest_ticks >= leap.TICKS_MOST:
+        if oldest_ticks >= TICKS_MOST:
             raise PlanError(
                 f"seeds are {oldest:g} old, more than 2^30 ticks of {schedule.tick:g}; use longer "
                 "steps"
@@ -161,7 +159,7 @@ class LeapEnsemble(CountingEnsemble):
         self.layer_count = modulation["LAYERS"]
         self.channel_count = self.infection_count * self.layer_count
         if self.layer_count > 1:
-            self.mode = leap.PUSH  # which keeps the pressures of layers apart
+            self.mode = PUSH  # which keeps the pressures of layers apart
         self.schedule = schedule._replace(last_age=max(ages - 1, 0))
         self.equal = ages > 0
         degrees = np.bincount(contacts.targets, minlength=1)
@@ -177,8 +175,8 @@ class LeapEnsemble(CountingEnsemble):
             model, self.stages, self.rules, self.rounding, transition, schedule, ages,
             int(degrees.max(initial=0)),
         )  # fmt: skip
-        if self.bindings["THRESHOLDS"] and self.mode == leap.AUTO:
-            self.mode = leap.PUSH  # nodes that nothing happens to need no look
+        if self.bindings["THRESHOLDS"] and self.mode == AUTO:
+            self.mode = PUSH  # nodes that nothing happens to need no look
         self.outgoing, self.incoming = self._arcs(contacts, weights)
         self._outgoing = Arcs(*map(device.put, self.outgoing))
         shared = self.incoming is self.outgoing
@@ -221,7 +219,7 @@ class LeapEnsemble(CountingEnsemble):
             contacts.offsets, contacts.targets, plain.astype(self.precision, copy=False), layer
         )
         mutual = not contacts.directed and (weights is None or weights is contacts.weights)
-        if mutual or self.mode == leap.PUSH:
+        if mutual or self.mode == PUSH:
             return outgoing, outgoing
         back = ContactNetwork(
             contacts.node_count, contacts.offsets, contacts.targets, weights, directed=True,
@@ -257,18 +255,18 @@ class LeapEnsemble(CountingEnsemble):
             counts, work = self._out(0)
             self._leap.compiled("cpu")(0, 0, *self._arguments(0), counts, work)
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
 
         Returns
         -------
         counts : tuple of ndarray of int32, shape [count, time_count, column_count]
-        work : ndarray, shape [leap.WORK_SIZE]
+        work : ndarray, shape [WORK_SIZE]
             Summed over the replicates.
         """
         self._seeding = self.seeds.of(first_replicate, count)
         if self.device.is_cuda:
-            return self._spread_cuda(first_replicate, count)
+            return self._run_cuda(first_replicate, count)
         counts, work = self._out(count)
         few = count < self.device.core_count and self.node_count >= _SHARED_FROM
         if few:
@@ -280,8 +278,8 @@ class LeapEnsemble(CountingEnsemble):
 
     def counters(self, work: np.ndarray) -> dict[str, Any]:
         """What the attributes of a result say of the steps taken and their error."""
-        infectious = int(work[leap.INFECTIOUS])
-        changed = int(work[leap.CHANGES]) / (2 * infectious) if infectious else 0.0
+        infectious = int(work[INFECTIOUS])
+        changed = int(work[CHANGES]) / (2 * infectious) if infectious else 0.0
         return super().counters(work) | {
             "transition": self.transition,
             "step": self.step,
@@ -292,7 +290,7 @@ class LeapEnsemble(CountingEnsemble):
 
     def _out(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         counts = np.zeros((count, self.times.size, self.column_count), np.int32)
-        return counts, np.zeros((count, leap.WORK_SIZE), np.int64)
+        return counts, np.zeros((count, WORK_SIZE), np.int64)
 
     def _arguments(self, first_replicate: int) -> tuple[Any, ...]:
         return (
@@ -307,12 +305,12 @@ class LeapEnsemble(CountingEnsemble):
         # What is never worth it is not compiled: short steps change few nodes, and to switch takes
         # one pressure a node.
         switches = self.channel_count == 1 and self.step > _GATHER_STEP * self.time_scale
-        self._gathers = self.mode == leap.GATHER or (self.mode == leap.AUTO and switches)
-        self._pushes = self.mode != leap.GATHER
+        self._gathers = self.mode == GATHER or (self.mode == AUTO and switches)
+        self._pushes = self.mode != GATHER
         degrees = np.diff(self.incoming.offsets)
         cut = self._gathers and bool(degrees.size) and int(degrees.max()) > HUB
-        tiles = -(-self.node_count // leap_cuda.TILE)
-        self._padded = tiles * leap_cuda.TILE
+        tiles = -(-self.node_count // TILE)
+        self._padded = tiles * TILE
         self._planes = self.rules.mask.size * tiles * 4
         room = cuda.shared_bytes_most(int(self.device.name.partition(":")[2])) - _STATIC_BYTES
         local = self._gathers and 4 * self._planes <= room
@@ -329,7 +327,7 @@ class LeapEnsemble(CountingEnsemble):
             **plan.structure_of(self.rules, self.layer_count),
         }
         self._leap = kernels.cuda_kernel(
-            leap_cuda.leap_cuda,
+            leap_cuda,
             precision=self.precision,
             bindings=self.bindings,
             registers=_REGISTERS,
@@ -352,28 +350,28 @@ class LeapEnsemble(CountingEnsemble):
             None,
         )  # fmt: skip
 
-    def _spread_cuda(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def _run_cuda(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         from ergode.core import cuda
 
         array = self._scratch.array
         moves = array("moves", (count, self.times.size, self.column_count), np.int32, True)
-        work = array("work", leap.WORK_SIZE, np.int64, True)
+        work = array("work", WORK_SIZE, np.int64, True)
         pushed = self.channel_count * count * self._padded if self._pushes else 1
         held = count * self._padded if self.bindings["THRESHOLDS"] else 1
-        skipped = count * self._padded if self.bindings["SKIPS"] else leap_cuda.TILE
+        skipped = count * self._padded if self.bindings["SKIPS"] else TILE
         store = Store(
             array("state", count * self._padded // 4, np.uint32),
             array("since", count * self._padded if self.bindings["AGED"] else 1, np.int32),
             array("bits", 2 * count * self._planes if self._gathers else 1, np.uint32),
             array("pressure", pushed, np.int32),
             array("left", held, np.int32),
-            array("due", skipped // leap_cuda.TILE, np.int32),
-            array("touched", 2 * skipped // leap_cuda.TILE, np.int32),
+            array("due", skipped // TILE, np.int32),
+            array("touched", 2 * skipped // TILE, np.int32),
             array("delta", 2 * pushed, np.int32),
         )
         word = np.dtype(f"uint{self.precision[-2:]}")
         signals = Signals(
-            array("gate", count * leap_cuda.GATE_STRIDE, np.int32, True),
+            array("gate", count * GATE_STRIDE, np.int32, True),
             array("largest", 3 * count, word, True),
             array("changes", 3 * count, np.int32, True),
         )
@@ -393,15 +391,15 @@ class LeapEnsemble(CountingEnsemble):
                 cuda.allow_shared_bytes(kernel, arguments(1), shared)
             self._blocks = cuda.cooperative_block_count(kernel, threads, arguments(1), shared)
         # No more blocks to a replicate than have a tile for every warp.
-        useful = -(-self._padded // (leap_cuda.TILE * (threads // 32)))
+        useful = -(-self._padded // (TILE * (threads // 32)))
         team = max(1, min(self._blocks // count, useful))
         blocks = team * min(count, self._blocks // team)
         cuda.launch(kernel, blocks, threads, arguments(team), shared)
-        self.device.run(tally.RUNNING_SUMS, count * self.column_count, moves, self._at_first)
+        self.device.run(RUNNING_SUMS, count * self.column_count, moves, self._at_first)
         return (self.device.get(moves),), self.device.get(work)
 
     def resources(self) -> dict[str, int]:
-        """Registers, local and shared bytes of the CUDA kernel; call after `spread`."""
+        """Registers, local and shared bytes of the CUDA kernel; call after `run`."""
         from ergode.core import cuda
 
         return cuda.resources(self._leap.compiled("cuda"))

@@ -8,13 +8,13 @@ do not matter: who transmits sooner than can be told transmits at the next momen
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ergode.core.compiler.bundle import Precision
-from ergode.core.errors import PlanError
-from ergode.epidemics.methods import LEAPS
+from ergode.core.errors import ModelError, PlanError
+from ergode.epidemics.shared.progression import Stages
 from ergode.models.epidemic.compartments import CompartmentModel
 
 # Numbers below one are at most this far apart.
@@ -23,9 +23,11 @@ _SPACING_MOST = 2.0**-9  # of the shortest stay: less than 5e-4 of its transmiss
 
 
 def precision_of(
-    precision: Precision | Literal["auto"], method: str, model: CompartmentModel, grid: np.ndarray
+    precision: Precision | Literal["auto"], steps: bool, model: CompartmentModel, grid: np.ndarray
 ) -> Precision:
     """The precision to work in: what was asked for, or the first that is fine enough.
+
+    `steps` says whether the method takes time steps: it then keeps no times.
 
     Raises
     ------
@@ -39,15 +41,15 @@ def precision_of(
     if precision != "auto":
         return precision
     fine = _spacing("float64", model, grid) <= _SPACING_MOST < _spacing("float32", model, grid)
-    return "float64" if fine and method not in LEAPS else "float32"
+    return "float64" if fine and not steps else "float32"
 
 
 def check_resolution(
-    precision: Precision, method: str, model: CompartmentModel, grid: np.ndarray
+    precision: Precision, steps: bool, model: CompartmentModel, grid: np.ndarray
 ) -> None:
     """Refuse a precision that is too coarse for the shortest stay in so long a run.
 
-    Methods that leap count steps, and keep no times.
+    Methods that take `steps` count those, and keep no times.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def check_resolution(
         It is too coarse.
     """
     spacing = _spacing(precision, model, grid)
-    if spacing > _SPACING_MOST and method not in LEAPS:
+    if spacing > _SPACING_MOST and not steps:
         finer = precision == "float32" and _spacing("float64", model, grid) <= _SPACING_MOST
         instead = "precision='float64' or a shorter run" if finer else "a shorter run"
         raise PlanError(
@@ -74,3 +76,32 @@ def _shortest_stay(model: CompartmentModel) -> float:
 def _spacing(precision: Precision, model: CompartmentModel, grid: np.ndarray) -> float:
     """How far apart times are at the end of a run, in shortest stays."""
     return float(grid[-1] - grid[0]) * _SPACING[precision] / _shortest_stay(model)
+
+
+def check_range(what: str, value: Any, precision: Precision) -> None:
+    """Refuse what the working precision cannot hold with room for a sum or two."""
+    if not abs(value) < 0.1 * np.finfo(precision).max:
+        raise ModelError(
+            f"{what} is beyond what {precision} can hold; use another unit of time"
+            + (" or precision='float64'" if precision == "float32" else "")
+        )
+
+
+def check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
+    """Refuse rates and holding times that the working precision cannot hold."""
+    for name, index in model.index.items():
+        where = f"the transmission rate of '{name}'"
+        check_range(where, stages.transmission_rate[index], precision)
+        where = f"a parameter of the holding time of '{name}'"
+        check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
+    lost = [
+        p.compartment
+        for p in model.progressions
+        if p.holding_time.mean > 0
+        and 0 < stages.a[model.index[p.compartment]] < np.finfo(precision).tiny
+    ]
+    if lost:
+        raise ModelError(
+            f"the holding time of '{lost[0]}' is shorter than {precision} can hold; use another "
+            "unit of time"
+        )

@@ -11,14 +11,15 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics import seeding
-from ergode.epidemics.first_passage.runner import arc_weights, check_stages
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.transmission import put
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
+from ergode.models.networks.contact_network import ContactNetwork
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,26 @@ def tables_of(
 def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:
     """An array, or one unused element where there is none."""
     return np.zeros(1, dtype) if array is None else array
+
+
+def arc_weights(model: CompartmentModel, contacts: ContactNetwork) -> np.ndarray | None:
+    """What multiplies the transmission rate along each arc; None if nothing does."""
+    weights = contacts.weights
+    for name, ends in ((model.infectivity, "source"), (model.susceptibility, "target")):
+        if name is None:
+            continue
+        if name not in contacts.attributes:
+            known = ", ".join(contacts.attributes) or "none"
+            raise ModelError(f"the network has no node attribute '{name}'; it has {known}")
+        factor = np.asarray(contacts.attributes[name], np.float32)
+        bad = np.flatnonzero(~(np.isfinite(factor) & (factor >= 0)))
+        if bad.size:
+            raise ModelError(
+                f"node attribute '{name}' is {factor[bad[0]]} at node {bad[0]}; expected finite "
+                "numbers, zero or more"
+            )
+        per_arc = (
+            np.repeat(factor, contacts.degrees()) if ends == "source" else factor[contacts.targets]
+        )
+        weights = per_arc if weights is None else weights * per_arc
+    return weights

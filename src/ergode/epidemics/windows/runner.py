@@ -16,11 +16,11 @@ from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import transmission
+from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.ensemble import CountingEnsemble
 from ergode.epidemics.shared.importation import Guests, guests_of, importations_of
 from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
-from ergode.epidemics.shared.windows_of_counts import CountingEnsemble
-from ergode.epidemics.windows import kernel as sellke_windows
-from ergode.epidemics.windows.kernel import HUB, THREADS, Records
+from ergode.epidemics.windows.kernel import HUB, THREADS, Records, windows_cpu, windows_cuda
 from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Arcs, Paths, Rules
 from ergode.epidemics.windows.tracing import Watch
 from ergode.epidemics.windows.triggers import BINS, Clocks
@@ -78,7 +78,7 @@ class WindowEnsemble(CountingEnsemble):
         }
         make = kernels.cuda_kernel if device.is_cuda else kernels.cpu_kernel
         options = {"registers": _REGISTERS} if device.is_cuda else {}
-        body = sellke_windows.windows_cuda if device.is_cuda else sellke_windows.windows_cpu
+        body = windows_cuda if device.is_cuda else windows_cpu
         self._kernel = make(body, precision=precision, bindings=self.bindings, **options)
         put = device.put
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
@@ -127,9 +127,9 @@ class WindowEnsemble(CountingEnsemble):
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
         if not self.device.is_cuda:  # a launch needs its grid, and so its kernel, anyway
-            self.spread(0, 0)
+            self.run(0, 0)
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
 
         Returns
@@ -238,7 +238,6 @@ class WindowEnsemble(CountingEnsemble):
         self, first_replicate: int, count: int, guests: Guests
     ) -> tuple[Any, np.ndarray, Records, int]:
         from ergode.core import cuda
-        from ergode.epidemics.shared import counts as tally
 
         if not self._buffers or self._buffers[-2].shape[0] != count:
             self._buffers = ()  # first free those of another size
@@ -260,12 +259,12 @@ class WindowEnsemble(CountingEnsemble):
             self._at_first = self.device.put(at_first)
         blocks = min(self._blocks, -(-count * self.node_count // THREADS))
         cuda.launch(kernel, blocks, THREADS, arguments)
-        self.device.run(tally.RUNNING_SUMS, count * self.column_count, moves, self._at_first)
+        self.device.run(RUNNING_SUMS, count * self.column_count, moves, self._at_first)
         detections = int(self.device.get(watch.room)[0]) if self._tracing else 0
         return self.device.get(moves), self.device.get(work), records, detections
 
     def resources(self) -> dict[str, int]:
-        """Registers, local and shared bytes of the CUDA kernel; call after `spread`."""
+        """Registers, local and shared bytes of the CUDA kernel; call after `run`."""
         from ergode.core import cuda
 
         return cuda.resources(self._kernel.compiled("cuda"))

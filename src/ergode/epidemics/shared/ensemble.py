@@ -1,22 +1,51 @@
-"""What the methods that go through time have in common: they count as they go."""
+"""What runs replicates of every method, and the part that methods counting on the way share."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
-from ergode.epidemics.first_passage.runner import check_range, replicates_that_fit
+from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.resolution import check_range
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
 
 
+class Ensemble(Protocol):
+    """Replicates of one epidemic on one device, as `simulate` runs them.
+
+    Nothing in a replicate depends on the range of replicates that it is run in.
+    """
+
+    def chunk_size(self, replicates: int) -> int:
+        """Replicates to run together."""
+
+    def prepare(self) -> None:
+        """Compile the kernels, or load them from the cache, without running anything."""
+
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
+
+    def count(self, found: Any, first_replicate: int) -> np.ndarray:
+        """Nodes in each compartment (and stratum) at each time."""
+
+    def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
+        """Cases up to each time (by stratum), seeds among them."""
+
+    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """The line list as flat arrays, ordered by replicate, node and time."""
+
+    def counters(self, work: np.ndarray) -> dict[str, Any]:
+        """What the attributes of a result say of the work done."""
+
+
 class CountingEnsemble:
-    """Replicates that yield counts: the face of `ensemble.Ensemble` for the other methods.
+    """What the methods share that count while they go through time.
 
     Counts are int32 [replicate, time, column]; columns are compartments, and last those who ever
     became a case, each of them by stratum.
@@ -24,7 +53,7 @@ class CountingEnsemble:
     Attributes
     ----------
     work_names : tuple of str
-        What `spread` counts of its work.
+        What `run` counts of its work.
     """
 
     work_names: tuple[str, ...]
@@ -70,7 +99,7 @@ class CountingEnsemble:
         """Compile the kernels, or load them from the cache, without running anything."""
         raise NotImplementedError
 
-    def spread(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
+    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
         raise NotImplementedError
 
@@ -93,3 +122,21 @@ class CountingEnsemble:
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
         raise NotImplementedError
+
+
+def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:
+    """How many replicates have room on a device at once.
+
+    Raises
+    ------
+    PlanError
+        Not even one.
+    """
+    room = device.available_bytes()
+    if bytes_each > room:
+        raise PlanError(
+            f"one replicate of {node_count:,} nodes needs {bytes_each / 1e9:.2f} GB beside the "
+            f"network, but {device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, "
+            "or a device with more memory"
+        )
+    return room // bytes_each

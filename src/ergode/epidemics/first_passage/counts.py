@@ -1,0 +1,148 @@
+"""Counts on a time grid from the times at which nodes were infected.
+
+Each node's path is walked again from its keys - nothing but its infection time was kept - and
+each move from one compartment to the next is noted at the first grid time not before it. The
+running sum over the grid, from everyone in the susceptible compartment, is the count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.language import cuda
+from ergode.epidemics.first_passage.kernel import starting_compartment, time_of
+from ergode.epidemics.shared.counts import grid_index, running_sums
+from ergode.epidemics.shared.progression import (
+    LANES,
+    advance,
+    hold,
+    holding_time,
+    new_lanes,
+    next_compartment,
+)
+
+# Whether nodes are counted by stratum; rebound in kernels.
+HAS_STRATA = False
+
+# Moves that a block of CUDA threads can hold in shared memory [int32 entries]; beyond that they
+# go to device memory one by one.
+SHARED_ENTRIES = 8192
+
+
+def _column(compartment, node, stratum, stratum_count):
+    """Where a node in a compartment is counted."""
+    return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
+
+
+def count_on_grid_cpu(
+    start, stop, words, stages, seeding, seed, first_replicate, times, per_step, susceptible,
+    at_first, stratum, counts,
+):  # fmt: skip
+    """Count replicates `start` to `stop` into `counts` [replicate, time, compartment x stratum]."""
+    node_count = words.shape[1]
+    stratum_count = counts.shape[2] // stages.kind.size
+    horizon = times[times.size - 1]
+    moves = np.empty((times.size + 1, counts.shape[2]), np.int32)
+    lanes = new_lanes()
+    for row in range(start, stop):
+        replicate = first_replicate + row
+        moves[:] = 0
+        node = 0
+        while node < node_count:
+            count = 0
+            while node < node_count and count < LANES:
+                time = time_of(words[row, node])
+                lanes.node[count] = node
+                lanes.since[count] = time
+                count += np.int64(time <= horizon)
+                node += 1
+            for lane in range(count):
+                time = lanes.since[lane]
+                compartment = starting_compartment(
+                    seeding, time, np.int64(lanes.node[lane]), node_count, seed, replicate
+                )
+                lanes.compartment[lane] = compartment
+                at = grid_index(times, per_step, time)
+                column = _column(susceptible, np.int64(lanes.node[lane]), stratum, stratum_count)
+                moves[at, column] -= 1
+                column = _column(compartment, np.int64(lanes.node[lane]), stratum, stratum_count)
+                moves[at, column] += 1
+            for compartment in stages.order:
+                if stages.kind[compartment] < 0:
+                    continue
+                size = hold(lanes, count, stages, compartment, horizon, seed, replicate)
+                advance(lanes, size, stages, compartment, seed, replicate)
+                for k in range(size):
+                    lane = lanes.group[k]
+                    at = grid_index(times, per_step, lanes.since[lane])
+                    node_of_lane = np.int64(lanes.node[lane])
+                    column = _column(compartment, node_of_lane, stratum, stratum_count)
+                    moves[at, column] -= 1
+                    column = _column(lanes.compartment[lane], node_of_lane, stratum, stratum_count)
+                    moves[at, column] += 1
+        for at in range(times.size):  # a slice would compile what it says of shapes that differ
+            for column in range(counts.shape[2]):
+                counts[row, at, column] = moves[at, column]
+        for column in range(counts.shape[2]):
+            running_sums(row * counts.shape[2] + column, counts, at_first)
+
+
+def count_on_grid_cuda(
+    words, stages, seeding, seed, first_replicate, times, per_step, susceptible, at_first, stratum,
+    moves,
+):  # fmt: skip
+    """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
+
+    All are zero before; `at_first` is for the CPU, which adds them up at once.
+
+    A row of blocks works on one replicate; its moves gather in shared memory where they fit.
+    """
+    shared = cuda.shared.array(SHARED_ENTRIES, np.int32)
+    node_count = np.int64(words.shape[1])
+    time_count = times.size
+    column_count = moves.shape[2]
+    stratum_count = column_count // stages.kind.size
+    entries = time_count * column_count
+    fits = entries <= SHARED_ENTRIES
+    last = times[time_count - 1]
+    for row in range(cuda.blockIdx.y, words.shape[0], cuda.gridDim.y):
+        replicate = first_replicate + row
+        if fits:
+            for k in range(cuda.threadIdx.x, entries, cuda.blockDim.x):
+                shared[k] = 0
+        cuda.syncthreads()
+        for node in range(cuda.grid(1), node_count, cuda.blockDim.x * cuda.gridDim.x):
+            time = time_of(words[row, node])
+            if time <= last:
+                compartment = starting_compartment(seeding, time, node, node_count, seed, replicate)
+                came_from = np.int32(susceptible)
+                going = True
+                while going:
+                    at = grid_index(times, per_step, time)
+                    left = np.int64(_column(came_from, node, stratum, stratum_count))
+                    entered = np.int64(_column(compartment, node, stratum, stratum_count))
+                    if fits:
+                        cuda.atomic.sub(shared, at * column_count + left, np.int32(1))
+                        cuda.atomic.add(shared, at * column_count + entered, np.int32(1))
+                    else:
+                        cuda.atomic.sub(moves, (row, at, left), np.int32(1))
+                        cuda.atomic.add(moves, (row, at, entered), np.int32(1))
+                    going = stages.kind[compartment] >= 0
+                    if going:
+                        time = time + holding_time(stages, compartment, seed, replicate, node)
+                        going = time <= last
+                        if going:
+                            came_from = np.int32(compartment)
+                            compartment = next_compartment(
+                                stages, compartment, seed, replicate, node
+                            )
+        cuda.syncthreads()
+        if fits:
+            for k in range(cuda.threadIdx.x, entries, cuda.blockDim.x):
+                if shared[k] != 0:
+                    cuda.atomic.add(
+                        moves,
+                        (row, k // column_count, k % column_count),
+                        shared[k],
+                    )
+        cuda.syncthreads()
