@@ -121,14 +121,14 @@ def simulate(
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
         on any number of threads, on any device.
-    method : {"auto", "first-passage", "sellke", "gillespie", ...}
-        Exact are ``"first-passage"``, for models in which nobody becomes susceptible again,
-        ``"sellke"``, for any model and scenario, and ``"gillespie"``, for memoryless models on a
-        static network; ``"auto"`` picks the cheapest of them that can on every device, and
-        ``attrs["method_reason"]`` says why.
-        ``"renewal-leap"`` and ``"markov-leap"`` go through time in steps, with an error of first
-        order in the step; the latter, for exponential holding times, keeps no ages.
-        See the modules of these names in `ergode.epidemics`.
+    method : {"auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"}
+        ``"first-passage"`` is exact, for models in which nobody becomes susceptible again.
+        ``"sellke"`` is exact, for any model and scenario. ``"gillespie"`` is exact, for memoryless
+        models on a static network, and runs on the CPU. ``"auto"`` picks the cheapest exact method
+        that runs on every device; ``attrs["method_reason"]`` says why.
+        ``"renewal-leap"`` and ``"markov-leap"`` take time steps, with an error of first order in
+        the step. The latter keeps no ages: holding times must be exponential.
+        The packages of `ergode.epidemics` say how each works.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"counts", "statistics", "line_list"}

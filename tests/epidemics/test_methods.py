@@ -1,0 +1,96 @@
+"""The table of methods is what `simulate` offers, documents and refuses by."""
+
+import inspect
+import re
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.epidemics import simulate
+from ergode.epidemics.methods import METHODS, MethodName, plan_of
+from ergode.epidemics.scenario import scenario_of
+
+CONTACTS = ergode.ContactNetwork.from_edges([0, 1, 2], [1, 2, 3])
+SIR = ergode.CompartmentModel.sir(
+    transmission_rate=0.3, infectious=ergode.LogNormal(mean=5, median=4)
+)
+SIS = ergode.CompartmentModel.sis(transmission_rate=0.3, infectious=ergode.Exponential(mean=4))
+
+
+def test_the_names_are_those_of_the_table():
+    assert get_args(MethodName) == ("auto", *METHODS)
+    assert all(name == method.name for name, method in METHODS.items())
+
+
+def test_the_docstring_names_every_method():
+    text = inspect.getdoc(simulate)
+    listed = re.search(r"^method : \{(.*)\}$", text, re.MULTILINE).group(1)
+    assert re.findall(r'"([^"]+)"', listed) == ["auto", *METHODS]
+    described = text[text.index("method : {") : text.index("device : str")]
+    for name, method in METHODS.items():
+        assert f'``"{name}"``' in described
+        assert (f'``"{name}"`` is exact' in described) == method.exact
+
+
+def test_who_is_pointed_to_can_run_anything_or_is_followed_by_one_who_can():
+    for method in METHODS.values():
+        assert set(method.alternatives) <= set(METHODS)
+        if method.name != "sellke":
+            assert method.alternatives[-1] == "sellke"
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("model", [SIR, SIS])
+@pytest.mark.parametrize("measures", [None, [ergode.Isolation("I", start=ergode.Trigger("I", 2))]])
+def test_a_method_runs_what_its_record_allows_and_refuses_the_rest(name, model, measures):
+    scenario = scenario_of(CONTACTS, measures)
+    why = METHODS[name].why_unsupported(model, scenario, False)
+
+    def run(method):
+        return simulate(
+            model, CONTACTS, initial={"I": 1}, times=[0, 5], method=method, device="cpu:1",
+            interventions=measures,
+        )  # fmt: skip
+
+    if why is None:
+        assert run(name).attrs["method"] == name
+        return
+    with pytest.raises(ergode.PlanError, match=re.escape(why)) as refusal:
+        run(name)
+    instead = re.search(r"use method='(.*)'$", str(refusal.value)).group(1)
+    assert run(instead).attrs["method"] == instead
+
+
+def test_auto_takes_the_first_exact_method_of_the_table():
+    def chosen(model, measures=None):
+        return plan_of("auto", model, scenario_of(CONTACTS, measures), "cpu")
+
+    assert chosen(SIR).method.name == "first-passage"
+    assert chosen(SIS).method.name == "sellke"
+    assert "can become susceptible again" in chosen(SIS).reason
+    # With an empty sequence the run is one to compare with, and shares the randomness.
+    assert chosen(SIR, ()).method.name == "sellke"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_keeps_line_lists_as_its_record_says(name):
+    sir = ergode.CompartmentModel.sir(transmission_rate=9.0, infectious=ergode.Exponential(mean=9))
+    options = {"initial": {"I": np.array([0])}, "times": [0, 5], "output": "line_list"}
+    if METHODS[name].line_lists:
+        assert simulate(sir, CONTACTS, method=name, device="cpu:1", **options).sizes["case"] > 0
+    else:
+        with pytest.raises(ergode.PlanError, match="keeps no line lists"):
+            simulate(sir, CONTACTS, method=name, device="cpu:1", **options)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_options_of_steps_are_for_methods_that_take_steps(name):
+    options = {"initial": {"I": 1}, "times": [0, 1], "step": 0.5, "device": "cpu:1"}
+    sir = ergode.CompartmentModel.sir(transmission_rate=0.3, infectious=ergode.Exponential(mean=9))
+    if METHODS[name].steps:
+        assert simulate(sir, CONTACTS, method=name, **options).attrs["step"] == 0.5
+    else:
+        with pytest.raises(ergode.PlanError, match="is for methods that go in steps"):
+            simulate(sir, CONTACTS, method=name, **options)
