@@ -9,11 +9,12 @@ import ergode
 from ergode import Event, Reaction, ReactionNetwork
 from ergode.core import cuda
 from ergode.stochastic import methods
-from ergode.stochastic.algorithms import leap, partial_propensity, three_level
+from ergode.stochastic.algorithms import partial_propensity, three_level
 from ergode.stochastic.runners import thread_groups
+from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
 from ergode.stochastic.runners.thread_groups import ThreadGroupRunner
-from ergode.stochastic.runners.threads import ThreadRunner, Wanted, kernel_of
+from ergode.stochastic.runners.threads import ThreadRunner, kernel_of
 from ergode.stochastic.tables import build
 
 PREPARED = "composition-rejection"
@@ -80,9 +81,9 @@ def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
 
 @pytest.mark.parametrize("size", [thread_groups.WARP, thread_groups.BLOCK])
 @pytest.mark.parametrize("method", [partial_propensity, three_level])
-def test_kernels_of_teams_compile(method, size):
+def test_kernels_of_thread_groups_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = ThreadGroupRunner(tables, method=method, size=size, **OPTIONS)
+    ensemble = ThreadGroupRunner(tables, algorithm=method.ALGORITHM, size=size, **OPTIONS)
     kernel, width = ensemble.kernel_for(8)
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
     queue = np.zeros(1, np.int64)
@@ -94,11 +95,11 @@ def test_kernels_of_teams_compile(method, size):
 
 
 @pytest.mark.parametrize("size", [thread_groups.QUARTER, thread_groups.BLOCK])
-def test_kernel_of_teams_that_are_interrupted_compiles(size):
+def test_kernel_of_thread_groups_that_are_interrupted_compiles(size):
     tables = build(REPRESSED, {}, {}, 1)
-    assert not thread_groups.why_unsupported(three_level, tables, size)
-    assert thread_groups.why_unsupported(partial_propensity, tables, size)
-    ensemble = ThreadGroupRunner(tables, method=three_level, size=size, **OPTIONS)
+    assert thread_groups.why_unsupported(three_level.ALGORITHM, tables, size) is None
+    assert "events" in thread_groups.why_unsupported(partial_propensity.ALGORITHM, tables, size)
+    ensemble = ThreadGroupRunner(tables, algorithm=three_level.ALGORITHM, size=size, **OPTIONS)
     kernel, width = ensemble.kernel_for(8)
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
     arguments = ensemble.arguments(np.zeros(1, np.int64), 8, width, 4, ensemble._plan, out)
@@ -107,7 +108,7 @@ def test_kernel_of_teams_that_are_interrupted_compiles(size):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("size", [1, thread_groups.WARP, thread_groups.BLOCK])
-def test_events_by_teams_are_those_of_the_processor(monkeypatch, size):
+def test_events_by_thread_groups_are_those_of_the_processor(monkeypatch, size):
     """Rates are such that sums are exact; events at times and of the state, late ones, a stop."""
     monkeypatch.setattr(methods, "thread_group_size", lambda *_: size)
     common = {"times": [0, 1, 2, 3, 4], "replicates": 300, "seed": 2, "method": "warp-direct"}
@@ -124,16 +125,17 @@ def test_events_by_teams_are_those_of_the_processor(monkeypatch, size):
 
 
 @pytest.mark.parametrize(
-    ("name", "general"), [(name, True) for name in [*methods.EXACT, "leap"]] + [(PREPARED, False)]
+    ("name", "general"),
+    [(name, True) for name in [*methods.EXACT, "tau-leap"]] + [(PREPARED, False)],
 )
 def test_kernels_on_tables_compile(name, general):
     """With a warp for each where a beginning is prepared, which all its threads copy."""
-    method = methods.EXACT.get(name, leap)
+    algorithm = methods.METHODS[name].algorithm
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = ThreadRunner(tables, method=method, **OPTIONS)
+    ensemble = ThreadRunner(tables, algorithm=algorithm, **OPTIONS)
     prepared = not general and ensemble.prepares()
     assert prepared == (name == PREPARED and not general)
-    kernel = kernel_of(method, True, general, prepared, led=prepared)
+    kernel = kernel_of(algorithm, True, general, prepared, led=prepared)
     assert ".entry" in ptx(kernel, ensemble, *ensemble.workspace(4, prepared))
 
 
@@ -159,7 +161,7 @@ def test_device_and_processor_agree(network, method):
 @pytest.mark.cuda
 @pytest.mark.parametrize("size", [thread_groups.QUARTER, thread_groups.WARP, thread_groups.BLOCK])
 @pytest.mark.parametrize("method", ["partial-propensity", "warp-direct"])
-def test_teams_do_what_the_processor_does(monkeypatch, method, size):
+def test_thread_groups_do_what_the_processor_does(monkeypatch, method, size):
     """Unit constants: sums are of whole numbers, and exact whoever adds up."""
     monkeypatch.setattr(methods, "thread_group_size", lambda *_: size)
     # Sixteen quarters of a warp share a block's memory.

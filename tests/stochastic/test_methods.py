@@ -143,7 +143,9 @@ def test_threads_that_share_a_realization():
     """By how much a firing changes, by how many realizations there are, and if at all."""
 
     def size(network, method, realizations):
-        return methods.thread_group_size(method, build(network, {}, {}, 1), realizations, 132)
+        return methods.thread_group_size(
+            method.ALGORITHM, build(network, {}, {}, 1), realizations, 132
+        )
 
     coupled, chain = colloidal_aggregation(252), cyclic_chain(1000)
     assert size(coupled, partial_propensity, 4096) == thread_groups.WARP

@@ -84,7 +84,7 @@ def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
     fine = ReactionNetwork({"X": 100}, [Reaction("X -> 0", rate_constant=1.0)])
     options = {"times": [0, 1], "replicates": 60, "seed": 1, "device": "cpu:1", "output": output}
     whole = ergode.stochastic.simulate(fine, **options)
-    module = importlib.import_module("ergode.stochastic.simulate")
+    module = importlib.import_module("ergode.stochastic.runners.chunks")
     small = importlib.import_module("ergode.stochastic.runners.compiled_direct")
     done = small.CompiledDirectRunner.run
 

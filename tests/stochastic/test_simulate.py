@@ -53,7 +53,7 @@ def test_chunks_do_not_change_anything(monkeypatch, method, output):
         "parameters": ergode.grid(alpha=[5.0, 10.0]), "device": "cpu:2",
     }  # fmt: skip
     whole = run(IMMIGRATION_DEATH, **options)
-    module = importlib.import_module("ergode.stochastic.simulate")
+    module = importlib.import_module("ergode.stochastic.runners.chunks")
     monkeypatch.setattr(module, "chunks", lambda total, *_: list(spans(total, 17)))
     parts = run(IMMIGRATION_DEATH, **options)
     for name in whole.data_vars:

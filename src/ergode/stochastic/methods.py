@@ -1,12 +1,14 @@
-"""Which method simulates a network, and why."""
+"""The methods: one record each, with what it needs, and how it runs.
+
+A new method is one record in `METHODS` and one module in `algorithms`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,142 +24,187 @@ from ergode.stochastic.algorithms import (
     rejection_bounds,
     three_level,
 )
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.runners import compiled_direct, thread_groups
 from ergode.stochastic.runners.threads import ThreadRunner
 from ergode.stochastic.tables import Tables
 
-EXACT: dict[str, ModuleType] = {
-    "direct": direct,
-    "warp-direct": three_level,
-    "partial-propensity": partial_propensity,
-    "composition-rejection": composition_rejection,
-    "rejection-bounds": rejection_bounds,
-    "next-reaction": next_reaction,
-}
-APPROXIMATE = ("tau-leap", "langevin")
-
-# Up to so many reactions one search over all of them is quickest.
+# Up to this many reactions, one search over all of them is fastest.
 _DIRECT_MOST = 64
-# Beyond so many propensities that a firing changes, sums of partial propensities are quicker.
+# Where a firing changes more propensities than this, partial propensities are faster.
 _COUPLED_FROM = 32
-# On a GPU the search in three levels has a block of warps for each realization if there are so few
-# of them for a multiprocessor, and a firing changes so much.
+# A block for each realization pays if there are this few realizations for each multiprocessor, and
+# a firing changes this many propensities.
 _BLOCKS_A_MULTIPROCESSOR = 2
 _BLOCK_FROM = 256
-# With so many realizations for a multiprocessor, of networks of up to so many reactions, a quarter
-# of a warp for each is quicker than a warp.
+# A quarter of a warp for each realization is faster than a warp if there are this many realizations
+# for each multiprocessor, and at most this many reactions.
 _QUARTERS_A_MULTIPROCESSOR = 64
 _QUARTER_MOST = 2048
 
 
 @dataclass(frozen=True)
-class MethodPlan:
-    """A method and how it runs.
+class Request:
+    """What a method is to do besides simulating a network.
+
+    Attributes
+    ----------
+    device : Device
+    realizations : int
+        Over all points.
+    firings_most : int
+        Firings of a realization at most.
+    logged : bool
+        Whether every firing is listed.
+    control : mapping of str to ndarray
+        What controls steps (see `leap.control`); nothing for a method without steps.
+    """
+
+    device: Device
+    realizations: int
+    firings_most: int
+    logged: bool
+    control: Mapping[str, np.ndarray]
+
+
+class MakeRunner(Protocol):
+    """Chooses the runner of a method, and says which it is."""
+
+    def __call__(
+        self, method: Method, network: ReactionNetwork, tables: Tables, request: Request
+    ) -> tuple[Callable[..., Any], str]:
+        """What makes the runner of tables and options, and words for ``method_reason``."""
+
+
+def _run_by_threads(
+    method: Method, network: ReactionNetwork, tables: Tables, request: Request
+) -> tuple[Callable[..., Any], str]:
+    """On the tables of a network: a thread, or a thread group, for each realization."""
+    device = request.device
+    if not device.is_cuda:
+        return partial(ThreadRunner, algorithm=method.algorithm), ""
+    algorithm = method.group_algorithm or method.algorithm
+    size = 1
+    if not request.logged:
+        size = thread_group_size(algorithm, tables, request.realizations, device.core_count)
+    names = {1: "thread", thread_groups.QUARTER: "quarter of a warp", thread_groups.WARP: "warp"}
+    said = f"; a {names.get(size, f'block of {size} threads')} for a realization"
+    if size > 1:
+        return partial(thread_groups.ThreadGroupRunner, algorithm=algorithm, size=size), said
+    return partial(ThreadRunner, algorithm=method.algorithm), said
+
+
+def _run_direct(
+    method: Method, network: ReactionNetwork, tables: Tables, request: Request
+) -> tuple[Callable[..., Any], str]:
+    """By code compiled for the network if it is small, else on its tables."""
+    small = compiled_direct.fits(tables) and request.firings_most <= compiled_direct.FIRINGS_MOST
+    if request.logged or not small:
+        return _run_by_threads(method, network, tables, request)
+    said = "; a thread for a realization" if request.device.is_cuda else ""
+    return partial(compiled_direct.CompiledDirectRunner, network), said
+
+
+def _run_steps(
+    method: Method, network: ReactionNetwork, tables: Tables, request: Request
+) -> tuple[Callable[..., Any], str]:
+    """By steps over many firings."""
+    return partial(
+        ThreadRunner, algorithm=method.algorithm, control=request.control, whole=method.whole
+    ), ""
+
+
+def _treats_all(tables: Tables, logged: bool) -> str | None:
+    return None
+
+
+def _suits_none(tables: Tables) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of simulation.
 
     Attributes
     ----------
     name : str
-    reason : str
-        Why it was chosen.
+    description : str
+        What it is, as the docstring of `simulate` says it.
+    algorithm : Algorithm
     exact : bool
-    runner : function
-        Makes what runs chunks.
+        Whether realizations have the distribution of the master equation.
+    whole : bool
+        Whether amounts are whole numbers.
+    follows_time : bool
+        Whether rates may depend on time between firings.
+    refuses : function of tables, whether firings are listed
+        Why it cannot simulate a network; None if it can.
+    suits : function of tables
+        Why ``"auto"`` chooses it; None if it does not. At most one method suits a network.
+    make_runner : MakeRunner
+    group_algorithm : Algorithm, optional
+        The algorithm on thread groups, if it is another one.
+    devices : tuple of str
     """
 
     name: str
-    reason: str
-    exact: bool
-    runner: Any
+    description: str
+    algorithm: Algorithm
+    exact: bool = True
+    whole: bool = True
+    follows_time: bool = False
+    refuses: Callable[[Tables, bool], str | None] = _treats_all
+    suits: Callable[[Tables], str | None] = _suits_none
+    make_runner: MakeRunner = _run_by_threads
+    group_algorithm: Algorithm | None = None
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+    def why_unsupported(self, tables: Tables, logged: bool = False) -> str | None:
+        """Why it cannot simulate a network, or list its firings; None if it can."""
+        if tables.time_dependent and not self.follows_time:
+            able = " or ".join(repr(one.name) for one in METHODS.values() if one.follows_time)
+            return (
+                "takes rates to be constant between firings, but a rate depends on time; use "
+                f"{able}"
+            )
+        return self.refuses(tables, logged)
 
 
-def plan(
-    method: str,
-    network: ReactionNetwork,
-    tables: Tables,
-    *,
-    firings_most: int,
-    logged: bool,
-    realizations: int,
-    device: Device,
-    control: Mapping[str, np.ndarray],
-) -> MethodPlan:
-    """Choose a method; `control` is for those that leap (see `leap.control`).
-
-    Raises
-    ------
-    PlanError
-        The method is unknown, or cannot simulate this network.
-    """
-    if method != "auto" and method not in EXACT and method not in APPROXIMATE:
-        known = ", ".join(repr(name) for name in ("auto", *EXACT, *APPROXIMATE))
-        raise PlanError(f"method {method!r} is unknown; expected {known}")
-    name, reason = choose(tables) if method == "auto" else (method, "asked for")
-    why_not = why_unsupported(name, tables, logged)
-    if why_not:
-        raise PlanError(f"method '{name}' {why_not}")
-    if name in APPROXIMATE:
-        leaping = partial(ThreadRunner, method=leap, control=control)
-        return MethodPlan(name, reason, False, leaping)
-    straight = (
-        compiled_direct.fits(tables) and not logged and firings_most <= compiled_direct.FIRINGS_MOST
-    )
-    if name == "direct" and straight:
-        if device.is_cuda:
-            reason += "; a thread for a realization"
-        return MethodPlan(
-            name, reason, True, partial(compiled_direct.CompiledDirectRunner, network)
-        )
-    module = EXACT[name]
-    runner: Any = partial(ThreadRunner, method=module)
-    if device.is_cuda:
-        # A thread group finds by levels what one search over all reactions finds.
-        shared = three_level if name == "direct" else module
-        size = 1 if logged else thread_group_size(shared, tables, realizations, device.core_count)
-        if size > 1:
-            runner = partial(thread_groups.ThreadGroupRunner, method=shared, size=size)
-        names = {
-            1: "thread",
-            thread_groups.QUARTER: "quarter of a warp",
-            thread_groups.WARP: "warp",
-        }
-        which = names.get(size, f"block of {size} threads")
-        reason += f"; a {which} for a realization"
-    return MethodPlan(name, reason, True, runner)
+# ---- what methods refuse
 
 
-def thread_group_size(
-    module: ModuleType, tables: Tables, realizations: int, multiprocessors: int
-) -> int:
-    """How many threads of a GPU share a realization."""
-    if not hasattr(module, "thread_group_follow"):
-        return 1
-    few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
-    many = realizations >= _QUARTERS_A_MULTIPROCESSOR * multiprocessors
-    sizes = [thread_groups.WARP, thread_groups.BLOCK]
-    if few and module is three_level and coupling(tables) >= _BLOCK_FROM:
-        sizes.reverse()
-    elif many and tables.reaction_count <= _QUARTER_MOST:
-        sizes.insert(0, thread_groups.QUARTER)
-    return next(
-        (size for size in sizes if not thread_groups.why_unsupported(module, tables, size)), 1
-    )
-
-
-def choose(tables: Tables) -> tuple[str, str]:
-    """The method for a network, and why: the same on every device, as its results are."""
-    count = tables.reaction_count
-    if tables.time_dependent:
-        return "rejection-bounds", "rates depend on time"
-    if count <= _DIRECT_MOST:
-        return "direct", f"{count} reactions: one search over all"
-    followed = coupling(tables)
-    if followed > _COUPLED_FROM and not why_unsupported("partial-propensity", tables, False):
+def _needs_pairs(tables: Tables, logged: bool) -> str | None:
+    """Partial propensities: mass action of at most two molecules, counts that stay above zero."""
+    if not tables.mass_action or tables.order_most > 2:
+        return "is for mass action of at most two molecules; use 'direct' or another"
+    if tables.unlimited is not None:
+        reaction, variable = tables.unlimited
         return (
-            "partial-propensity",
-            f"{count:,} reactions of mass action, {followed:,.0f} of which a firing changes",
+            f"needs counts that stay above zero, but reaction {reaction + 1} takes "
+            f"'{tables.naming.variables[variable]}' at a rate that does not ask how much there "
+            "is; use 'direct' or another"
         )
-    reason = f"{count:,} reactions, {followed:,.0f} of which a firing changes"
-    return ("warp-direct" if followed > _COUPLED_FROM else "composition-rejection"), reason
+    return None
+
+
+def _needs_no_moments(tables: Tables, logged: bool) -> str | None:
+    """Steps over many firings: nothing may depend on the moment of a single one."""
+    if logged:
+        return "has no single firings to list; use an exact method"
+    if tables.has_delays:
+        return "does not know delays; use an exact method"
+    if tables.interruptions.stop.size:
+        return "steps over the moment at which 'stop' is met; use an exact method"
+    if tables.interruptions.watched.size or tables.moving_breaks:
+        return (
+            "steps over the moment at which a condition on amounts turns, and the network has "
+            "such events or rates; use an exact method"
+        )
+    return None
+
+
+# ---- what "auto" chooses: by the network alone, so that results do not depend on the device
 
 
 def coupling(tables: Tables) -> float:
@@ -167,35 +214,167 @@ def coupling(tables: Tables) -> float:
     return float(affected[net.changed].sum() / max(1, tables.reaction_count))
 
 
-def why_unsupported(name: str, tables: Tables, logged: bool) -> str:
-    """Why a method cannot simulate a network; empty if it can."""
-    if tables.time_dependent and name != "rejection-bounds":
-        return (
-            "takes rates to be constant between firings, but a rate depends on time; use "
-            "'rejection-bounds'"
-        )
-    if name == "partial-propensity" and (not tables.mass_action or tables.order_most > 2):
-        return "is for mass action of at most two molecules; use 'direct' or another"
-    if name == "partial-propensity":
-        found = tables.unlimited
-        if found is not None:
-            reaction, variable = found
-            return (
-                f"needs counts that stay above zero, but reaction {reaction + 1} takes "
-                f"'{tables.naming.variables[variable]}' at a rate that does not ask how much there "
-                "is; use 'direct' or another"
-            )
-    if name in APPROXIMATE:
-        if logged:
-            return "has no single firings to list; use an exact method"
-        if tables.has_delays:
-            return "does not know delays; use an exact method"
-        interruptions = tables.interruptions
-        if interruptions.stop.size:
-            return "steps over the moment at which 'stop' is met; use an exact method"
-        if interruptions.watched.size or tables.moving_breaks:
-            return (
-                "steps over the moment at which a condition on amounts turns, and the network has "
-                "such events or rates; use an exact method"
-            )
-    return ""
+def _suits_small(tables: Tables) -> str | None:
+    count = tables.reaction_count
+    small = not tables.time_dependent and count <= _DIRECT_MOST
+    return f"{count} reactions: one search over all" if small else None
+
+
+def _suits_large(tables: Tables, coupled: bool, pairs: bool | None = None) -> str | None:
+    """Of more reactions, coupled strongly or weakly; with or without partial propensities."""
+    if tables.time_dependent or tables.reaction_count <= _DIRECT_MOST:
+        return None
+    followed = coupling(tables)
+    if (followed > _COUPLED_FROM) != coupled:
+        return None
+    if pairs is not None and (_needs_pairs(tables, False) is None) != pairs:
+        return None
+    kind = " of mass action" if pairs else ""
+    return f"{tables.reaction_count:,} reactions{kind}, {followed:,.0f} of which a firing changes"
+
+
+def _suits_time(tables: Tables) -> str | None:
+    return "rates depend on time" if tables.time_dependent else None
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "direct",
+            "one search over all reactions (Gillespie 1977); for small networks",
+            direct.ALGORITHM,
+            suits=_suits_small,
+            make_runner=_run_direct,
+            group_algorithm=three_level.ALGORITHM,
+        ),
+        Method(
+            "warp-direct",
+            "a search in three levels (Komarov & D'Souza 2012); for any network",
+            three_level.ALGORITHM,
+            suits=partial(_suits_large, coupled=True, pairs=False),
+        ),
+        Method(
+            "partial-propensity",
+            "sums of partial propensities (Ramaswamy et al. 2009); for strongly coupled mass "
+            "action",
+            partial_propensity.ALGORITHM,
+            refuses=_needs_pairs,
+            suits=partial(_suits_large, coupled=True, pairs=True),
+        ),
+        Method(
+            "composition-rejection",
+            "constant time a firing (Slepoy et al. 2008); for large, weakly coupled networks",
+            composition_rejection.ALGORITHM,
+            suits=partial(_suits_large, coupled=False),
+        ),
+        Method(
+            "rejection-bounds",
+            "bounds of propensities (Thanh et al. 2014); for expensive rates, and for rates that "
+            "depend on time",
+            rejection_bounds.ALGORITHM,
+            follows_time=True,
+            suits=_suits_time,
+        ),
+        Method(
+            "next-reaction",
+            "a clock for each reaction (Gibson & Bruck 2000); for sensitivities",
+            next_reaction.ALGORITHM,
+        ),
+        Method(
+            "tau-leap",
+            "many firings in one step (Anderson & Koyama 2012)",
+            leap.ALGORITHM,
+            exact=False,
+            refuses=_needs_no_moments,
+            make_runner=_run_steps,
+        ),
+        Method(
+            "langevin",
+            "the chemical Langevin equation (Gillespie 2000); amounts are not whole",
+            leap.ALGORITHM,
+            exact=False,
+            whole=False,
+            refuses=_needs_no_moments,
+            make_runner=_run_steps,
+        ),
+    )
+}
+EXACT = tuple(name for name, method in METHODS.items() if method.exact)
+APPROXIMATE = tuple(name for name, method in METHODS.items() if not method.exact)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method and how it runs.
+
+    Attributes
+    ----------
+    method : Method
+    reason : str
+        Why it was chosen, and how it runs.
+    runner : function
+        Makes what runs chunks.
+    """
+
+    method: Method
+    reason: str
+    runner: Callable[..., Any]
+
+
+def named(name: str) -> Method | None:
+    """The method of a name; None for ``"auto"``.
+
+    Raises
+    ------
+    PlanError
+        There is no such method.
+    """
+    if name == "auto":
+        return None
+    if name not in METHODS:
+        known = ", ".join(repr(one) for one in ("auto", *METHODS))
+        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    return METHODS[name]
+
+
+def plan(method: Method | None, network: ReactionNetwork, tables: Tables, request: Request) -> Plan:
+    """How a network is simulated by a method, or by the one that suits it.
+
+    Raises
+    ------
+    PlanError
+        The method cannot simulate this network.
+    """
+    chosen, reason = choose(tables) if method is None else (method, "asked for")
+    why_not = chosen.why_unsupported(tables, request.logged)
+    if why_not is not None:
+        raise PlanError(f"method '{chosen.name}' {why_not}")
+    runner, how = chosen.make_runner(chosen, network, tables, request)
+    return Plan(chosen, reason + how, runner)
+
+
+def choose(tables: Tables) -> tuple[Method, str]:
+    """The method that suits a network, and why."""
+    for method in METHODS.values():
+        reason = method.suits(tables)
+        if reason is not None:
+            return method, reason
+    raise AssertionError("no method suits the network")
+
+
+def thread_group_size(
+    algorithm: Algorithm, tables: Tables, realizations: int, multiprocessors: int
+) -> int:
+    """How many threads of a GPU share a realization."""
+    if algorithm.thread_group is None:
+        return 1
+    few = realizations <= _BLOCKS_A_MULTIPROCESSOR * multiprocessors
+    many = realizations >= _QUARTERS_A_MULTIPROCESSOR * multiprocessors
+    sizes = [thread_groups.WARP, thread_groups.BLOCK]
+    if few and algorithm.thread_group.pays_by_block and coupling(tables) >= _BLOCK_FROM:
+        sizes.reverse()
+    elif many and tables.reaction_count <= _QUARTER_MOST:
+        sizes.insert(0, thread_groups.QUARTER)
+    able = (s for s in sizes if thread_groups.why_unsupported(algorithm, tables, s) is None)
+    return next(able, 1)

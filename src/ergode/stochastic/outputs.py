@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +11,107 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.errors import PlanError
+from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
-from ergode.stochastic.runners.threads import Wanted
+from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.statistics import Moments, Sums
 from ergode.stochastic.tables import Tables
 
 if TYPE_CHECKING:
     import xarray
+
+_REPLICATE = (SWEPT, "replicate")
+_STATUS = [
+    Variable("status", _REPLICATE, "uint8", "1", "how the realization ended (see Status)"),
+    Variable("firing_count", _REPLICATE, "int64", "1", "reactions that fired"),
+]
+_GRID = (SWEPT, "replicate", "time")
+
+results.register(
+    "stochastic",
+    "trajectories",
+    [Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"), *_STATUS],
+)
+results.register(
+    "stochastic",
+    "trajectories and rules",
+    [
+        Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"),
+        Variable("value", (*_GRID, "rule"), "float64", "1", "what a rule defines, at a time"),
+        *_STATUS,
+    ],
+)
+_STATISTICS = [
+    Variable("mean", (SWEPT, "time", "species"), "float64", "1", "mean of the amount"),
+    Variable("variance", (SWEPT, "time", "species"), "float64", "1", "unbiased variance of it"),
+    Variable(
+        "count",
+        (SWEPT, "time"),
+        "int64",
+        "1",
+        "realizations that both are over: those that got there",
+    ),
+    *_STATUS,
+]
+results.register("stochastic", "statistics", _STATISTICS)
+results.register(
+    "stochastic",
+    "statistics and rules",
+    [
+        *_STATISTICS,
+        Variable("value_mean", (SWEPT, "time", "rule"), "float64", "1", "mean of a rule's value"),
+        Variable("value_variance", (SWEPT, "time", "rule"), "float64", "1", "its variance"),
+    ],
+)
+results.register(
+    "stochastic",
+    "histogram",
+    [
+        Variable(
+            "histogram", (SWEPT, "time", "species", "bin"), "int64", "1",
+            "realizations with an amount in a bin",
+        ),
+        *_STATUS,
+    ],
+)  # fmt: skip
+results.register(
+    "stochastic",
+    "final",
+    [
+        Variable("amount", (*_REPLICATE, "species"), "number", "1", "molecules at the last time"),
+        *_STATUS,
+    ],
+)
+results.register(
+    "stochastic",
+    "first-passage",
+    [
+        Variable(
+            "passage_time", _REPLICATE, "float64", "time",
+            "when the condition was first met; NaN if it was not",
+        ),
+        *_STATUS,
+    ],
+)  # fmt: skip
+results.register(
+    "stochastic",
+    "events",
+    [
+        Variable("firing_time", ("firing",), "float64", "time", "when a reaction fired"),
+        Variable("reaction", ("firing",), "int32", "1", "which, in the network's order"),
+        Variable(
+            "realization",
+            ("firing",),
+            "int64",
+            "1",
+            "number of the realization it was in, over all points of a sweep",
+        ),
+        *_STATUS,
+    ],
+)
 
 _VALUES_MOST = 1 << 28
 
@@ -36,6 +128,9 @@ class Collector:
         grid: np.ndarray,
         layout: Layout,
         replicates: int,
+        *,
+        bins: ArrayLike | None = None,
+        whole: bool = True,
     ) -> None:
         self.network, self.tables, self.grid = network, tables, grid
         self.layout, self.replicates = layout, replicates
@@ -100,7 +195,7 @@ class Trajectories(Collector):
 
     wanted = Wanted(amounts=True)
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.total, self.grid.size, self.tables.species_count)
         check_memory(8 * int(np.prod(shape, dtype=object)), "amounts", "output='statistics'")
@@ -133,7 +228,9 @@ class Trajectories(Collector):
 class Statistics(Collector):
     """Means and variances over realizations."""
 
-    def __init__(self, *arguments: Any, whole: bool = True) -> None:
+    wanted = Wanted(statistics=True)
+
+    def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.layout.count, self.grid.size)
         check_memory(
@@ -183,7 +280,7 @@ class Histogram(Collector):
 
     wanted = Wanted(amounts=True)
 
-    def __init__(self, *arguments: Any, bins: ArrayLike | None) -> None:
+    def __init__(self, *arguments: Any, bins: ArrayLike | None = None, **options: Any) -> None:
         super().__init__(*arguments)
         self._edges = None if bins is None else _edges(bins)
         width = 1 if self._edges is None else self._edges.size - 1
@@ -236,7 +333,7 @@ class Final(Collector):
 
     wanted = Wanted(amounts=True)
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         self._parts: list[np.ndarray] = []
 
@@ -260,7 +357,7 @@ class FirstPassage(Collector):
 
     wanted = Wanted()
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         self._times = np.full(self.total, np.nan)
 
@@ -279,7 +376,7 @@ class Events(Collector):
 
     wanted = Wanted(log_first=True)
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -294,6 +391,53 @@ class Events(Collector):
         return "events", dict(zip(names, columns, strict=True)), {"drop": ["time", "species"]}
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of output.
+
+    Attributes
+    ----------
+    collector : type of Collector
+    over_time : bool
+        Whether it reports every time of the grid, not only the last.
+    needs_stop : bool
+        Whether it needs a condition.
+    """
+
+    collector: type[Collector]
+    over_time: bool = True
+    needs_stop: bool = False
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is kept of each chunk, if the network has no rules."""
+        return self.collector.wanted
+
+
+OUTPUTS = {
+    "trajectories": Kind(Trajectories),
+    "statistics": Kind(Statistics),
+    "histogram": Kind(Histogram),
+    "final": Kind(Final, over_time=False),
+    "first-passage": Kind(FirstPassage, over_time=False, needs_stop=True),
+    "events": Kind(Events, over_time=False),
+}
+
+
+def kind(output: str) -> Kind:
+    """The kind of output of a name.
+
+    Raises
+    ------
+    PlanError
+        There is no such output.
+    """
+    if output not in OUTPUTS:
+        *most, last = (repr(name) for name in OUTPUTS)
+        raise PlanError(f"output {output!r} is unknown; expected {', '.join(most)} or {last}")
+    return OUTPUTS[output]
+
+
 def collector(
     output: str,
     network: ReactionNetwork,
@@ -304,19 +448,17 @@ def collector(
     bins: ArrayLike | None,
     whole: bool,
 ) -> Collector:
-    """The collector of an output."""
-    if bins is not None and output != "histogram":
+    """The collector of an output.
+
+    Raises
+    ------
+    PlanError
+        It has no bins, but they are given; or it does not fit into memory.
+    """
+    chosen = kind(output).collector
+    if bins is not None and chosen is not Histogram:
         raise PlanError(f"bins are given, but output {output!r} has none")
-    arguments = (network, tables, grid, layout, replicates)
-    if output == "histogram":
-        return Histogram(*arguments, bins=bins)
-    if output == "statistics":
-        return Statistics(*arguments, whole=whole)
-    kinds: dict[str, type[Collector]] = {
-        "trajectories": Trajectories, "final": Final,
-        "first-passage": FirstPassage, "events": Events,
-    }  # fmt: skip
-    return kinds[output](*arguments)
+    return chosen(network, tables, grid, layout, replicates, bins=bins, whole=whole)
 
 
 def check_memory(needed: int, what: str, instead: str) -> None:

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import time as clock
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
-from ergode.core.errors import (
-    AccuracyWarning,
-    FailureWarning,
-    InterruptionWarning,
-    ModelError,
-    PerformanceWarning,
-    PlanError,
-)
-from ergode.core.results import SWEPT, Variable
+from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout, lay_out
 from ergode.stochastic import methods, outputs
-from ergode.stochastic.algorithms import leap
 from ergode.stochastic.runners import failures
-from ergode.stochastic.runners.threads import Wanted, chunks
+from ergode.stochastic.runners.chunks import run_chunks
+from ergode.stochastic.steps import describe_steps, step_control
 from ergode.stochastic.tables import build
 
 if TYPE_CHECKING:
@@ -40,96 +30,6 @@ Method = Literal[
     "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
     "rejection-bounds", "next-reaction", "tau-leap", "langevin",
 ]  # fmt: skip
-
-_REPLICATE = (SWEPT, "replicate")
-_STATUS = [
-    Variable("status", _REPLICATE, "uint8", "1", "how the realization ended (see Status)"),
-    Variable("firing_count", _REPLICATE, "int64", "1", "reactions that fired"),
-]
-_GRID = (SWEPT, "replicate", "time")
-
-results.register(
-    "stochastic",
-    "trajectories",
-    [Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"), *_STATUS],
-)
-results.register(
-    "stochastic",
-    "trajectories and rules",
-    [
-        Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"),
-        Variable("value", (*_GRID, "rule"), "float64", "1", "what a rule defines, at a time"),
-        *_STATUS,
-    ],
-)
-_STATISTICS = [
-    Variable("mean", (SWEPT, "time", "species"), "float64", "1", "mean of the amount"),
-    Variable("variance", (SWEPT, "time", "species"), "float64", "1", "unbiased variance of it"),
-    Variable(
-        "count",
-        (SWEPT, "time"),
-        "int64",
-        "1",
-        "realizations that both are over: those that got there",
-    ),
-    *_STATUS,
-]
-results.register("stochastic", "statistics", _STATISTICS)
-results.register(
-    "stochastic",
-    "statistics and rules",
-    [
-        *_STATISTICS,
-        Variable("value_mean", (SWEPT, "time", "rule"), "float64", "1", "mean of a rule's value"),
-        Variable("value_variance", (SWEPT, "time", "rule"), "float64", "1", "its variance"),
-    ],
-)
-results.register(
-    "stochastic",
-    "histogram",
-    [
-        Variable(
-            "histogram", (SWEPT, "time", "species", "bin"), "int64", "1",
-            "realizations with an amount in a bin",
-        ),
-        *_STATUS,
-    ],
-)  # fmt: skip
-results.register(
-    "stochastic",
-    "final",
-    [
-        Variable("amount", (*_REPLICATE, "species"), "number", "1", "molecules at the last time"),
-        *_STATUS,
-    ],
-)
-results.register(
-    "stochastic",
-    "first-passage",
-    [
-        Variable(
-            "passage_time", _REPLICATE, "float64", "time",
-            "when the condition was first met; NaN if it was not",
-        ),
-        *_STATUS,
-    ],
-)  # fmt: skip
-results.register(
-    "stochastic",
-    "events",
-    [
-        Variable("firing_time", ("firing",), "float64", "time", "when a reaction fired"),
-        Variable("reaction", ("firing",), "int32", "1", "which, in the network's order"),
-        Variable(
-            "realization",
-            ("firing",),
-            "int64",
-            "1",
-            "number of the realization it was in, over all points of a sweep",
-        ),
-        *_STATUS,
-    ],
-)
 
 
 def simulate(
@@ -167,11 +67,23 @@ def simulate(
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
         point of a sweep.
     method : str
-        ``"direct"``, ``"warp-direct"``, ``"partial-propensity"``, ``"composition-rejection"``,
-        ``"rejection-bounds"`` and ``"next-reaction"`` are exact; ``"tau-leap"`` and
-        ``"langevin"`` are approximations. ``"auto"`` is an exact one, chosen by the size of the
-        network, how strongly it is coupled and what its rates are; ``attrs["method_reason"]``
-        says why.
+        ``"auto"`` chooses one of the exact methods by the size of the network, how strongly it is
+        coupled and what its rates are; ``attrs["method_reason"]`` says why. Exact:
+
+        - ``"direct"``: one search over all reactions (Gillespie 1977); for small networks
+        - ``"warp-direct"``: a search in three levels (Komarov & D'Souza 2012); for any network
+        - ``"partial-propensity"``: sums of partial propensities (Ramaswamy et al. 2009); for
+          strongly coupled mass action
+        - ``"composition-rejection"``: constant time a firing (Slepoy et al. 2008); for large,
+          weakly coupled networks
+        - ``"rejection-bounds"``: bounds of propensities (Thanh et al. 2014); for expensive rates,
+          and for rates that depend on time
+        - ``"next-reaction"``: a clock for each reaction (Gibson & Bruck 2000); for sensitivities
+
+        Approximations:
+
+        - ``"tau-leap"``: many firings in one step (Anderson & Koyama 2012)
+        - ``"langevin"``: the chemical Langevin equation (Gillespie 2000); amounts are not whole
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"trajectories", "statistics", "histogram", "final", "first-passage", "events"}
@@ -260,25 +172,16 @@ def simulate(
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
     firing_limit = integer("firing_limit", firing_limit, 1, 2**62)
-    if output not in (
-        "trajectories",
-        "statistics",
-        "histogram",
-        "final",
-        "first-passage",
-        "events",
-    ):
-        raise PlanError(
-            f"output {output!r} is unknown; expected 'trajectories', 'statistics', 'histogram', "
-            "'final', 'first-passage' or 'events'"
-        )
-    if output == "first-passage" and stop is None:
-        raise PlanError("output 'first-passage' needs a condition: stop='X > 100'")
+    kind = outputs.kind(output)
+    if kind.needs_stop and stop is None:
+        raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
     if stop is not None:
         network.check_formula(Expression(stop), "stop")
     if rounding not in (None, "stochastic", "nearest", "down"):
         raise PlanError(f"rounding is {rounding!r}; expected 'stochastic', 'nearest' or 'down'")
-    control = _control(method, tolerance, step, float(grid[-1]))
+    asked = methods.named(method)
+    whole = asked is None or asked.whole
+    control = step_control(asked, tolerance, step, float(grid[-1]))
     layout = sweep_of(network, parameters, initial)
     started = clock.perf_counter()
     device = devices.resolve(device)
@@ -287,45 +190,33 @@ def simulate(
     )
     tables = build(
         network, values, start, layout.count,
-        stop=None if stop is None else Expression(stop), whole=method != "langevin",
-        rounding=rounding,
+        stop=None if stop is None else Expression(stop), whole=whole, rounding=rounding,
     )  # fmt: skip
-    reported = grid[-1:] if output in ("final", "first-passage", "events") else grid
-    plan = methods.plan(
-        method,
-        network,
-        tables,
-        firings_most=firing_limit,
-        logged=output == "events",
-        realizations=layout.count * replicates,
-        device=device,
-        control=control,
-    )
+    total = layout.count * replicates
+    request = methods.Request(device, total, firing_limit, kind.wanted.log_first, control)
+    plan = methods.plan(asked, network, tables, request)
     made: dict[str, Any] = {
-        "grid": reported, "begin": float(grid[0]), "seed": seed, "replicates": replicates,
-        "firings_most": firing_limit,
+        "grid": grid if kind.over_time else grid[-1:], "begin": float(grid[0]), "seed": seed,
+        "replicates": replicates, "firings_most": firing_limit,
     }  # fmt: skip
     runner = plan.runner(tables, device=device, **made)
-    collect = outputs.collector(
-        output, network, tables, grid, layout, replicates, bins, method != "langevin"
-    )
-    runner.prepare(layout.count * replicates, collect.wanted)
+    collect = outputs.collector(output, network, tables, grid, layout, replicates, bins, whole)
+    runner.prepare(total, collect.wanted)
     prepared = clock.perf_counter()
-    found = _run(runner, collect, layout.count * replicates, replicates, device, progress)
-    status, firings = found["status"], found["firing_count"]
-    leaps = found.pop("leaps")
-    steps: dict[str, Any] = {} if plan.exact else _steps(leaps, firings, control)
+    found = run_chunks(runner, collect, total, replicates, device, progress)
+    status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
+    said = {} if plan.method.exact else describe_steps(leaps, firings, control)
     failure = failures.first(
         status, lambda where: plan.runner(tables, device=where, **made), network, tables, replicates
     )
     if failure:
-        steps["first_failure"] = failure
+        said["first_failure"] = failure
         warnings.warn(failure, FailureWarning, stacklevel=2)
     attrs = results.provenance(
         engine="stochastic",
-        method=plan.name,
+        method=plan.method.name,
         method_reason=plan.reason,
-        exact=int(plan.exact),
+        exact=int(plan.method.exact),
         device=device.name,
         device_model=device.model,
         device_reason=device.reason,
@@ -336,7 +227,7 @@ def simulate(
         interrupted=int(bool((status == Status.NOT_RUN).any())),
         wall_seconds=clock.perf_counter() - prepared,
         prepare_seconds=prepared - started,
-        **steps,
+        **said,
     )
     shape = (*layout.shape, replicates)
     found = {name: values.reshape(shape) for name, values in found.items()}
@@ -367,110 +258,3 @@ def sweep_of(
         if name not in network.index:
             raise ModelError(f"initial has '{name}', which is not a species of the network")
     return lay_out({argument: list(mapping) for argument, mapping in given.items()}, given)
-
-
-def _control(
-    method: str, tolerance: float | None, step: float | None, end: float
-) -> dict[str, np.ndarray]:
-    """What controls the steps of an approximate method."""
-    if method not in methods.APPROXIMATE:
-        for name, value in (("tolerance", tolerance), ("step", step)):
-            if value is not None:
-                raise PlanError(
-                    f"{name} is given, but method {method!r} takes no steps; it is for "
-                    "'tau-leap' and 'langevin'"
-                )
-        return {}
-    if tolerance is not None and step is not None:
-        raise PlanError("tolerance and step are given; expected one of them")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise PlanError(f"tolerance is {tolerance!r}; expected a number between 0 and 1")
-    if step is not None and not 0 < step < np.inf:
-        raise PlanError(f"step is {step!r}; expected a time above 0")
-    return leap.control(
-        method == "langevin", leap.TOLERANCE if tolerance is None else tolerance, step or 0.0, end
-    )
-
-
-# What a step of a leap costs, and a firing between two, in firings of the direct method.
-_STEP_COST, _SINGLE_COST = 30.0, 5.0
-# Below zero in more than this share of steps the Langevin equation is none.
-_BELOW_MOST = 0.01
-
-
-def _steps(
-    leaps: np.ndarray, firings: np.ndarray, control: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
-    """What an approximate method says of its steps; warns where they are too long, or too short."""
-    error = float(leaps[:, 0].max(initial=0.0))
-    taken, single, below = leaps[:, 1:].sum(axis=0)
-    tolerance, step, _ = control["control"]
-    if error > 0.1:
-        warnings.warn(
-            f"the steps are long beside relaxation: the relative error of a variance is about "
-            f"{error:.2g}; use a shorter step, or tolerance= instead of it",
-            AccuracyWarning,
-            stacklevel=3,
-        )
-    if below > _BELOW_MOST * max(taken, 1.0):
-        warnings.warn(
-            f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
-            "amounts are too low for it; use 'tau-leap' or an exact method",
-            AccuracyWarning,
-            stacklevel=3,
-        )
-    if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
-        warnings.warn(
-            f"leaping does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps and "
-            f"{single:,.0f} single firings; an exact method (method='auto') is likely faster",
-            PerformanceWarning,
-            stacklevel=3,
-        )
-    size = {"step": float(step)} if step else {"tolerance": float(tolerance)}
-    return {
-        **size, "step_error": error, "steps": int(taken), "single_firings": int(single),
-        "steps_below_zero": int(below),
-    }  # fmt: skip
-
-
-def _run(
-    runner: Any,
-    collect: outputs.Collector,
-    total: int,
-    replicates: int,
-    device: devices.Device,
-    show: bool,
-) -> dict[str, np.ndarray]:
-    """Run all realizations chunk by chunk; status, firings, times reported and steps of each."""
-    status = np.full(total, Status.NOT_RUN, np.uint8)
-    firings = np.zeros(total, np.int64)
-    rows = np.zeros(total, np.int64)
-    leaps = []
-    room = int(0.4 * min(device.available_bytes(), devices.resolve("cpu").available_bytes()))
-    row_bytes = runner.row_bytes(collect.wanted)
-    spans: Sequence[tuple[int, int]] = chunks(total, replicates, row_bytes, room)
-    with progress_bar.track("stochastic", total, unit="realizations", show=show) as report:
-        for start, stop in spans:
-            found = runner.run(start, stop - start, collect.wanted, report)
-            if collect.wanted.log_first:
-                counts = found["firings"]
-                wanted = Wanted(log_counts=counts)
-                found = runner.run(start, stop - start, wanted, lambda _: None)
-            status[start:stop] = found["status"]
-            firings[start:stop] = found["firings"]
-            rows[start:stop] = found["rows"]
-            leaps.append(found["leaps"])
-            collect.add(found, start)
-            if (found["status"] == Status.NOT_RUN).any():
-                done = int((status != Status.NOT_RUN).sum())
-                if done == 0:
-                    raise KeyboardInterrupt
-                warnings.warn(
-                    f"interrupted: {done} of {total} realizations were simulated",
-                    InterruptionWarning,
-                    stacklevel=3,
-                )
-                break
-    return {
-        "status": status, "firing_count": firings, "rows": rows, "leaps": np.concatenate(leaps),
-    }  # fmt: skip

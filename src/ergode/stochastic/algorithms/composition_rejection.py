@@ -21,6 +21,7 @@ import numpy as np
 
 from ergode.core.compiler.language import from_bits, noinline_cpu, real, to_bits
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
@@ -254,3 +255,9 @@ def prepared(tables: Tables) -> dict[str, np.ndarray]:
         "first_starts": starts.astype(np.int32),
         "first_numbers": np.stack([top, lowest, np.zeros_like(top)], axis=1).astype(np.int32),
     }
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    advance=advance, prepared=prepared, copy_prepared=copy_prepared,
+)  # fmt: skip

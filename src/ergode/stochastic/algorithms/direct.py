@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
@@ -117,3 +118,9 @@ def block_width(reaction_count: int) -> int:
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """What all workers share."""
     return {"width": np.array([block_width(tables.reaction_count)], np.int32)}
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    total_of=total_of, choose=choose,
+)  # fmt: skip

@@ -50,6 +50,7 @@ from ergode.core.math.random import (
     poisson,
     uniform,
 )
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
@@ -59,7 +60,6 @@ from ergode.stochastic.kernel.outcomes import (
 )
 from ergode.stochastic.tables import Tables
 
-LEAPS = True
 TOLERANCE = 0.03
 CRITICAL = 10.0
 SINGLE_BELOW = 10.0
@@ -503,3 +503,9 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     variables = np.repeat(np.arange(tables.variable_count), np.diff(net.affected_starts))
     np.maximum.at(highest, variables[formulas], np.int32(FORMULA_ORDER))
     return {"highest": highest, "alike": alike, **control(False, TOLERANCE, 0.0, 0.0)}
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    advance=advance, between=between, arrive=arrive,
+)  # fmt: skip

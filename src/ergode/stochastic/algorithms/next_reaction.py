@@ -20,6 +20,7 @@ import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.math.random import CHANNEL, draw_words, exponential
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
@@ -174,3 +175,9 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """What all workers share: nothing."""
     return {}
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    advance=advance,
+)  # fmt: skip

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real
+from ergode.stochastic.algorithms.algorithm import Algorithm, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
@@ -436,3 +437,14 @@ def thread_group_constants(
         "rows": changes.reshape(-1),
         "touches": touches.astype(np.uint32),
     }
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    total_of=total_of, choose=choose,
+    thread_group=ThreadGroupAlgorithm(
+        state=ThreadGroupState, value=thread_group_value, count=thread_group_count,
+        prepare=thread_group_prepare, choose=thread_group_choose, follow=thread_group_follow,
+        options=thread_group_options, rows=thread_group_rows, constants=thread_group_constants,
+    ),
+)  # fmt: skip

@@ -25,6 +25,7 @@ import numpy as np
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.math.random import ACCEPTANCE, FIRING, draw_words, exponential, uniform
 from ergode.stochastic.algorithms import direct
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.direct import choose
 from ergode.stochastic.kernel.bytecode import bounds_of_product, evaluate_bounds
 from ergode.stochastic.kernel.outcomes import (
@@ -261,3 +262,9 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
         **direct.constants(tables),
         "follows_time": np.array([tables.time_dependent], np.int8),
     }
+
+
+ALGORITHM = Algorithm(
+    state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
+    advance=advance,
+)  # fmt: skip

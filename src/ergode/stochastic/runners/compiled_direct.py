@@ -1,4 +1,4 @@
-"""Realizations of a small network by code made for it (see `compiled_direct`)."""
+"""Realizations of a small network by code compiled for it (`algorithms.compiled_direct`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ergode.core.compiler.language import UserFunction
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
-from ergode.stochastic.kernel.realization import Out
 from ergode.stochastic.laws import law_of
-from ergode.stochastic.runners.threads import ThreadRunner, Wanted, settled
+from ergode.stochastic.runners.chunks import Wanted
+from ergode.stochastic.runners.runner import Runner
 from ergode.stochastic.tables import Tables
 
 FIRINGS_MOST = 2**32 - 2
@@ -24,11 +24,11 @@ _THREADS = 128
 _SHARED_BYTES = 48 * 1024
 
 
-class CompiledDirectRunner(ThreadRunner):
-    """The same as `ThreadRunner` for the direct method, with straight-line code."""
+class CompiledDirectRunner(Runner):
+    """Realizations by the direct method, in straight-line code compiled for the network."""
 
     def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
-        super().__init__(tables, method=None, **options)
+        super().__init__(tables, **options)
         naming = tables.naming
         laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
         self._text, self._used = compiled_direct.code_of(
@@ -65,41 +65,36 @@ class CompiledDirectRunner(ThreadRunner):
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
     ) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
         plan = self._plan._replace(
             first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
         )
-        points = -(-(first + count) // self.replicates) - first // self.replicates
+        points = self.points(first, count)
         kernel = self.kernel_for(count, points, wanted)
-        if self.device.is_cuda:
-            out = self.results(count, 1, points, wanted)
-            self.launch(kernel, count, points, wanted, plan, out)
-            report(count)
-            return self._fetch(out, wanted)
-        slots, grain = self.ranges(count)
-        out = self.results(count, slots, points, wanted)
-
-        def finished(start: int, stop: int) -> None:
-            report(stop - start)
-
-        try:
-            with kernels.readable_errors():
-                self.device.run(
-                    kernel, count, grain, self.rates(), plan, out, grain=grain, finished=finished
-                )
-        except KeyboardInterrupt as error:
-            out = settled(out, error, wanted)
-        return self._fetch(out, wanted)
+        with kernels.readable_errors():
+            if self.device.is_cuda:
+                out = self.results(count, 1, points, wanted)
+                shared = self.shared_bytes(points, wanted)
+                arguments = (self.queue(), np.int64(count), self.rates(), plan, out)
+                resident = self.resident_blocks(kernel, _THREADS, arguments, shared)
+                blocks = min(resident, -(-count // _THREADS))
+                self.launch(kernel, blocks, _THREADS, arguments, shared)
+                report(count)
+            else:
+                slots, grain = self.ranges(count)
+                out = self.results(count, slots, points, wanted)
+                given = (self.rates(), plan, out)
+                out = self.run_ranges(kernel, count, grain, given, wanted, report)
+        return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        points = -(-count // self.replicates)
-        kernel = self.kernel_for(count, points, wanted)
+        """Compile what `run` needs, if it is not yet."""
+        kernel = self.kernel_for(count, self.points(0, count), wanted)
         out = self.results(0, 1, 1, wanted)
         with kernels.readable_errors():
             if self.device.is_cuda:
-                from ergode.core import cuda
-
-                arguments = (self._queue(), np.int64(0), self.rates(), self._plan, out)
-                cuda.specialize(kernel.compiled("cuda"), arguments)
+                arguments = (self.queue(), np.int64(0), self.rates(), self._plan, out)
+                self.specialize(kernel, arguments)
             else:
                 kernel.compiled("cpu")(0, 0, 1, self.rates(), self._plan, out)
 
@@ -120,21 +115,6 @@ class CompiledDirectRunner(ThreadRunner):
         """Shared memory in which a block gathers sums over its realizations; none if too little."""
         needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
         return needed if wanted.statistics and points == 1 and needed <= _SHARED_BYTES else 0
-
-    def launch(
-        self, kernel: kernels.Kernel, count: int, points: int, wanted: Wanted, plan: Any, out: Out
-    ) -> None:
-        """Run the CUDA kernel."""
-        from ergode.core import cuda
-
-        shared = self.shared_bytes(points, wanted)
-        arguments = (self._queue(), np.int64(count), self.rates(), plan, out)
-        with kernels.readable_errors():
-            compiled = kernel.compiled("cuda")
-            resident = cuda.cooperative_block_count(compiled, _THREADS, arguments, shared)
-            blocks = min(resident, -(-count // _THREADS))
-            cuda.launch(compiled, blocks, _THREADS, arguments, shared)
-            cuda.synchronize()
 
 
 def fits(tables: Tables, reactions_most: int = 64) -> bool:

@@ -12,7 +12,7 @@ from ergode.core.status import Status
 from ergode.models.expressions import TIME, Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Formula, law_of
-from ergode.stochastic.runners.threads import Wanted
+from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
 
 _SHOWN_MOST = 8

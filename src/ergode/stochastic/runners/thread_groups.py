@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
+from ergode.stochastic.algorithms.algorithm import Algorithm, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.interruptions import Waiting
-from ergode.stochastic.runners.threads import ThreadRunner, Wanted
+from ergode.stochastic.runners.chunks import Wanted
+from ergode.stochastic.runners.threads import ThreadRunner
 from ergode.stochastic.tables import Interruptions, Tables
 from ergode.stochastic.thread_group import ops
 from ergode.stochastic.thread_group.kernel import (
@@ -30,19 +31,14 @@ _SHARED_BYTES = 200 * 1024
 
 @lru_cache(maxsize=64)
 def thread_group_kernel(
-    method: ModuleType,
+    algorithm: ThreadGroupAlgorithm,
     size: int,
     general: bool,
     interrupted: bool,
     options: tuple[tuple[str, Any], ...],
 ) -> kernels.Kernel:
-    """The kernel of a method for thread groups of so many threads."""
-    words = ("value", "prepare", "choose", "follow", "refresh", "count")
-    bindings: dict[str, Any] = {
-        f"thread_group_{word}": getattr(method, f"thread_group_{word}")
-        for word in words
-        if hasattr(method, f"thread_group_{word}")
-    }
+    """The kernel of an algorithm for thread groups of so many threads."""
+    bindings: dict[str, Any] = dict(algorithm.bindings())
     block = size > WARP
     part = min(size, WARP)
     bindings |= {
@@ -74,7 +70,10 @@ class ThreadGroupRunner(ThreadRunner):
 
     def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:
         super().__init__(tables, **options)
-        self.size = size
+        group = self.algorithm.thread_group
+        if group is None:
+            raise TypeError("the algorithm has no form for thread groups")
+        self.size, self.group = size, group
         self._group_network: tuple[ThreadGroupNet, Interruptions] | None = None
 
     def network_of_groups(self) -> tuple[ThreadGroupNet, Interruptions]:
@@ -92,7 +91,7 @@ class ThreadGroupRunner(ThreadRunner):
     def options(self, group_count: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
         """Numbers that each of so many thread groups keeps in shared memory, and what is bound."""
         room = shared_doubles(group_count, self.size, self.device.core_count)
-        doubles, options = self.method.thread_group_options(self.tables, self.size, room)
+        doubles, options = self.group.options(self.tables, self.size, room)
         return doubles + 1 + (self.size >> 4 if self.size > WARP else 0), options
 
     def kernel_for(self, group_count: int) -> tuple[kernels.Kernel, int]:
@@ -100,7 +99,7 @@ class ThreadGroupRunner(ThreadRunner):
         doubles, options = self.options(group_count)
         tables = self.tables
         kernel = thread_group_kernel(
-            self.method, self.size, not tables.is_plain, tables.is_interrupted, options
+            self.group, self.size, not tables.is_plain, tables.is_interrupted, options
         )
         return kernel, doubles
 
@@ -108,9 +107,9 @@ class ThreadGroupRunner(ThreadRunner):
         self, group_count: int, asked: int
     ) -> tuple[ThreadGroupWork, Waiting, Any]:
         """Rows of all thread groups."""
-        empty, tables, method = self.device.empty, self.tables, self.method
+        empty, tables, group = self.device.empty, self.tables, self.group
         options = dict(self.options(asked)[1])
-        rows = method.thread_group_rows(tables, self.size, options)
+        rows = group.rows(tables, self.size, options)
         work = ThreadGroupWork(
             empty((group_count, rows.pop("x", (1, None))[0]), np.float64),
             empty(
@@ -118,8 +117,8 @@ class ThreadGroupRunner(ThreadRunner):
             ),
         )
         parts = {name: empty((group_count, length), kind) for name, (length, kind) in rows.items()}
-        constants = method.thread_group_constants(tables, self.size, options)
-        names = method.ThreadGroupState._fields
+        constants = group.constants(tables, self.size, options)
+        names = group.state._fields
         put = self.device.put
         parts |= {
             name: constants[name] if np.isscalar(constants[name]) else put(constants[name])
@@ -130,38 +129,33 @@ class ThreadGroupRunner(ThreadRunner):
         waiting = Waiting(
             **{name: empty((waits, row[0]), row[1]) for name, row in self._waiting_rows().items()}
         )
-        return work, waiting, method.ThreadGroupState(**parts)
+        return work, waiting, group.state(**parts)
 
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
     ) -> dict[str, np.ndarray]:
-        from ergode.core import cuda
-
+        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
         plan = self._plan._replace(first=np.int64(first))
-        points = -(-(first + count) // self.replicates) - first // self.replicates
-        out = self.results(count, 1, points, wanted)
-        queue = self._queue()
+        out = self.results(count, 1, self.points(first, count), wanted)
+        queue = self.queue()
         kernel, size = self.kernel_for(count)
-        compiled = kernel.compiled("cuda")
         threads = max(_THREADS, self.size)
-        group_count = threads // self.size  # of a block
-        shared = 8 * size * group_count
-        small = self.arguments(queue, count, size, 1, plan, out)
-        resident = cuda.cooperative_block_count(compiled, threads, small, shared)
-        blocks = max(1, min(resident, -(-count // group_count), self._most(group_count, count)))
-        arguments = self.arguments(queue, count, size, blocks * group_count, plan, out)
-        cuda.launch(compiled, blocks, threads, arguments, shared)
-        cuda.synchronize()
+        groups_a_block = threads // self.size
+        shared = 8 * size * groups_a_block
+        few = self.arguments(queue, count, size, 1, plan, out)
+        resident = self.resident_blocks(kernel, threads, few, shared)
+        most = self._blocks_most(groups_a_block, count)
+        blocks = max(1, min(resident, -(-count // groups_a_block), most))
+        arguments = self.arguments(queue, count, size, blocks * groups_a_block, plan, out)
+        self.launch(kernel, blocks, threads, arguments, shared)
         report(count)
-        return self._fetch(out, wanted)
+        return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        from ergode.core import cuda
-
+        """Compile what `run` needs, if it is not yet."""
         kernel, size = self.kernel_for(count)
         out = self.results(0, 1, 1, wanted)
-        arguments = self.arguments(self._queue(), 0, size, 1, self._plan, out)
-        cuda.specialize(kernel.compiled("cuda"), arguments)
+        self.specialize(kernel, self.arguments(self.queue(), 0, size, 1, self._plan, out))
 
     def arguments(
         self, queue: Any, count: int, size: int, group_count: int, plan: Any, out: Any
@@ -173,10 +167,10 @@ class ThreadGroupRunner(ThreadRunner):
             state, plan, out,
         )  # fmt: skip
 
-    def _most(self, group_count: int, asked: int) -> int:
+    def _blocks_most(self, group_count: int, asked: int) -> int:
         """Blocks of so many thread groups whose rows fit into memory."""
         options = dict(self.options(asked)[1])
-        rows = self.method.thread_group_rows(self.tables, self.size, options).values()
+        rows = self.group.rows(self.tables, self.size, options).values()
         group_bytes = sum(length * np.dtype(kind).itemsize for length, kind in rows)
         return max(1, int(0.8 * self.device.available_bytes()) // max(1, group_count * group_bytes))
 
@@ -187,13 +181,19 @@ def shared_doubles(group_count: int, size: int, multiprocessors: int) -> int:
     return _SHARED_BYTES // 8 // max(_THREADS // size, resident, 1) - 1 - (size >> 4)
 
 
-def why_unsupported(method: ModuleType, tables: Tables, size: int) -> bool:
-    """Whether a thread group cannot simulate a network: products are late, or it is too large."""
-    doubles, _ = method.thread_group_options(tables, size, 0)
+def why_unsupported(algorithm: Algorithm, tables: Tables, size: int) -> str | None:
+    """Why thread groups of `size` threads cannot simulate a network; None if they can."""
+    group = algorithm.thread_group
+    if group is None:
+        return "the algorithm has no form for thread groups"
+    if tables.has_delays:
+        return "products are delayed"
     interrupted = tables.is_interrupted or tables.variable_count > tables.species_count
-    return (
-        (interrupted and not hasattr(method, "thread_group_refresh"))
-        or tables.has_delays
-        or int(np.diff(tables.net.change_starts).max(initial=0)) > min(size, WARP)
-        or 8 * max(1, _THREADS // size) * (doubles + 1 + (size >> 4)) > _SHARED_BYTES
-    )
+    if interrupted and group.refresh is None:
+        return "the algorithm treats no events on thread groups"
+    if int(np.diff(tables.net.change_starts).max(initial=0)) > min(size, WARP):
+        return "a reaction changes more species than a thread group has lanes"
+    doubles, _ = group.options(tables, size, 0)
+    if 8 * max(1, _THREADS // size) * (doubles + 1 + (size >> 4)) > _SHARED_BYTES:
+        return "shared memory is too small for the network"
+    return None

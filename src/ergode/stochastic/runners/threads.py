@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device, spans
-from ergode.core.errors import Abandoned, PlanError
-from ergode.core.status import Status
+from ergode.core.errors import PlanError
+from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel import next_firing, realization
 from ergode.stochastic.kernel.interruptions import Waiting
-from ergode.stochastic.kernel.realization import Out, Plan, Work
+from ergode.stochastic.kernel.realization import Work
+from ergode.stochastic.runners.chunks import Wanted
+from ergode.stochastic.runners.runner import Runner
 from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
 _PENDING = 32
 _DELAYED = 4096
-# What a method is: the next firing by itself, or what `kernel.next_firing` needs to find it.
-_WORDS = ("prepare", "update", "advance", "between", "arrive", "total_of", "choose")
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to so many realizations each has a warp to itself.
@@ -34,46 +31,18 @@ _PREPARED_MOST = 10**7
 _REGISTERS = 64
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is kept of a chunk.
-
-    Attributes
-    ----------
-    amounts : bool
-        Amounts of every realization at every time.
-    statistics : bool
-        Sums over realizations.
-    log_counts : ndarray of int64, optional
-        Firings of each realization to keep a log of.
-    states : bool
-        The last state of each.
-    log_first : bool
-        Such a log is wanted, once it is known how long it is.
-    """
-
-    amounts: bool = False
-    statistics: bool = False
-    states: bool = False
-    log_counts: np.ndarray | None = None
-    log_first: bool = False
-
-
 @lru_cache(maxsize=64)
 def kernel_of(
-    method: ModuleType, on_cuda: bool, general: bool, prepared: bool, led: bool
+    algorithm: Algorithm, on_cuda: bool, general: bool, prepared: bool, led: bool
 ) -> kernels.Kernel:
-    """The kernel of a method (see `realization.GENERAL` and `realization.PREPARED`).
+    """The kernel of an algorithm (see `realization.GENERAL` and `realization.PREPARED`).
 
     Where it is `led`, a warp of a GPU has a realization, which one of its threads simulates.
     """
-    bindings: dict[str, Any] = {"advance": next_firing.advance}
-    bindings |= {name: getattr(method, name) for name in _WORDS if hasattr(method, name)}
-    bindings |= {
-        "LEAPS": getattr(method, "LEAPS", False), "GENERAL": general, "PREPARED": prepared,
-    }  # fmt: skip
+    bindings: dict[str, Any] = algorithm.bindings()
+    bindings |= {"LEAPS": algorithm.leaps, "GENERAL": general, "PREPARED": prepared}
     if prepared:
-        bindings["copy_prepared"] = method.copy_prepared
+        bindings["copy_prepared"] = algorithm.copy_prepared
     if on_cuda:
         bindings["accumulate"] = realization.atomic_accumulate
         bindings["accumulate_count"] = realization.atomic_accumulate_count
@@ -82,53 +51,30 @@ def kernel_of(
     return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
 
 
-class ThreadRunner:
-    """Realizations of a network.
+class ThreadRunner(Runner):
+    """Realizations by an algorithm on the tables of a network, a thread for each.
 
     Parameters
     ----------
     tables : Tables
-    method : module
-        With ``MethodState``, ``prepare``, ``update``, ``arrays`` and ``constants``; with
-        ``advance``, or ``total_of`` and ``choose`` for that of `kernel.next_firing`.
-    grid : ndarray, shape [time_count]
-        Times to report.
-    begin : float
-        Time at which realizations begin.
-    seed, replicates, firings_most : int
-        As for `simulate`; `replicates` of every point.
-    device : Device
+    algorithm : Algorithm
     control : mapping of str to ndarray, optional
-        Constants of a method that leaps (see `leap.control`).
+        Constants of an algorithm that leaps (see `algorithms.leap.control`).
+    **options
+        As for `Runner`.
     """
 
     def __init__(
         self,
         tables: Tables,
         *,
-        method: Any,
-        grid: np.ndarray,
-        begin: float,
-        seed: int,
-        replicates: int,
-        firings_most: int,
-        device: Device,
+        algorithm: Algorithm,
         control: Mapping[str, np.ndarray] | None = None,
+        **options: Any,
     ) -> None:
-        self.tables = tables
-        self.method = method
+        super().__init__(tables, leaps=algorithm.leaps, **options)
+        self.algorithm = algorithm
         self.control = dict(control or {})
-        self.gaussian = bool(self.control.get("gaussian", np.zeros(1))[0])
-        # Both ways to leap share a kernel, and one of them has amounts that are not whole.
-        self._kind = np.float64 if getattr(method, "LEAPS", False) else np.int64
-        self.grid = grid
-        self.device = device
-        self.replicates = replicates
-        self._plan = Plan(
-            np.uint64(seed), np.int64(replicates), np.int64(0), np.float64(begin),
-            np.int64(firings_most), np.bool_(tables.moving_breaks),
-            np.int64(tables.species_count),
-        )  # fmt: skip
         self._net: tuple[Net, Interruptions] | None = None
 
     def run(
@@ -139,29 +85,18 @@ class ThreadRunner:
         workers, grain = self.workers(count)
         led = self._led(workers)
         kernel, prepared = self._kernel(wanted, led)
-        points = -(-(first + count) // self.replicates) - first // self.replicates
         rows = self.workspace(workers, prepared)
-        out = self.results(count, 1 if self.device.is_cuda else workers, points, wanted)
+        points = self.points(first, count)
         if self.device.is_cuda:
-            from ergode.core import cuda
-
-            arguments = (self._queue(), np.int64(count), *rows, plan, out)
+            out = self.results(count, 1, points, wanted)
             blocks = -(-workers * (32 if led else 1) // _THREADS)
-            cuda.launch(kernel.compiled("cuda"), blocks, _THREADS, arguments)
-            cuda.synchronize()
+            arguments = (self.queue(), np.int64(count), *rows, plan, out)
+            self.launch(kernel, blocks, _THREADS, arguments)
             report(count)
         else:
-
-            def finished(start: int, stop: int) -> None:
-                report(stop - start)
-
-            try:
-                self.device.run(
-                    kernel, count, grain, *rows, plan, out, grain=grain, finished=finished
-                )
-            except KeyboardInterrupt as error:  # what is done is returned, and says so
-                out = settled(out, error, wanted)
-        return self._fetch(out, wanted)
+            out = self.results(count, workers, points, wanted)
+            out = self.run_ranges(kernel, count, grain, (*rows, plan, out), wanted, report)
+        return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
         """Compile what `run` needs, if it is not yet."""
@@ -170,10 +105,7 @@ class ThreadRunner:
         rows = self.workspace(2, prepared)
         out = self.results(0, 1, 1, wanted)
         if self.device.is_cuda:
-            from ergode.core import cuda
-
-            arguments = (self._queue(), np.int64(0), *rows, self._plan, out)
-            cuda.specialize(kernel.compiled("cuda"), arguments)
+            self.specialize(kernel, (self.queue(), np.int64(0), *rows, self._plan, out))
         else:
             kernel.compiled("cpu")(0, 0, 1, *rows, self._plan, out)
 
@@ -182,21 +114,17 @@ class ThreadRunner:
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain
         prepared = not general and self.prepares()
-        return kernel_of(self.method, self.device.is_cuda, general, prepared, led), prepared
+        return kernel_of(self.algorithm, self.device.is_cuda, general, prepared, led), prepared
 
     def _led(self, workers: int) -> bool:
         """Whether each of so many realizations at once has a warp of a GPU."""
         return self.device.is_cuda and workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
 
-    def _queue(self) -> Any:
-        """Number of the next realization, on the device."""
-        return self.device.put(np.zeros(1, np.int64))
-
     def prepares(self) -> bool:
         """Whether a realization begins from what was made once for all of a point."""
         points = len(self.tables.net.initial)
         return (
-            hasattr(self.method, "copy_prepared")
+            self.algorithm.prepared is not None
             and points * self.tables.reaction_count <= _PREPARED_MOST
         )
 
@@ -254,7 +182,7 @@ class ThreadRunner:
 
     def worker_bytes(self) -> int:
         """Memory of one worker."""
-        own = self.method.arrays(self.tables)
+        own = self.algorithm.arrays(self.tables)
         rows = [*self._rows().values(), *self._waiting_rows().values(), *own.values()]
         return sum(length * np.dtype(kind).itemsize for length, kind in rows)
 
@@ -266,83 +194,15 @@ class ThreadRunner:
         def rows(length: int, kind: type) -> Any:
             return self.device.empty((workers, length), kind)
 
-        own = {name: rows(*row) for name, row in self.method.arrays(self.tables).items()}
-        constants = self.method.constants(self.tables)
-        if prepared:
-            constants |= self.method.prepared(self.tables)
+        own = {name: rows(*row) for name, row in self.algorithm.arrays(self.tables).items()}
+        constants = self.algorithm.constants(self.tables)
+        if prepared and self.algorithm.prepared:
+            constants |= self.algorithm.prepared(self.tables)
         constants |= self.control
         own |= {name: self.device.put(array) for name, array in constants.items()}
         return (
             *self.network(),
             Work(**{name: rows(*row) for name, row in self._rows().items()}),
             Waiting(**{name: rows(*row) for name, row in self._waiting_rows().items()}),
-            self.method.MethodState(**own),
+            self.algorithm.state(**own),
         )
-
-    def results(self, count: int, slots: int, points: int, wanted: Wanted) -> Out:
-        """Arrays for what is wanted of `count` realizations."""
-        species, times = self.tables.species_count, self.grid.size
-        shape = (slots, points, times if wanted.statistics else 0, species)
-        log_starts = np.zeros(1, np.int64)
-        if wanted.log_counts is not None:
-            log_starts = np.concatenate([[0], np.cumsum(wanted.log_counts)]).astype(np.int64)
-        zeros = self.device.zeros
-        return Out(
-            grid=self.device.put(self.grid),
-            amounts=zeros((count if wanted.amounts else 0, times, species), self._kind),
-            sums=zeros(shape, np.int64),
-            squares_low=zeros(shape, np.int64),
-            squares_high=zeros(shape, np.int64),
-            counts=zeros(shape[:3], np.int64),
-            status=self._unset(count),
-            firings=zeros((count,), np.int64),
-            rows=zeros((count,), np.int64),
-            ended=zeros((count,), np.float64),
-            states=zeros((count if wanted.states else 0, species), np.float64),
-            leaps=zeros((count if getattr(self.method, "LEAPS", False) else 0, 4), np.float64),
-            log_starts=self.device.put(log_starts),
-            log_times=zeros((int(log_starts[-1]),), np.float64),
-            log_reactions=zeros((int(log_starts[-1]),), np.int32),
-        )
-
-    def _unset(self, count: int) -> Any:
-        if self.device.is_cuda:
-            return self.device.zeros((count,), np.uint8)
-        return np.full(count, Status.NOT_RUN, np.uint8)
-
-    def row_bytes(self, wanted: Wanted) -> int:
-        """Memory of the results of one realization."""
-        return 24 + 8 * self.grid.size * self.tables.species_count * wanted.amounts
-
-    def _fetch(self, out: Out, wanted: Wanted) -> dict[str, np.ndarray]:
-        names = ["status", "firings", "rows", "ended", "leaps"]
-        names += ["amounts"] if wanted.amounts else []
-        names += ["states"] if wanted.states else []
-        names += ["sums", "squares_low", "squares_high", "counts"] if wanted.statistics else []
-        names += ["log_times", "log_reactions"] if wanted.log_counts is not None else []
-        found = {name: self.device.get(getattr(out, name)) for name in names}
-        if wanted.amounts and not self.gaussian:
-            found["amounts"] = found["amounts"].astype(np.int64, copy=False)
-        for name in ("sums", "squares_low", "squares_high", "counts"):
-            if name in found:
-                found[name] = found[name].sum(axis=0)
-        return found
-
-
-def settled(out: Out, error: KeyboardInterrupt, wanted: Wanted) -> Out:
-    """What an interrupted run has, out of reach of what may still be computing."""
-    if not isinstance(error, Abandoned):
-        return out
-    if wanted.statistics:  # sums hold parts of realizations that did not end
-        raise error
-    copies = {"status": np.array(out.status)}
-    names = (name for name in out._fields if name != "status")
-    return out._replace(**copies, **{name: np.array(getattr(out, name)) for name in names})
-
-
-def chunks(total: int, replicates: int, row_bytes: int, room: int) -> list[tuple[int, int]]:
-    """Ranges of realizations whose results fit; whole points where that is possible."""
-    most = max(1, room // max(row_bytes, 1))
-    if most >= replicates:
-        most -= most % replicates
-    return list(spans(total, min(most, total)))

@@ -1,0 +1,128 @@
+"""What an algorithm is: the functions and arrays that runners make kernels of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.stochastic.kernel import next_firing
+from ergode.stochastic.tables import Tables
+
+DeviceFunction = Callable[..., Any]
+Rows = dict[str, tuple[int, type]]
+Options = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadGroupAlgorithm:
+    """An algorithm in which a thread group of a GPU shares one realization.
+
+    Attributes
+    ----------
+    state : NamedTuple type
+        What the algorithm keeps, and what all thread groups share.
+    value, count, prepare, choose, follow, refresh : device function
+        Bound to the functions of `thread_group.kernel` that are called so; without `refresh` the
+        algorithm treats no events.
+    options : function of tables, threads of a group, room
+        float64 of shared memory that a group needs, and what is bound besides.
+    rows : function of tables, threads of a group, options
+        Length and type of each row that a thread group keeps in global memory.
+    constants : function of tables, threads of a group, options
+        The arrays and numbers that all thread groups share.
+    pays_by_block : bool
+        Whether a block is faster than a warp where a firing changes much.
+    """
+
+    state: Any
+    value: DeviceFunction
+    count: DeviceFunction
+    prepare: DeviceFunction
+    choose: DeviceFunction
+    follow: DeviceFunction
+    options: Callable[[Tables, int, int], tuple[int, Options]]
+    rows: Callable[[Tables, int, Mapping[str, Any]], Rows]
+    constants: Callable[[Tables, int, Mapping[str, Any]], dict[str, Any]]
+    refresh: DeviceFunction | None = None
+    pays_by_block: bool = False
+
+    def bindings(self) -> dict[str, DeviceFunction]:
+        """The device functions under the names that kernels call."""
+        names = ("value", "count", "prepare", "choose", "follow", "refresh")
+        return _bindings(self, {name: f"thread_group_{name}" for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """How the next firing is found; one thread simulates one realization.
+
+    Attributes
+    ----------
+    state : NamedTuple type
+        What the algorithm keeps: the `arrays` of every worker and the `constants`.
+    arrays : function of tables
+        Length and type of each row that a worker keeps.
+    constants : function of tables
+        The arrays that all workers share.
+    prepare, update : device function
+        As in `kernel.realization`: make the state, and follow a firing.
+    total_of, choose : device function, optional
+        As in `kernel.next_firing`: the total propensity, and the search for a reaction.
+    advance : device function
+        As in `kernel.realization`: find the next firing. The direct method if not given; it needs
+        `total_of` and `choose`.
+    between, arrive : device function, optional
+        As in `kernel.realization`, of an algorithm that leaps over firings.
+    prepared : function of tables, optional
+        What `prepare` makes of the initial state of every point, as further constants.
+    copy_prepared : device function, optional
+        As in `kernel.realization`: begin a realization with it.
+    thread_group : ThreadGroupAlgorithm, optional
+        The same algorithm for a thread group.
+    """
+
+    state: Any
+    arrays: Callable[[Tables], Rows]
+    constants: Callable[[Tables], dict[str, np.ndarray]]
+    prepare: DeviceFunction
+    update: DeviceFunction
+    total_of: DeviceFunction | None = None
+    choose: DeviceFunction | None = None
+    advance: DeviceFunction = next_firing.advance
+    between: DeviceFunction | None = None
+    arrive: DeviceFunction | None = None
+    prepared: Callable[[Tables], dict[str, np.ndarray]] | None = None
+    copy_prepared: DeviceFunction | None = None
+    thread_group: ThreadGroupAlgorithm | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an algorithm of which a part is missing.
+
+        Raises
+        ------
+        TypeError
+            The message names the parts.
+        """
+        if self.advance is next_firing.advance and not (self.total_of and self.choose):
+            raise TypeError("an algorithm needs advance, or total_of and choose")
+        for one, other in (("between", "arrive"), ("prepared", "copy_prepared")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise TypeError(f"an algorithm with {one} or {other} needs both")
+
+    @property
+    def leaps(self) -> bool:
+        """Whether it leaps over firings."""
+        return self.arrive is not None
+
+    def bindings(self) -> dict[str, DeviceFunction]:
+        """The device functions under the names that kernels call."""
+        names = ("prepare", "update", "advance", "between", "arrive", "total_of", "choose")
+        return _bindings(self, {name: name for name in names})
+
+
+def _bindings(record: Any, names: Mapping[str, str]) -> dict[str, DeviceFunction]:
+    found = {bound: getattr(record, field) for field, bound in names.items()}
+    return {name: function for name, function in found.items() if function is not None}

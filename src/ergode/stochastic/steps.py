@@ -1,0 +1,95 @@
+"""The steps of approximate methods: what controls them, and what a run says of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
+from ergode.stochastic import methods
+from ergode.stochastic.algorithms import leap
+
+# What a step costs, and a single firing between two steps, in firings of the direct method.
+_STEP_COST, _SINGLE_COST = 30.0, 5.0
+# The Langevin equation fails where more than this share of its steps leads below zero.
+_BELOW_MOST = 0.01
+
+
+def step_control(
+    method: methods.Method | None, tolerance: float | None, step: float | None, end: float
+) -> dict[str, np.ndarray]:
+    """What controls the steps of a method; nothing for one that takes no steps.
+
+    Parameters
+    ----------
+    method : Method, optional
+        None stands for ``"auto"``.
+    tolerance, step : float, optional
+        As for `simulate`.
+    end : float
+        The last time that is reported.
+
+    Raises
+    ------
+    PlanError
+        A value cannot be, or is for another method.
+    """
+    if method is None or not method.algorithm.leaps:
+        name = "auto" if method is None else method.name
+        for argument, value in (("tolerance", tolerance), ("step", step)):
+            if value is not None:
+                with_steps = " and ".join(
+                    repr(one.name) for one in methods.METHODS.values() if one.algorithm.leaps
+                )
+                raise PlanError(
+                    f"{argument} is given, but method {name!r} takes no steps; it is for "
+                    f"{with_steps}"
+                )
+        return {}
+    if tolerance is not None and step is not None:
+        raise PlanError("tolerance and step are given; expected one of them")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise PlanError(f"tolerance is {tolerance!r}; expected a number between 0 and 1")
+    if step is not None and not 0 < step < np.inf:
+        raise PlanError(f"step is {step!r}; expected a time above 0")
+    return leap.control(
+        not method.whole, leap.TOLERANCE if tolerance is None else tolerance, step or 0.0, end
+    )
+
+
+def describe_steps(
+    leaps: np.ndarray, firings: np.ndarray, control: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Attributes of a result about its steps; warns where steps are too long or too short."""
+    error = float(leaps[:, 0].max(initial=0.0))
+    taken, single, below = leaps[:, 1:].sum(axis=0)
+    tolerance, step, _ = control["control"]
+    if error > 0.1:
+        warnings.warn(
+            f"the steps are long compared with relaxation: the relative error of a variance is "
+            f"about {error:.2g}; use a shorter step, or tolerance= instead of it",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+    if below > _BELOW_MOST * max(taken, 1.0):
+        warnings.warn(
+            f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
+            "amounts are too low for it; use 'tau-leap' or an exact method",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+    if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
+        warnings.warn(
+            f"tau-leaping does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps "
+            f"and {single:,.0f} single firings; an exact method (method='auto') is likely faster",
+            PerformanceWarning,
+            stacklevel=3,
+        )
+    size = {"step": float(step)} if step else {"tolerance": float(tolerance)}
+    return {
+        **size, "step_error": error, "steps": int(taken), "single_firings": int(single),
+        "steps_below_zero": int(below),
+    }  # fmt: skip
