@@ -23,5 +23,6 @@ ruff check .
 ruff format --check .
 mypy
 lint-imports
-# A worker for every core; the tests of a file share kernels, so they stay together.
-python -m pytest -q -n auto --dist loadfile "$@"
+# A worker for every core. Each begins with a stretch of files, whose tests share kernels; who has
+# finished takes over half of what another has left.
+python -m pytest -q -n auto --dist worksteal "$@"
