@@ -20,6 +20,7 @@ import psutil
 
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
+from ergode.core.notebook import bytes_text, card
 
 _THREADS_PER_BLOCK = 256
 
@@ -52,6 +53,17 @@ class Device(ABC):
     @abstractmethod
     def is_cuda(self) -> bool:
         """Whether kernels run as CUDA grids."""
+
+    def _repr_html_(self) -> str:
+        return card(
+            f"Device {self.name}",
+            {
+                "hardware": self.model,
+                "multiprocessors" if self.is_cuda else "cores": self.core_count,
+                "memory": bytes_text(self.memory_bytes),
+                "picked because": self.reason,
+            },
+        )
 
     @abstractmethod
     def available_bytes(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.core.notebook import Table, card
 from ergode.models.epidemic.interventions import Calendar
 from ergode.models.holding_times.families import HoldingTime
 
@@ -297,6 +298,25 @@ class CompartmentModel:
     def profiles(self) -> dict[str, Calendar]:
         """Factor on the infectivity of a compartment by the time since it was entered."""
         return {name: one for i in self.infections for name, one in i.profile.items()}
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str, str]] = []
+        for infection in self.infections:
+            by = ", ".join(
+                f"{rate:g} by {who}" for who, rate in infection.transmission_rate.items()
+            )
+            rows.append((infection.susceptible, infection.infected, f"infection at rate {by}"))
+        for progression in self.progressions:
+            for target, chance in progression.branches.items():
+                often = "" if chance == 1 else f", with probability {chance:g}"
+                after = f"after {progression.holding_time!r}{often}"
+                rows.append((progression.compartment, target, after))
+        facts = {
+            "compartments": tuple(self.compartments),
+            "susceptibility": self.susceptibility,
+            "infectivity": self.infectivity,
+        }
+        return card("CompartmentModel", facts, Table(("from", "to", "how"), rows, len(rows)))
 
     @property
     def recurrent(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from ergode.core.compiler import bundle
 from ergode.core.compiler.syntax import syntax
 from ergode.core.errors import ModelError
+from ergode.core.notebook import card
 from ergode.models.fields.delay import Delay
 
 _NOT_SCALAR = {
@@ -156,6 +157,19 @@ class VectorField:
                     f"function '{function.__name__}' uses {node.value.id}[{index}], but there "
                     f"{_count(len(tuples[which]), kinds[which], verb=True)}"
                 )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "variables": self.variables,
+            "parameters": self.parameters or None,
+            "delays": ", ".join(
+                f"{name} by {'a function' if isinstance(by, Delay) else by}"
+                for name, by in self.delays
+            )
+            or None,
+            "noise": "yes" if self.diffusion is not None else None,
+        }
+        return card(f"VectorField {self.function.__name__}", facts)
 
     @property
     def state_dependent(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.notebook import bytes_text, card
 from ergode.models.networks import checks, csr
 
 if TYPE_CHECKING:
@@ -483,6 +484,26 @@ class ContactNetwork:
         if self.attributes:
             parts.append(f"attributes {', '.join(self.attributes)}")
         return f"ContactNetwork({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return card("ContactNetwork", self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        degrees, weights = self.degrees(), self.weights
+        if weights is not None and weights.size:
+            span = f"{weights.min():g} to {weights.max():g}"
+        else:
+            span = None
+        return {
+            "nodes": self.node_count,
+            "edges": f"{self.edge_count:,} {'directed' if self.directed else 'undirected'}",
+            "mean degree": float(self.mean_degree),
+            "largest degree": int(degrees.max()) if degrees.size else None,
+            "weights": span,
+            "layers": self.layers or None,
+            "attributes": tuple(self.attributes) or None,
+            "memory": bytes_text(self.memory_bytes),
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ContactNetwork):

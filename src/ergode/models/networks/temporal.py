@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.notebook import card
 from ergode.models.networks import checks
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -201,6 +202,16 @@ class TemporalContacts:
         """The same meetings, with node attributes added or replaced."""
         network = self.network.with_attributes(**arrays)
         return TemporalContacts(network, self.first, self.begin, self.end, self.amount)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "nodes": self.node_count,
+            "pairs": self.network.edge_count,
+            "meetings": self.meeting_count,
+            "from": float(self.begin.min()) if self.begin.size else None,
+            "to": float(self.end.max()) if self.end.size else None,
+        }
+        return card("TemporalContacts", facts)
 
     def __repr__(self) -> str:
         span = f"times {self.begin.min():g} to {self.end.max():g}" if self.begin.size else "none"

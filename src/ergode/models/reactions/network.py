@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.core.notebook import Table, card
 from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
 from ergode.models.reactions.conservation import conservation_laws
 from ergode.models.reactions.events import Event
@@ -132,6 +133,22 @@ class ReactionNetwork:
         return (
             f"<ReactionNetwork{name}: {len(self.species)} species, {len(self.reactions)} reactions>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "species": len(self.species),
+            "reactions": len(self.reactions),
+            "parameters": tuple(self.parameters) or None,
+            "compartments": tuple(one.name for one in self.compartments) or None,
+            "rules": len(self.rules) or None,
+            "events": len(self.events) or None,
+        }
+        rows = (
+            (self.reactions.name_of(k), one, one.law.argument, one.value)
+            for k, one in enumerate(self.reactions)
+        )
+        table = Table(("reaction", "equation", "law", "value"), rows, len(self.reactions))
+        return card(f"ReactionNetwork {self.name or ''}".strip(), facts, table)
 
     # ---- checks
 

@@ -1,0 +1,81 @@
+"""What a notebook shows of an object: a name, a few facts, and small tables, in plain HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import islice
+from typing import Any
+
+_ROWS_MOST = 20
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headers; of many rows the first are shown.
+
+    Attributes
+    ----------
+    headers : sequence of str
+    rows : iterable
+        A row is a sequence of anything with a text, as long as `headers`. Those that are not shown
+        are not asked for.
+    count : int
+        Number of rows.
+    """
+
+    headers: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+    count: int
+
+
+def card(title: str, facts: Mapping[str, Any], *tables: Table) -> str:
+    """HTML of a title, of facts by name, and of tables; facts that are None are left out.
+
+    Every text is escaped: the names are those of a user.
+    """
+    known = [(name, value) for name, value in facts.items() if value is not None]
+    parts = [f"<strong>{escape(title)}</strong>", _rows(known)]
+    for table in tables:
+        shown = [list(row) for row in islice(table.rows, _ROWS_MOST)]
+        parts.append(_rows(shown, table.headers))
+        if table.count > _ROWS_MOST:
+            parts.append(f"<div>... and {table.count - _ROWS_MOST:,} more</div>")
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _rows(rows: Sequence[Sequence[Any]], headers: Sequence[str] = ()) -> str:
+    if not rows:
+        return ""
+    style = ' style="text-align: left"'
+    head = "".join(f"<th{style}>{escape(one)}</th>" for one in headers)
+    body = "".join(
+        "<tr>" + "".join(f"<td{style}>{escape(_text(one))}</td>" for one in row) + "</tr>"
+        for row in rows
+    )
+    return (
+        f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(_text, value)) or "none"
+    return str(value)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes as people say it."""
+    value, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units:
+        if value < 1024 or unit == units[-1]:
+            break
+        value /= 1024
+    return f"{value:.4g} {unit}"
