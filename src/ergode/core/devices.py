@@ -307,7 +307,12 @@ def _cpu(reason: str, threads: int | None = None) -> CPU:
         threads = int(wanted) if wanted else _usable_cores()
     if threads < 1:
         raise PlanError(f"device 'cpu:{threads}' needs at least one thread")
-    return CPU("cpu", _processor_name(), threads, psutil.virtual_memory().total, reason)
+    return CPU("cpu", _processor_name(), threads, _memory_bytes(), reason)
+
+
+@lru_cache(maxsize=1)
+def _memory_bytes() -> int:
+    return int(psutil.virtual_memory().total)
 
 
 def _cuda(index: int, reason: str) -> CUDA:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
@@ -135,7 +135,7 @@ def lay_prior(
         else:
             if cut is not None:
                 # A tenth of what may be left out lies outside of what is looked at.
-                reach = float(np.sqrt(chi2.isf(0.1 * cut, lattice.dimension)))
+                reach = float(np.sqrt(chdtri(lattice.dimension, 0.1 * cut)))
             else:
                 least = level if threshold is None else threshold / _largest(prior, lattice)
                 reach = np.sqrt(-2 * np.log(min(least, 0.5))) if least > 0 else _FAR

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import PchipInterpolator
 
 from ergode import density
 from ergode.core import devices, results
@@ -243,6 +242,8 @@ def _marginals(
         edges = np.linspace(edges[0] - width, edges[0] + width, bins + 1)
     size = edges[1] - edges[0]
     # Smooth within cells, and monotone.
+    from scipy.interpolate import PchipInterpolator  # it takes a second to import
+
     inside = PchipInterpolator(faces, rises)(np.clip(edges, faces[0], faces[-1]))
     on_grid = np.asarray(inside)
     in_cloud = _distribution(x, weights, edges)

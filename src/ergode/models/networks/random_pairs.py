@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from ergode.core import devices, kernels
 from ergode.core.errors import ModelError
@@ -256,6 +255,8 @@ def _radius(probability: float, periodic: bool) -> float:
 
     def excess(r: float) -> float:  # for points in a square with borders, r <= 1
         return math.pi * r**2 - 8 / 3 * r**3 + r**4 / 2 - probability
+
+    from scipy.optimize import brentq  # it takes half a second to import
 
     return float(brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-14))
 
