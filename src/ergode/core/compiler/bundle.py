@@ -282,9 +282,9 @@ class _Collector:
         return tree.name
 
     def no_refcount(self) -> list[str]:
-        """Names of the functions marked as such (`machine.no_refcount`), and of all they call."""
+        """Names of the functions marked as such (`language.no_refcount`), and of all they call."""
         found: dict[FunctionType, None] = {}
-        waiting = [one for one in self._calls if getattr(one, "borrows", False)]
+        waiting = [one for one in self._calls if getattr(one, "no_refcount", False)]
         while waiting:
             one = waiting.pop()
             if one not in found:
@@ -395,6 +395,8 @@ _UNDEFINED = object()
 class _Rename(ast.NodeTransformer):
     """Points a function's free names at the module's, and types its float literals."""
 
+    bound = True  # its names may have been bound
+
     def __init__(self, collector: _Collector, function: FunctionType) -> None:
         self.collector = collector
         self.function = function
@@ -422,7 +424,8 @@ class _Rename(ast.NodeTransformer):
                 raise ModelError(f"module '{module.__name__}' has no '{node.attr}'")
             member = getattr(module, node.attr)
             if module.__name__.partition(".")[0] not in ("math", "numpy"):
-                member = self.collector.bindings.get(node.attr, member)
+                if self.bound:
+                    member = self.collector.bindings.get(node.attr, member)
                 return self._known(node.attr, member, node)
             if isinstance(member, float):
                 return self._typed(self.generic_visit(node))
@@ -514,7 +517,7 @@ class _Rename(ast.NodeTransformer):
             return True, fma
         if name in user_functions.WORDS:
             return True, user_functions.WORDS[name]
-        if name in self.collector.bindings:
+        if self.bound and name in self.collector.bindings:
             return True, self.collector.bindings[name]
         value = self.outer(name)
         if value is not _UNDEFINED:
@@ -537,7 +540,9 @@ class _Rename(ast.NodeTransformer):
 
 
 class _RenameFormula(_Rename):
-    """The same for a user's formula."""
+    """The same for a user's formula, whose names are the user's own."""
+
+    bound = False
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         check_pure(tree, self._lookup_path, self.local)

@@ -92,7 +92,7 @@ def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
     On the CPU it and all it calls are compiled without counting references to arrays, which a
     loop with many arrays and branches would otherwise spend most of its time on.
     """
-    function.borrows = True  # type: ignore[attr-defined]
+    function.no_refcount = True  # type: ignore[attr-defined]
     return function
 
 
