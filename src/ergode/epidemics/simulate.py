@@ -16,6 +16,7 @@ from ergode.core.arguments import integer, time_grid
 from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import InterruptionWarning, ModelError, PlanError
 from ergode.core.results import Variable
+from ergode.core.statistics import CountStatistics
 from ergode.core.status import Status
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.methods import MethodName, options_of, plan_of
@@ -23,7 +24,6 @@ from ergode.epidemics.scenario import Scenario, scenario_of
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
-from ergode.epidemics.shared.statistics import Statistics
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
 from ergode.models.networks.contact_network import ContactNetwork
@@ -331,7 +331,7 @@ def _swept(coords: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class _Statistics(_Collector):
-    def __init__(self, statistics: Statistics, quantiles: Sequence[float]) -> None:
+    def __init__(self, statistics: CountStatistics, quantiles: Sequence[float]) -> None:
         self._statistics = statistics
         self._quantiles = quantiles
 
@@ -406,8 +406,8 @@ def _collector(
         levels = [float(level) for level in np.atleast_1d(quantiles)]
         if not all(0.0 <= level <= 1.0 for level in levels):
             raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
-        _check_memory(Statistics.bytes_needed(*shape), "statistics", "fewer times")
-        return _Statistics(Statistics(*shape), levels)
+        _check_memory(CountStatistics.bytes_needed(*shape), "statistics", "fewer times")
+        return _Statistics(CountStatistics(*shape), levels)
     if output == "line_list":
         return _LineList(contacts.node_names)
     raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")

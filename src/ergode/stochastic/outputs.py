@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
+from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.statistics import Moments, Sums
 from ergode.stochastic.tables import Tables
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Statistics(Collector):
             64 * int(np.prod(shape, dtype=object)) * self.tables.species_count,
             "statistics", "fewer times",
         )  # fmt: skip
-        self._sums = Sums(*shape, self.tables.species_count)
+        self._sums = SumsByPoint(*shape, self.tables.species_count)
         rules = len(self.network.rules)
         # What rules define is not whole, and is made of amounts.
         self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)

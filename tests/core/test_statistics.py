@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ergode.epidemics.shared.statistics import Statistics
+from ergode.core.statistics import GROUP, CountStatistics, Moments, SumsByPoint
 
 LEVELS = (0.0, 0.025, 0.1, 0.25, 1 / 3, 0.5, 0.75, 0.975, 1.0)
 
 
 def collect(counts, most, chunk=None, replicates=None):
-    result = Statistics(replicates or len(counts), *counts.shape[1:], most)
+    result = CountStatistics(replicates or len(counts), *counts.shape[1:], most)
     chunk = chunk or max(1, len(counts))
     for start in range(0, len(counts), chunk):
         result.add(counts[start : start + chunk])
@@ -101,7 +101,7 @@ def test_of_one_replicate_there_is_no_variance_and_of_none_nothing(most):
     assert np.array_equal(one.mean(), counts[0])
     assert np.isnan(one.variance()).all()
     assert (one.quantile(LEVELS) == counts[0]).all()
-    none = Statistics(10, 5, 3, most)
+    none = CountStatistics(10, 5, 3, most)
     none.add(counts[:0])
     for values in (none.mean(), none.variance(), none.quantile([0.5])):
         assert np.isnan(values).all()
@@ -110,4 +110,56 @@ def test_of_one_replicate_there_is_no_variance_and_of_none_nothing(most):
 def test_memory_is_what_was_planned():
     for replicates, most in MODES:
         found = collect(random_counts(replicates, most), most)
-        assert found._kept.nbytes == Statistics.bytes_needed(replicates, 5, 3, most)
+        assert found._kept.nbytes == CountStatistics.bytes_needed(replicates, 5, 3, most)
+
+
+def kernel_sums(amounts, reached):
+    """What a kernel sums for each point [point, replicate, time, species] of amounts."""
+    there = np.arange(amounts.shape[2]) < reached[:, :, None]
+    wide = np.where(there[..., None], amounts.astype(np.int64), 0)
+    square = wide * wide
+    return {
+        "counts": there.sum(axis=1),
+        "sums": wide.sum(axis=1),
+        "squares_low": (square & (2**32 - 1)).sum(axis=1),
+        "squares_high": (square >> 32).sum(axis=1),
+    }
+
+
+def test_sums_by_point_are_exact_and_leave_out_what_was_not_reached():
+    rng = np.random.default_rng(5)
+    amounts = 2**31 - 1 - rng.integers(0, 9, (3, 40, 4, 2))
+    reached = rng.integers(1, 5, (3, 40))
+    found = SumsByPoint(3, 4, 2)
+    found.add(kernel_sums(amounts[:2], reached[:2]), 0)
+    found.add(kernel_sums(amounts[2:, :7], reached[2:, :7]), 2)
+    found.add(kernel_sums(amounts[2:, 7:], reached[2:, 7:]), 2)
+    for point in range(3):
+        for time in range(4):
+            kept = amounts[point, reached[point] > time, time]
+            assert found.count[point, time] == len(kept)
+            assert np.array_equal(found.mean()[point, time], kept.mean(axis=0))
+            expected = [exact_variance(column) for column in kept.T]
+            assert found.variance()[point, time].tolist() == expected
+
+
+def test_sums_by_point_of_nothing_are_nan():
+    found = SumsByPoint(1, 2, 1)
+    assert np.isnan(found.mean()).all() and np.isnan(found.variance()).all()
+    assert SumsByPoint(0, 2, 1).variance().shape == (0, 2, 1)
+
+
+def test_moments_are_the_same_in_chunks_of_whole_groups():
+    rng = np.random.default_rng(6)
+    values = 1e6 + rng.normal(size=(3 * GROUP + 5, 3, 2))
+    reached = rng.integers(1, 4, len(values))
+    whole, parts = Moments(1, 3, 2), Moments(1, 3, 2)
+    whole.add(0, values, reached)
+    for start, stop in ((0, GROUP), (GROUP, 3 * GROUP), (3 * GROUP, len(values))):
+        parts.add(0, values[start:stop], reached[start:stop])
+    assert np.array_equal(whole.mean(), parts.mean())
+    assert np.array_equal(whole.variance(), parts.variance())
+    for time in range(3):
+        kept = values[reached > time, time]
+        assert np.allclose(whole.mean()[0, time], kept.mean(axis=0), rtol=1e-14)
+        assert np.allclose(whole.variance()[0, time], kept.var(axis=0, ddof=1), rtol=1e-8)
