@@ -21,9 +21,9 @@ from ergode.core import devices, kernels
 from ergode.models.sweep import lay_out
 from ergode.trajectories.adaptive import kernel as adaptive
 from ergode.trajectories.adaptive.runner import Runner, bindings_of, control_of
+from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.delays.past import past_of
 from ergode.trajectories.fixed import kernel as fixed_step
-from ergode.trajectories.fixed.plan import plan_steps
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.tableaus import RK4

@@ -19,8 +19,8 @@ from trajectories_models import END, draw_model, event_functions, history_of
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate
-from ergode.trajectories.adaptive import inside_step
 from ergode.trajectories.methods import METHODS
+from ergode.trajectories.steppers import inside_step
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 # Options, and the error of states that they allow.

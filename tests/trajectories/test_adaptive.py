@@ -8,7 +8,7 @@ import pytest
 import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
-from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.runner import bindings_of, control_of
 from ergode.trajectories.methods import METHODS
 
@@ -190,7 +190,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, c
     control = control_of({"events": EVENTS, "observables": OBSERVABLES, "recorded": 2})
     field = BALL
     kernel = kernels.cuda_kernel(
-        adaptive.integrate_cuda,
+        integrate_cuda,
         precision=precision,
         bindings=bindings_of(field, METHODS[method], control, precision),
     )

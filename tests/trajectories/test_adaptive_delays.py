@@ -11,7 +11,7 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.status import Status
 from ergode.trajectories import Event, History, Maximum
-from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.runner import Outcome, Runner, bindings_of, control_of
 from ergode.trajectories.delays.past import past_of
 from ergode.trajectories.methods import METHODS
@@ -271,7 +271,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments
     given = {"shared": past, "free": History(jumping, jumps=[-0.11]), "state": half}[case]
     control = control_of({"events": [Event(kick_time, 1, kick)] if free else []})
     kernel = kernels.cuda_kernel(
-        adaptive.integrate_cuda,
+        integrate_cuda,
         precision="float32",
         bindings=bindings_of(
             field, METHODS["tsit5"], control, "float32", past_of(field, given, 0.0, rows, 1),
@@ -304,7 +304,7 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     plan = runner.plan(parameters, 1 / 20)
     assert plan.shared == (not free)
     kernel = kernels.cuda_kernel(
-        adaptive.integrate_cuda,
+        integrate_cuda,
         bindings=bindings_of(FIELD, METHODS[method], control, "float64", known, plan.shared),
     )
     outcome = Outcome.empty(TIMES.size, 1, control, count, "float64")

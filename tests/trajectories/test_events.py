@@ -8,7 +8,7 @@ import pytest
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
-from ergode.trajectories.adaptive import extremum
+from ergode.trajectories.steppers import extremum
 
 
 def falling(t, y, p):

@@ -15,8 +15,8 @@ from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.runner import Runner, control_of
 from ergode.trajectories.analysis.lyapunov import with_tangents
 from ergode.trajectories.delays import history_ring
-from ergode.trajectories.fixed import kernel as fixed_step
-from ergode.trajectories.fixed.plan import plan_steps
+from ergode.trajectories.delays.mesh import plan_steps
+from ergode.trajectories.fixed.kernel import integrate_cpu, integrate_cuda
 from ergode.trajectories.fixed.runner import Ensemble, Growth, bindings_of
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.tableaus import TABLEAUS
@@ -62,7 +62,7 @@ BY_NAME = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def cuda_kernel(case, precision):
     field, method, past_of, more = case
     bindings = {**bindings_of(field, TABLEAUS[method], past_of, precision), **more}
-    return kernels.cuda_kernel(fixed_step.integrate_cuda, precision=precision, bindings=bindings)
+    return kernels.cuda_kernel(integrate_cuda, precision=precision, bindings=bindings)
 
 
 @BY_NAME
@@ -138,7 +138,7 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
 def test_lanes_are_vector_instructions(precision):
     field, method, past_of, _ = CASES["mackey-glass"]
     kernel = kernels.cpu_kernel(
-        fixed_step.integrate_cpu,
+        integrate_cpu,
         precision=precision,
         bindings=bindings_of(field, TABLEAUS[method], past_of, precision),
     )

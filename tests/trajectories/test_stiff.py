@@ -10,7 +10,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.adaptive import kernel as adaptive
+from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.runner import bindings_of, control_of
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import derivatives
@@ -154,7 +154,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, c
 
     control = control_of({})
     kernel = kernels.cuda_kernel(
-        adaptive.integrate_cuda,
+        integrate_cuda,
         precision=precision,
         bindings=bindings_of(FORCED, METHODS[method], control, precision),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from ergode.core.compiler.syntax import function_from_text
 from ergode.density.noise import noise_of
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.integrate import Method
+from ergode.trajectories.methods import MethodName
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Pushed:
 
     field: VectorField
     axes: np.ndarray
-    method: Method
+    method: MethodName
 
     @property
     def is_noisy(self) -> bool:
@@ -52,7 +52,7 @@ def pushed(field: VectorField, process_noise: Any) -> Pushed:
     if noise is None or noise.amplitudes:
         return Pushed(field, axes, "auto")
     function: Callable[..., Any] = field.function
-    method: Method
+    method: MethodName
     if noise.function is not None:
         parts = "".join(f"q[{d}] ** 0.5, " for d in range(size))
         text = f"def amplitudes(t, y, p):\n    q = variances(t, y, p)\n    return ({parts})\n"

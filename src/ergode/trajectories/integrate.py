@@ -2,50 +2,34 @@
 
 from __future__ import annotations
 
-import time as clock
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer, time_grid
 from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.progress import track
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import lay_out, replicated
 from ergode.trajectories.adaptive.runner import Control, Outcome, Runner, chronological
-from ergode.trajectories.choice import Choice, choose
+from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.delays.past import Past, past_of
 from ergode.trajectories.events import Event, check_events
-from ergode.trajectories.fixed.plan import have_common_step
 from ergode.trajectories.fixed.refinement import Refinement, check_memory
 from ergode.trajectories.fixed.runner import Ensemble
-from ergode.trajectories.methods import METHODS
+from ergode.trajectories.methods import Choice, MethodName, choose
 from ergode.trajectories.observables import check_observables
 
 if TYPE_CHECKING:
     import xarray
-
-Method = Literal[
-    "auto",
-    "euler",
-    "rk4",
-    "tsit5",
-    "dopri5",
-    "dop853",
-    "rosenbrock23",
-    "rodas5p",
-    "kvaerno5",
-    "euler-maruyama",
-    "milstein",
-    "sra1",
-]
 
 _RTOL, _ATOL = 1e-6, 1e-9
 # Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
@@ -92,7 +76,7 @@ def integrate(
     initial: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
     history: Any = None,
-    method: Method = "auto",
+    method: MethodName = "auto",
     step: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -206,7 +190,7 @@ def integrate(
 
     Warns
     -----
-    RuntimeWarning
+    InterruptionWarning
         The run was interrupted (Ctrl-C): trajectories that were not reached are NaN, with the
         status ``NOT_RUN``.
 
@@ -261,7 +245,7 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step),
         free=not common or past.sampled or past.marks.size > 0,
     )  # fmt: skip
-    place = devices.resolve(device)
+    device = devices.resolve(device)
     control = Control(
         float(rtol),
         float(atol),
@@ -273,14 +257,14 @@ def integrate(
         observables,
         integer("record", record, 0, 2**31 - 1),
     )
-    started = clock.perf_counter()
+    started = time.perf_counter()
     work: dict[str, Any]
-    if chosen.streams:
-        tableau = METHODS[chosen.method].tableau
+    if chosen.is_fixed:
+        tableau = chosen.method.tableau
         assert tableau is not None
         ensemble = Ensemble(
-            field, tableau, past.function, times=grid, device=place,
-            precision=precision, jumps=past.jumps, scheme=METHODS[chosen.method].scheme,
+            field, tableau, past.function, times=grid, device=device,
+            precision=precision, jumps=past.jumps, scheme=chosen.method.scheme,
             finer=integer("noise_per_step", noise_per_step, 1, 64),
             seed=integer("seed", seed, 0, 2**64 - 1),
         )  # fmt: skip
@@ -294,7 +278,7 @@ def integrate(
             "seed": integer("seed", seed, 0, 2**64 - 1),
         }
         outcome, more = _watch(
-            field, chosen, control, past, noise, rows, layout.count, grid, place, precision,
+            field, chosen, control, past, noise, rows, layout.count, grid, device, precision,
             progress, every_step,
         )  # fmt: skip
         out, status = outcome.states, outcome.status
@@ -302,29 +286,30 @@ def integrate(
             "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
         }  # fmt: skip
         values = _values(outcome, control, layout.shape)
-    used, reason = chosen.method, chosen.reason
+    used, reason = chosen.method.name, chosen.reason
     if work.get("stiff_trajectories"):
         mixed = work["stiff_trajectories"] < layout.count
-        used = f"{used}, {chosen.otherwise}" if mixed else str(chosen.otherwise)
+        stiff = work["stiff_method"]
+        used = f"{used}, {stiff}" if mixed else stiff
         reason = (
             f"{work['stiff_trajectories']} of {layout.count} trajectories are stiff: "
-            f"'{chosen.method}' did not end within {_EXPLICIT_STEPS:,} steps"
+            f"'{chosen.method.name}' did not end within {_EXPLICIT_STEPS:,} steps"
         )
     attrs = results.provenance(
         engine="trajectories",
         method=used,
         method_reason=reason,
         order=chosen.order,
-        device=place.name,
-        device_model=place.model,
-        device_reason=place.reason,
+        device=device.name,
+        device_model=device.model,
+        device_reason=device.reason,
         precision=precision,
         trajectories=layout.count,
         model_digest=field.digest,
         **work,
         **({} if replicates is None else {"replicates": replicates, "seed": seed}),
         interrupted=int(bool((status == Status.NOT_RUN).any())),
-        wall_seconds=clock.perf_counter() - started,
+        wall_seconds=time.perf_counter() - started,
     )
     if step is None:
         attrs.update(rtol=rtol, atol=atol)
@@ -361,7 +346,7 @@ def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
 
 def _watch(
     field: VectorField, chosen: Choice, control: Control, past: Past, noise: Mapping[str, int],
-    rows: Mapping[str, np.ndarray], count: int, grid: np.ndarray, place: devices.Device,
+    rows: Mapping[str, np.ndarray], count: int, grid: np.ndarray, device: devices.Device,
     precision: Precision, show: bool, every_step: bool,
 ) -> tuple[Outcome, dict[str, Any]]:  # fmt: skip
     """Integrate with steps of the trajectories' own, or with events and observables."""
@@ -376,28 +361,28 @@ def _watch(
     if chosen.otherwise is not None:
         first = replace(first, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
     options: dict[str, Any] = {
-        "times": grid, "device": place, "precision": precision, "past": past, **noise,
+        "times": grid, "device": device, "precision": precision, "past": past, **noise,
     }  # fmt: skip
-    runner = Runner(field, METHODS[chosen.method], first, **options)
+    runner = Runner(field, chosen.method, first, **options)
     label = "trajectories"
-    with progress_bar.track(label, count, unit=label, show=show) as report:
+    with track(label, count, unit=label, show=show) as report:
         outcome = runner.integrate(initial, parameters, report)
         if every_step:  # how many they are is known now
             trail = int(outcome.taken.max()) + 1
             check_memory((each + trail * (1 + len(names[0])) * outcome.states.itemsize) * count)
-            runner = Runner(field, METHODS[chosen.method], replace(first, trail=trail), **options)
+            runner = Runner(field, chosen.method, replace(first, trail=trail), **options)
             outcome = runner.integrate(initial, parameters, lambda _: None)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
     if chosen.otherwise is None:
         return outcome, work
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
     if slow.size and not every_step:
-        runner = Runner(field, METHODS[chosen.otherwise], control, **options)
+        runner = Runner(field, chosen.otherwise, control, **options)
         runner.has_results = slow.size < count
         again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None, slow)
         outcome.put(slow, again)
     return outcome, {
-        **work, "stiff_method": chosen.otherwise, "stiff_trajectories": slow.size,
+        **work, "stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size,
     }  # fmt: skip
 
 

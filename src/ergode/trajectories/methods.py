@@ -1,23 +1,47 @@
-"""The methods by name: their order, what they are good for, and what they bind into a kernel."""
+"""The methods of integration: one record of `METHODS` each, and how one is chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from ergode.core.errors import PlanError
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import explicit, kvaerno, rosenbrock
+from ergode.trajectories.steppers.derivatives import additive, mixed_noise
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
 from ergode.trajectories.steppers.tableaus import EULER, TABLEAUS, Tableau
+
+MethodName = Literal[
+    "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rosenbrock23", "rodas5p", "kvaerno5",
+    "euler-maruyama", "milstein", "sra1",
+]  # fmt: skip
+
+# The quintic through the past limits the order of a method with delays.
+_HISTORY_ORDER = 6
+_STIFF_VARIABLES = 16
+
+
+def _never(field: VectorField, step: float | None) -> str | None:
+    """No reason to choose a method unless it is asked for."""
+    return None
+
+
+def _no_limits(field: VectorField) -> str | None:
+    """Every field with a diffusion, or without, is as good as another."""
+    return None
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of integration.
+    """One method of integration, for every device.
 
     Attributes
     ----------
     name : str
+    summary : str
+        What the method is, in one sentence.
     order : float
         The error after a fixed time falls as step to this power; of a path, for noise.
     adapts : bool
@@ -30,18 +54,121 @@ class Method:
         Of an explicit method.
     scheme : int
         What it does with noise (see `noise`); 0 for methods without.
+    noise_limits : callable
+        ``noise_limits(field)``: why the method does not treat the field's noise, or None.
+    why_automatic : callable
+        ``why_automatic(field, step)``: why ``"auto"`` is this method, or None if it is not.
     """
 
     name: str
+    summary: str
     order: float
     adapts: bool
     stiff: bool
     bindings: Mapping[str, Any] = field(repr=False)
     tableau: Tableau | None = field(default=None, repr=False)
     scheme: int = 0
+    noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
+    why_automatic: Callable[[VectorField, float | None], str | None] = field(
+        default=_never, repr=False
+    )
+
+    def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
+        """Why the method cannot integrate a field, or None.
+
+        Parameters
+        ----------
+        field : VectorField
+        step : float or None
+            Step that was asked for.
+        apart : bool
+            Whether every trajectory takes steps of its own.
+        """
+        name, noisy = f"method '{self.name}'", self.scheme > 0
+        if (field.diffusion is not None) != noisy:
+            if noisy:
+                return f"{name} is for equations with noise, and the field has no diffusion"
+            known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
+            return f"the field has a diffusion; expected one of the methods {known}"
+        if noisy and step is None:
+            return f"{name} has steps of one size: give a step"
+        if noisy and field.state_dependent:
+            return "delays that depend on the state are not read through noise"
+        if (limits := self.noise_limits(field)) is not None:
+            return f"{name} {limits}"
+        if apart and step is None and not self.adapts:
+            return f"{name} does not estimate its error; give a step, or choose 'tsit5'"
+        if self.stiff and field.state_dependent:
+            return f"{name} is not for delays that depend on the state; choose 'tsit5'"
+        if self.stiff and len(field.variables) > _STIFF_VARIABLES:
+            return (
+                f"{name} writes out equations of up to {_STIFF_VARIABLES} variables, and the field "
+                f"has {len(field.variables)}"
+            )
+        return None
 
 
-def _explicit(name: str, tableau: Tableau) -> Method:
+# ---- when "auto" is a method, and which noise a method treats
+
+
+def _auto_rk4(field: VectorField, step: float | None) -> str | None:
+    if field.diffusion is not None or step is None:
+        return None
+    if field.delays:
+        return "delays are read at the order of the classical method"
+    return "the classical method for steps of one size"
+
+
+def _auto_tsit5(field: VectorField, step: float | None) -> str | None:
+    if field.diffusion is not None or step is not None:
+        return None
+    return "no step was given: a method that estimates its error, for what is not stiff"
+
+
+def _auto_sra1(field: VectorField, step: float | None) -> str | None:
+    if field.diffusion is None or sra1_limits(field) is not None:
+        return None
+    return "noise that does not depend on the state"
+
+
+def _auto_milstein(field: VectorField, step: float | None) -> str | None:
+    if field.diffusion is None or sra1_limits(field) is None or mixed_noise(field) is not None:
+        return None
+    return "noise that depends on the state"
+
+
+def _auto_euler_maruyama(field: VectorField, step: float | None) -> str | None:
+    if field.diffusion is None or sra1_limits(field) is None:
+        return None
+    return mixed_noise(field)
+
+
+def sra1_limits(field: VectorField) -> str | None:
+    """Why ``"sra1"`` does not treat the noise of a field, or None."""
+    if not field.delays and additive(field):
+        return None
+    return (
+        "is for noise that depends on time and parameters alone, and equations without delays; "
+        "choose 'milstein' or 'euler-maruyama'"
+    )
+
+
+def milstein_limits(field: VectorField) -> str | None:
+    """Why ``"milstein"`` does not treat the noise of a field, or None."""
+    depends = mixed_noise(field)
+    if depends is None:
+        return None
+    return (
+        f"is of order 1 for noise that depends on its own variable, and {depends}; choose "
+        "'euler-maruyama', of order 1/2"
+    )
+
+
+# ---- the table
+
+
+def _explicit(name: str, summary: str, **choice: Any) -> Method:
+    tableau = TABLEAUS[name]
     bindings = {
         "step": explicit.step,
         "completed": explicit.completed,
@@ -58,10 +185,11 @@ def _explicit(name: str, tableau: Tableau) -> Method:
         # The estimate is of the order below, and of one step.
         "ERROR_ORDER": float(tableau.order),
     }
-    return Method(name, tableau.order, bool(tableau.error), False, bindings, tableau)
+    adapts = bool(tableau.error)
+    return Method(name, summary, tableau.order, adapts, False, bindings, tableau, **choice)
 
 
-def _rosenbrock(name: str, tableau: RosenbrockTableau) -> Method:
+def _rosenbrock(name: str, summary: str, tableau: RosenbrockTableau) -> Method:
     bindings = {
         "step": rosenbrock.step,
         "completed": _whole,
@@ -76,28 +204,125 @@ def _rosenbrock(name: str, tableau: RosenbrockTableau) -> Method:
         "STAGES": len(tableau.m),
         "ERROR_ORDER": float(tableau.error_order),
     }
-    return Method(name, tableau.order, True, True, bindings)
+    return Method(name, summary, tableau.order, True, True, bindings)
+
+
+def _noisy(name: str, summary: str, order: float, scheme: int, **choice: Any) -> Method:
+    return Method(name, summary, order, False, False, {}, EULER, scheme, **choice)
 
 
 def _whole(t, h, y, k, past, p):  # type: ignore[no-untyped-def]
-    """All stages are there: what `completed` is for a method without extra ones."""
+    """The stages of a step: `completed` of a method without extra stages."""
     return k
 
 
-_KVAERNO5 = Method(
-    "kvaerno5", 5, True, True,
-    {
-        "step": kvaerno.step, "completed": _whole, "DENSE": kvaerno.DENSE, "STAGES": 7,
-        "ERROR_ORDER": 5.0,
-    },
-)  # fmt: skip
+_KVAERNO5 = {
+    "step": kvaerno.step, "completed": _whole, "DENSE": kvaerno.DENSE, "STAGES": 7,
+    "ERROR_ORDER": 5.0,
+}  # fmt: skip
 
 METHODS = {
-    **{name: _explicit(name, tableau) for name, tableau in TABLEAUS.items()},
-    "rosenbrock23": _rosenbrock("rosenbrock23", ROSENBROCK23),
-    "rodas5p": _rosenbrock("rodas5p", RODAS5P),
-    "kvaerno5": _KVAERNO5,
-    "euler-maruyama": Method("euler-maruyama", 0.5, False, False, {}, EULER, 1),
-    "milstein": Method("milstein", 1.0, False, False, {}, EULER, 2),
-    "sra1": Method("sra1", 1.5, False, False, {}, EULER, 3),
-}
+    method.name: method
+    for method in (
+        _explicit("euler", "Euler's method"),
+        _explicit("rk4", "the classical Runge-Kutta method", why_automatic=_auto_rk4),
+        _explicit("tsit5", "Tsitouras' explicit pair", why_automatic=_auto_tsit5),
+        _explicit("dopri5", "Dormand and Prince's explicit pair"),
+        _explicit("dop853", "Dormand and Prince's explicit method of high order"),
+        _rosenbrock("rosenbrock23", "a Rosenbrock method of three stages", ROSENBROCK23),
+        _rosenbrock("rodas5p", "a Rosenbrock method of eight stages", RODAS5P),
+        Method(
+            "kvaerno5", "a diagonally implicit Runge-Kutta method", 5, True, True, _KVAERNO5
+        ),
+        _noisy(
+            "euler-maruyama", "Euler's method with noise", 0.5, 1,
+            why_automatic=_auto_euler_maruyama,
+        ),
+        _noisy(
+            "milstein", "Milstein's method", 1.0, 2, noise_limits=milstein_limits,
+            why_automatic=_auto_milstein,
+        ),
+        _noisy(
+            "sra1", "Roessler's method for additive noise", 1.5, 3, noise_limits=sra1_limits,
+            why_automatic=_auto_sra1,
+        ),
+    )
+}  # fmt: skip
+
+# What takes over the trajectories that prove stiff.
+_STIFF = "rodas5p"
+
+
+# ---- the choice
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method for a run.
+
+    Attributes
+    ----------
+    method : Method
+    reason : str
+        Why this method, for the attributes of the result.
+    order : float
+        Of the error after a fixed time.
+    is_fixed : bool
+        Whether all trajectories take steps of one size, side by side (`fixed`), or each its own
+        steps (`adaptive`).
+    otherwise : Method or None
+        The method for trajectories that prove stiff.
+    """
+
+    method: Method
+    reason: str
+    order: float
+    is_fixed: bool
+    otherwise: Method | None = None
+
+
+def choose(
+    field: VectorField, name: str, step: float | None, *, watched: bool, free: bool = False
+) -> Choice:
+    """Choose how to integrate.
+
+    Parameters
+    ----------
+    field : VectorField
+    name : str
+        The method that was asked for, or ``"auto"``.
+    step : float or None
+        Step that was asked for.
+    watched : bool
+        Whether there are events or observables, or every step is kept.
+    free : bool
+        Whether the past breaks where steps of one size would not end.
+
+    Raises
+    ------
+    PlanError
+        The method is unknown, or cannot do what is asked.
+    """
+    if name not in ("auto", *METHODS):
+        known = ", ".join(repr(one) for one in ("auto", *METHODS))
+        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    otherwise = None
+    if name == "auto":
+        method, reason = _automatic(field, step)
+        small = len(field.variables) <= _STIFF_VARIABLES
+        if step is None and field.diffusion is None and small and not field.state_dependent:
+            otherwise = METHODS[_STIFF]
+    else:
+        method, reason = METHODS[name], "asked for"
+    apart = watched or free or field.state_dependent
+    why_not = method.why_unsupported(field, step, apart)
+    if why_not is not None:
+        raise PlanError(why_not)
+    order = min(method.order, _HISTORY_ORDER) if field.delays else method.order
+    is_fixed = not (apart or method.stiff or (step is None and method.adapts))
+    return Choice(method, reason, order, is_fixed, None if is_fixed else otherwise)
+
+
+def _automatic(field: VectorField, step: float | None) -> tuple[Method, str]:
+    reasons = ((method, method.why_automatic(field, step)) for method in METHODS.values())
+    return next((method, reason) for method, reason in reasons if reason is not None)

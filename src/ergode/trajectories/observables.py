@@ -16,7 +16,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
-from ergode.trajectories.adaptive import extremum
+from ergode.trajectories.steppers import extremum
 
 
 @dataclass(frozen=True)

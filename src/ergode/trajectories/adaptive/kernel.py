@@ -15,13 +15,6 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
-from ergode.trajectories.adaptive.inside_step import (
-    EVENTS,
-    gaps_at_begin,
-    gaps_at_nodes,
-    gaps_here,
-    may_happen,
-)
 from ergode.trajectories.adaptive.lanes import (
     LANES,
     commit,
@@ -87,6 +80,13 @@ from ergode.trajectories.steppers.equations import (
     delayed,
     is_finite,
     slope,
+)
+from ergode.trajectories.steppers.inside_step import (
+    EVENTS,
+    gaps_at_begin,
+    gaps_at_nodes,
+    gaps_here,
+    may_happen,
 )
 from ergode.trajectories.steppers.noise import SCHEME
 

@@ -10,17 +10,9 @@ import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
-from ergode.trajectories.adaptive.inside_step import (
-    EVENTS,
-    gaps_at_begin,
-    gaps_at_nodes,
-    gaps_here,
-    may_happen,
-)
 from ergode.trajectories.adaptive.step import (
     ADAPTS,
     DONE,
-    EPSILON,
     INACCURATE,
     NOT_FINITE,
     OBSERVED,
@@ -64,6 +56,7 @@ from ergode.trajectories.delays.segments import (
 )
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
+    EPSILON,
     LOOKS_UP,
     PARAMETERS,
     PLACES,
@@ -71,6 +64,13 @@ from ergode.trajectories.steppers.equations import (
     delayed,
     is_finite,
     slope,
+)
+from ergode.trajectories.steppers.inside_step import (
+    EVENTS,
+    gaps_at_begin,
+    gaps_at_nodes,
+    gaps_here,
+    may_happen,
 )
 
 LANES = 64

@@ -15,17 +15,16 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.devices import Device, spans
-from ergode.core.errors import Abandoned, PlanError
+from ergode.core.errors import Abandoned, InterruptionWarning, PlanError
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.adaptive import kernel
+from ergode.trajectories.adaptive.kernel import integrate_cpu, integrate_cuda
 from ergode.trajectories.adaptive.lanes import LANES
 from ergode.trajectories.delays import segments
+from ergode.trajectories.delays.mesh import Cells, plan_cells
 from ergode.trajectories.delays.past import Past
 from ergode.trajectories.events import Event, bindings_of_events, bindings_of_nodes
-from ergode.trajectories.fixed.plan import Cells, plan_cells
-from ergode.trajectories.fixed.runner import kernel_of
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
 from ergode.trajectories.steppers import noise
@@ -289,14 +288,12 @@ class Runner:
             self._kernel(False)
 
     def _kernel(self, shared: bool) -> kernels.Kernel:
-        on_cuda = self.device.is_cuda
-        self.kernel = kernel_of(
-            kernel.integrate_cuda if on_cuda else kernel.integrate_cpu, on_cuda, self.precision,
-            bindings_of(
-                self.field, self.method, self.control, self.precision, self.past, shared,
-                self.finer,
-            ),
-        )  # fmt: skip
+        bindings = bindings_of(
+            self.field, self.method, self.control, self.precision, self.past, shared, self.finer
+        )
+        make = kernels.cuda_kernel if self.device.is_cuda else kernels.cpu_kernel
+        body: Callable[..., None] = integrate_cuda if self.device.is_cuda else integrate_cpu
+        self.kernel = make(body, precision=self.precision, bindings=bindings)
         return self.kernel
 
     def at(self, times: np.ndarray) -> Runner:
@@ -477,7 +474,7 @@ class Runner:
                 self.interrupted = True
                 warnings.warn(
                     f"interrupted: {done} of {count} trajectories were integrated",
-                    RuntimeWarning,
+                    InterruptionWarning,
                     stacklevel=6,
                 )
             return outcome

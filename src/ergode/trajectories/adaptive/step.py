@@ -10,7 +10,15 @@ import numpy as np
 from ergode.core.compiler.language import fma, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import error_size
-from ergode.trajectories.adaptive.inside_step import (
+from ergode.trajectories.steppers.equations import (
+    EPSILON,
+    INFINITY,
+    VARIABLES,
+    delayed,
+    is_finite,
+    slope,
+)
+from ergode.trajectories.steppers.inside_step import (
     ACTS,
     DIRECTIONS,
     EDGES,
@@ -24,19 +32,15 @@ from ergode.trajectories.adaptive.inside_step import (
     next_crossing,
     touched,
 )
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite, slope
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 
 # Bound for each method and what is to be observed.
 ADAPTS = True  # or steps of one size
-EPSILON = 2.0**-52
 STAGES = 1  # that are kept of a step to know the state in between
 SEEN = 0  # numbers that observables keep
 OBSERVED = 0  # numbers that they come to
 ENDS = ()  # whether an event ends the run
 TRAILS = False  # whether the end of every step is kept
-
-INFINITY = float("inf")
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)

@@ -26,9 +26,9 @@ from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Layout, lay_out
 from ergode.trajectories.adaptive.runner import Runner, control_of
+from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.delays.past import past_of
 from ergode.trajectories.events import Event
-from ergode.trajectories.fixed.plan import plan_steps
 from ergode.trajectories.fixed.runner import Ensemble, Growth
 from ergode.trajectories.integrate import check_tolerances
 from ergode.trajectories.methods import METHODS

@@ -32,8 +32,6 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import fma, real, unroll
-from ergode.trajectories.adaptive.inside_step import EDGES, EVENTS, gaps_here
-from ergode.trajectories.adaptive.step import EPSILON, INFINITY
 from ergode.trajectories.delays.history_ring import (
     DELAYED,
     JUMPS,
@@ -45,12 +43,15 @@ from ergode.trajectories.delays.history_ring import (
 )
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
+    EPSILON,
+    INFINITY,
     LOOKS_UP,
     PLACES,
     delayed,
     polynomial,
     slope,
 )
+from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, gaps_here
 from ergode.trajectories.steppers.noise import SCHEME
 
 # Bound for each kernel.

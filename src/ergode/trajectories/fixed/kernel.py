@@ -20,8 +20,6 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, fma, real, unroll
 from ergode.core.status import Status
-from ergode.trajectories.adaptive.inside_step import between
-from ergode.trajectories.analysis.tangents import TANGENTS, renew, renews
 from ergode.trajectories.delays.history_ring import (
     DELAYED,
     JUMPS,
@@ -37,12 +35,20 @@ from ergode.trajectories.delays.history_ring import (
     slot_count,
     slot_of,
 )
-from ergode.trajectories.steppers.equations import PARAMETERS, PLACES, VARIABLES, is_finite, slope
+from ergode.trajectories.fixed.tangents import TANGENTS, renew, renews
+from ergode.trajectories.steppers.equations import (
+    EPSILON,
+    PARAMETERS,
+    PLACES,
+    VARIABLES,
+    is_finite,
+    slope,
+)
+from ergode.trajectories.steppers.inside_step import between
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 
 # Bound for each kernel: a method.
 A, B, C = ((),), (1.0,), (0.0,)
-EPSILON = 2.0**-52
 AHEAD = 1  # calm steps that a thread of a GPU takes together
 SHORT = ()  # slots, delayed variables and threads of a ring in shared memory, if it is there
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ergode.core import devices
-from ergode.core import progress as progress_bar
-from ergode.core.errors import Abandoned, PlanError
+from ergode.core.errors import Abandoned, InterruptionWarning, PlanError
+from ergode.core.progress import track
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.fixed.plan import Steps, plan_steps
+from ergode.trajectories.delays.mesh import Steps, plan_steps
 from ergode.trajectories.fixed.runner import Ensemble
 
 
@@ -92,7 +92,7 @@ class Refinement:
         )
         done = 0
         label = "trajectories"
-        with progress_bar.track(label, which.size, unit=label, show=self._show) as report:
+        with track(label, which.size, unit=label, show=self._show) as report:
 
             def finished(amount: int) -> None:
                 nonlocal done
@@ -108,7 +108,7 @@ class Refinement:
                     status, out = status.copy(), out.copy()
                 warnings.warn(
                     f"interrupted: {done} of {which.size} trajectories were integrated",
-                    RuntimeWarning,
+                    InterruptionWarning,
                     stacklevel=5,
                 )
         self.steps_taken += int(steps.count.sum())

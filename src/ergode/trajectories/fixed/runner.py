@@ -16,8 +16,8 @@ from ergode.core.devices import Device, spans
 from ergode.core.errors import PlanError
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
-from ergode.trajectories.fixed import kernel as fixed_step
-from ergode.trajectories.fixed.plan import Steps
+from ergode.trajectories.delays.mesh import Steps
+from ergode.trajectories.fixed.kernel import LANES, integrate_cpu, integrate_cuda
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
@@ -144,7 +144,7 @@ class Ensemble:
         self.bindings = bindings_of(
             field, tableau, history, precision, jumps, scheme, finer, tangents
         )
-        body = fixed_step.integrate_cuda if device.is_cuda else fixed_step.integrate_cpu
+        body = integrate_cuda if device.is_cuda else integrate_cpu
         self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`
         self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
         self._origin = np.dtype(precision).type(times[0])
@@ -212,7 +212,7 @@ class Ensemble:
         )  # fmt: skip
 
     def _work(self, arguments: tuple[Any, ...], report: Callable[[int], None]) -> None:
-        count, lanes = arguments[7].size, fixed_step.LANES
+        count, lanes = arguments[7].size, LANES
 
         def finished(start: int, stop: int) -> None:
             report(min(stop * lanes, count) - start * lanes)
@@ -253,7 +253,7 @@ class Ensemble:
         if not short:
             return self.kernel, _THREADS
         bindings = {**self.bindings, "SHORT": short}
-        body = fixed_step.integrate_cuda
+        body = integrate_cuda
         return kernel_of(body, True, self.precision, bindings), _SHORT_THREADS
 
     def _short_ring(self, longest: int) -> tuple[int, ...]:

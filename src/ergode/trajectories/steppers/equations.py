@@ -13,7 +13,8 @@ PLACES = ()  # for each delay, the place of its variable among those that histor
 COEFFICIENTS = 4  # of the polynomial through the past
 LOOKS_UP = False  # whether delays depend on the state, so that every stage looks up its past
 
-_INFINITY = float("inf")
+EPSILON = 2.0**-52  # of the working precision
+INFINITY = float("inf")
 
 
 def rhs(t, y, yd, p):
@@ -69,4 +70,4 @@ def derivative(x, c):
 
 def is_finite(x):
     """Whether a value is a finite number."""
-    return abs(x) < _INFINITY
+    return abs(x) < INFINITY

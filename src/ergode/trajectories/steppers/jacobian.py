@@ -8,11 +8,16 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, delayed_slopes, slope
+from ergode.trajectories.steppers.equations import (
+    EPSILON,
+    VARIABLES,
+    delayed,
+    delayed_slopes,
+    slope,
+)
 
 # Bound for each field.
 EXACT = False
-EPSILON = 2.0**-52
 
 _SMALLEST = 1e-5
 
