@@ -198,7 +198,7 @@ def test_cuda_agrees_with_cpu(case, precision):
     results = [
         ergode.trajectories.integrate(
             field, times=times, initial=start, parameters=chosen, method=method,
-            history_ring=past_of, step=0.01, precision=precision, device=device,
+            history=past_of, step=0.01, precision=precision, device=device,
         )["state"].values
         for device in ("cpu", "cuda")
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_cuda_ring_in_shared_memory_is_the_one_outside(field, method, monkeypatc
             field, times=[0.0, 3.0, 9.0], device="cuda", step=0.2, method=method,
             initial={"y": 1.2} if field is MACKEY_GLASS else {"x": 1.0, "v": 0.0},
             parameters={name: usual[name] for name in field.parameters},
-            history_ring=None if field is MACKEY_GLASS else past,
+            history=None if field is MACKEY_GLASS else past,
         )["state"].values  # fmt: skip
 
     inside = run()
