@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, real
 from ergode.core.math import elementary
 
 # In a formula these are our own, which vectorise and are the same on every target.
@@ -26,10 +26,11 @@ _ELEMENTARY = {
     for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh")
 } | {math.pow: elementary.power, np.power: elementary.power}
 
-POWER, ROOT = "<power>", "<root>"
-"""Stand for our power and the square root, whatever these names mean where they are written."""
+POWER, ROOT, REAL = "<power>", "<root>", "<real>"
+"""Stand for our power, the square root and the working precision, whatever these names mean where
+they are written."""
 
-WORDS = {POWER: elementary.power, ROOT: math.sqrt}
+WORDS = {POWER: elementary.power, ROOT: math.sqrt, REAL: real}
 
 
 def meaning(value: Any) -> Any:
@@ -94,14 +95,32 @@ class _MakeReal(ast.NodeTransformer):
         if whole or not isinstance(node.op, ast.Pow):
             return node
         half = isinstance(node.right, ast.Constant) and node.right.value == 0.5
-        called = ast.Name(ROOT if half else POWER, ast.Load())
-        return ast.Call(called, [node.left] if half else [node.left, node.right], [])
+        if half:
+            return _call(ROOT, node.left)
+        return _call(POWER, *(_call(REAL, side) for side in (node.left, node.right)))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if _is_range(node):
             node.args = [self._count(argument) for argument in node.args]
             return node
-        return self.generic_visit(node)
+        done = self.generic_visit(node)
+        assert isinstance(done, ast.Call)
+        if self._is_elementary(node.func):
+            # What `int`, `math.floor` or a range gave is whole, and ours are for real numbers.
+            done.args = [
+                one if isinstance(one, ast.Constant | ast.Subscript) else _call(REAL, one)
+                for one in done.args
+            ]
+        return done
+
+    def _is_elementary(self, function: ast.expr) -> bool:
+        if isinstance(function, ast.Name):
+            value = self.lookup(function.id)[1]
+        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            value = getattr(self.lookup(function.value.id)[1], function.attr, None)
+        else:
+            return False
+        return any(value is one for one in _ELEMENTARY)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         return self._assign(node, node.targets)
@@ -134,6 +153,10 @@ class _MakeReal(ast.NodeTransformer):
             ):
                 return False
         return True
+
+
+def _call(word: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(word, ast.Load()), list(arguments), [])
 
 
 def _is_range(node: ast.Call) -> bool:
