@@ -2,7 +2,7 @@
 
 A law such as ``k * X * (X - 1) / 2`` is recognised as a coefficient times falling factorials of
 amounts, n (n - 1) ..., which every method knows how to bound, factor and update.  What is left is
-a program (see `kernel.bytecode`).
+a program (see `programs`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ergode.models.expressions import DRAWS, TIME, Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.propensities import reactants_of, volume_power
 from ergode.models.reactions.reaction import Law
-from ergode.stochastic.kernel.bytecode import Operation, Step, steps_of
+from ergode.stochastic.programs import Operation, Step, steps_of
 
 
 @dataclass(frozen=True)

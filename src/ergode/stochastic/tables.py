@@ -14,7 +14,6 @@ from ergode.models.reactions.events import Event
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
-from ergode.stochastic.kernel.bytecode import Operation, Step, depth_of, programs_arrays
 from ergode.stochastic.laws import (
     Formula,
     MassAction,
@@ -23,6 +22,7 @@ from ergode.stochastic.laws import (
     check_whole,
     law_of,
 )
+from ergode.stochastic.programs import Operation, Step, depth_of, programs_arrays
 
 NO_PROGRAM = -1
 

@@ -377,6 +377,38 @@ def parameters_of(rates, point):
     return tuple(rates.parameters[point, k] for k in range(PARAMETERS))
 
 
+def _write_cuda(k, row, cell, x, shared, out):
+    """Report a state at time `k` of the grid; false if a count is too large."""
+    times = out.grid.size
+    fits = True
+    for i in unroll(range(SPECIES)):
+        fits = fits and abs(x[i]) < COUNT_LIMIT
+    if not fits:
+        return False
+    if out.amounts.shape[0] > 0:
+        for i in unroll(range(SPECIES)):
+            out.amounts[row, k, i] = np.int64(x[i])
+    if SHARED:
+        cuda.atomic.add(shared, k, 1)
+        for i in unroll(range(SPECIES)):
+            n = np.int64(x[i])
+            place = times + 2 * (k * SPECIES + i)
+            cuda.atomic.add(shared, place, n)
+            cuda.atomic.add(shared, place + 1, (n * n) & _LOW_HALF)
+            if (n * n) >> 32 != 0:
+                cuda.atomic.add(out.squares_high, (0, 0, k, i), (n * n) >> 32)
+    elif out.counts.shape[2] > 0:
+        cuda.atomic.add(out.counts, (0, cell, k), 1)
+        for i in unroll(range(SPECIES)):
+            n = np.int64(x[i])
+            where = (0, cell, k, i)
+            cuda.atomic.add(out.sums, where, n)
+            cuda.atomic.add(out.squares_low, where, (n * n) & _LOW_HALF)
+            if (n * n) >> 32 != 0:
+                cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
+    return True
+
+
 def registers_cuda(queue, count, rates, plan, out):
     """All realizations: a thread that has finished one takes the next from the queue.
 
@@ -422,36 +454,9 @@ def registers_cuda(queue, count, rates, plan, out):
                 outcome = outcome_of(total, least)
             else:
                 while cursor < times and not (time < grid[cursor]):
-                    fits = True
-                    for i in unroll(range(SPECIES)):
-                        fits = fits and abs(x[i]) < COUNT_LIMIT
-                    if not fits:
+                    if not _write_cuda(cursor, row, point - first_point, x, shared, out):
                         outcome = OVERFLOW
                         break
-                    if out.amounts.shape[0] > 0:
-                        for i in unroll(range(SPECIES)):
-                            out.amounts[row, cursor, i] = np.int64(x[i])
-                    if SHARED:
-                        cuda.atomic.add(shared, cursor, 1)
-                        for i in unroll(range(SPECIES)):
-                            n = np.int64(x[i])
-                            place = times + 2 * (cursor * SPECIES + i)
-                            cuda.atomic.add(shared, place, n)
-                            cuda.atomic.add(shared, place + 1, (n * n) & _LOW_HALF)
-                            if (n * n) >> 32 != 0:
-                                cuda.atomic.add(
-                                    out.squares_high, (0, 0, cursor, i), (n * n) >> 32
-                                )  # fmt: skip
-                    elif out.counts.shape[2] > 0:
-                        cell = point - first_point
-                        cuda.atomic.add(out.counts, (0, cell, cursor), 1)
-                        for i in unroll(range(SPECIES)):
-                            n = np.int64(x[i])
-                            where = (0, cell, cursor, i)
-                            cuda.atomic.add(out.sums, where, n)
-                            cuda.atomic.add(out.squares_low, where, (n * n) & _LOW_HALF)
-                            if (n * n) >> 32 != 0:
-                                cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
                     cursor += 1
                 if outcome == DONE and cursor < times:
                     if draw <= most:

@@ -316,6 +316,19 @@ def _second_rates(w, t, point, net, work, state):
     return rare if fine else real(-1.0)
 
 
+def _advance_singly(fires_at, limit, u, w, net, state):
+    """One firing, if it is before the limit: when that ends, and 0 or what failed."""
+    ends_at = min(fires_at, limit)
+    state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = ends_at, ends_at, ends_at
+    if fires_at >= limit:
+        return limit, 0
+    if not _fire_one(u, False, False, w, net, state):
+        return ends_at, FAILED_NEGATIVE
+    state.fired[w, 0] = 1.0
+    state.stats[w, 2] += 1.0
+    return ends_at, 0
+
+
 @noinline_cpu
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """One step, or one firing: when it ends, and in `state.finish` how.
@@ -355,16 +368,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             state.fired[w, 1] = SINGLE_FIRINGS
     if state.fired[w, 1] > 0.0:
         state.fired[w, 1] -= 1.0
-        if t + wait / total >= limit:
-            state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = limit, limit, limit
-            return limit, 0, draw
-        ends_at = t + wait / total
-        state.clock[w, 0], state.clock[w, 1], state.clock[w, 2] = ends_at, ends_at, ends_at
-        if not _fire_one(u, False, False, w, net, state):
-            return ends_at, FAILED_NEGATIVE, draw
-        state.fired[w, 0] = 1.0
-        state.stats[w, 2] += 1.0
-        return ends_at, 0, draw
+        ends_at, code = _advance_singly(t + wait / total, limit, u, w, net, state)
+        return ends_at, code, draw
     step = min(step, limit - t)
     for _ in range(60):
         half = 0.5 * step

@@ -204,23 +204,134 @@ def write(k, w, row, point, slot, work, out):
 # ---- the realization
 
 
+class Realization(NamedTuple):
+    """Which realization is simulated, and where its rows are."""
+
+    worker: Any  # row of the arrays that workers keep
+    row: Any  # of the results
+    slot: Any  # of the sums
+    cell: Any  # point of the sweep, counted from the first of the chunk
+    point: Any
+    replicate: Any
+
+
+def _which(row, w, slot, plan):
+    """The realization that is row `row` of the results."""
+    number = plan.first + row
+    point = number // plan.replicates
+    cell = point - plan.first // plan.replicates
+    return Realization(w, row, slot, cell, point, number - point * plan.replicates)
+
+
+class Passage(NamedTuple):
+    """What ends the time in which nothing happens."""
+
+    moment: Any  # when it begins
+    fires_at: Any  # time of the firing, or of the end of a step
+    j: Any  # the reaction, or `NO_REACTION`
+    breaks: Any  # whether a break is before the end of the run
+    limit: Any  # the time of the break, or the end
+    soonest: Any  # the next break
+    side: Any  # whether that is just after its time
+
+
+def _is_passed(g, passage):
+    """Whether all that happens at a time of the grid is over."""
+    if passage.j == NO_REACTION and passage.breaks:
+        passed = is_over(g, passage.limit, passage.side)
+    else:
+        passed = g < passage.fires_at or (passage.j == NO_REACTION and g <= passage.limit)
+    if LEAPS and passage.j >= 0 and passage.fires_at == passage.soonest:
+        passed = is_over(g, passage.soonest, 0)
+    return passed
+
+
+def _write_passed(cursor, passage, one, plan, net, work, state, out):
+    """Report at the times of the grid that are passed: the next one, and the outcome."""
+    grid = out.grid
+    w = one.worker
+    while cursor < grid.size:
+        g = grid[cursor]
+        if not _is_passed(g, passage):
+            break
+        if LEAPS and passage.j != NO_REACTION and passage.fires_at > passage.moment:
+            between(cursor, g, w, plan, one.replicate, net, work, state)
+        if not write(cursor, w, one.row, one.cell, one.slot, work, out):
+            return cursor, OVERFLOW
+        cursor += 1
+    return cursor, DONE
+
+
+def _write_stopped(cursor, one, work, out):
+    """Report the state in which a condition ended a realization, at all later times."""
+    while cursor < out.grid.size:
+        if not write(cursor, one.worker, one.row, one.cell, one.slot, work, out):
+            return cursor, OVERFLOW
+        cursor += 1
+    return cursor, DONE
+
+
+def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    """What a firing leads to: the outcome, the next break and its side, whether all is over."""
+    w = one.worker
+    if not LEAPS and interruptions.delays[j] >= 0:
+        delay = evaluate(interruptions.delays[j], w, t, one.point, net, work)
+        if not push_delayed(t + max(delay, real(0.0)), j, w, waiting):
+            return OVERFLOW, soonest, side, False
+        if waiting.delayed_times[w, 0] < soonest:
+            soonest, side = waiting.delayed_times[w, 0], 0
+    happened, soonest, side, over = interrupt(
+        w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
+    )
+    if happened < 0:
+        return outcome_of(happened), soonest, side, over
+    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
+    if happened == 1 or not followed:
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+    return DONE, soonest, side, over
+
+
+def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    """Delayed products appear, comparisons turn, events happen; returns as `_follow_firing`."""
+    w = one.worker
+    while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
+        j = pop_delayed(w, waiting)
+        for entry in range(interruptions.delayed_starts[j], interruptions.delayed_starts[j + 1]):
+            variable = interruptions.delayed_variables[entry]
+            work.x[w, variable] += interruptions.delayed_changes[entry]
+    happened, soonest, side, over = interrupt(
+        w, t, after, one.point, plan, False, soonest, side, net, interruptions, work, waiting
+    )
+    if happened < 0:
+        return outcome_of(happened), soonest, side, over
+    if soonest > t:
+        prepare(w, moment_of(t, after), one.point, plan, one.replicate, net, work, state)
+    return DONE, soonest, side, over
+
+
+def _finish(outcome, t, firings, cursor, over, one, work, out):
+    """Write how a realization ended."""
+    row = one.row
+    out.status[row] = outcome
+    out.firings[row] = firings
+    out.rows[row] = cursor
+    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+    if out.states.shape[0] > 0:
+        for i in range(out.states.shape[1]):
+            out.states[row, i] = work.x[one.worker, i]
+
+
 @no_refcount
 @noinline_cpu
 def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
     """Simulate one realization, which is row `row` of the results."""
-    number = plan.first + row
-    first_point = plan.first // plan.replicates
-    point = number // plan.replicates
-    replicate = number - point * plan.replicates
-    cell = point - first_point
+    one = _which(row, w, slot, plan)
+    point, replicate = one.point, one.replicate
     work.begun[w, 0] = 0
-    grid = out.grid
-    end = grid[grid.size - 1]
-    t = plan.begin
-    after = 0
+    end = out.grid[out.grid.size - 1]
+    t, after = plan.begin, 0
     outcome = DONE
-    draw = np.int64(0)
-    firings = np.int64(0)
+    draw, firings = np.int64(0), np.int64(0)
     cursor = 0
     soonest, side = real(INFINITY), 0
     over = False
@@ -229,16 +340,12 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         log_place, log_last = np.int64(0), np.int64(0)
         if out.log_starts.size > 1:
             log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
-        happened, soonest, side, over = interrupt(
-            w, t, after, point, plan, False, soonest, side, net, interruptions, work, waiting
+        outcome, soonest, side, over = _pass_break(
+            t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
         )
-        if happened < 0:
-            outcome, over = outcome_of(happened), True
-        if soonest > t:
-            prepare(w, t, point, plan, replicate, net, work, state)
     elif not PREPARED:
         prepare(w, t, point, plan, replicate, net, work, state)
-    while not over:
+    while not over and outcome == DONE:
         moment = t
         breaks = False
         limit = end
@@ -249,38 +356,15 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         if GENERAL and limit <= moment:
             fires_at, j = limit, NO_REACTION
         else:
+            last = soonest if LEAPS else limit
             fires_at, j, draw = advance(
-                w,
-                moment,
-                soonest if LEAPS else limit,
-                point,
-                draw,
-                plan,
-                replicate,
-                net,
-                work,
-                state,
+                w, moment, last, point, draw, plan, replicate, net, work, state
             )
-        # What happens at a time of the grid is over when that is reported.
-        while cursor < grid.size:
-            g = grid[cursor]
-            if j == NO_REACTION and breaks:
-                passed = is_over(g, limit, side)
-            else:
-                passed = g < fires_at or (j == NO_REACTION and g <= limit)
-            if LEAPS and j >= 0 and fires_at == soonest:
-                passed = is_over(g, soonest, 0)
-            if not passed:
-                break
-            if LEAPS and j != NO_REACTION and fires_at > moment:
-                between(cursor, g, w, plan, replicate, net, work, state)
-            if not write(cursor, w, row, cell, slot, work, out):
-                outcome = OVERFLOW
-                break
-            cursor += 1
+        passage = Passage(moment, fires_at, j, breaks, limit, soonest, side)
+        cursor, outcome = _write_passed(cursor, passage, one, plan, net, work, state, out)
         if outcome != DONE:
             break
-        if cursor == grid.size:
+        if cursor == out.grid.size:
             if fires_at == INFINITY and soonest == INFINITY:
                 outcome = EXTINCT
             break
@@ -290,73 +374,31 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             break
         if j >= 0:
             t, after = fires_at, 0
-            if LEAPS:
-                firings += arrive(row, w, work, state, out)
-            else:
-                firings += 1
-                if not change(j, w, net, work):
-                    outcome = NEGATIVE
-                    break
+            firings += arrive(row, w, work, state, out) if LEAPS else np.int64(1)
+            if not LEAPS and not change(j, w, net, work):
+                outcome = NEGATIVE
+                break
             if GENERAL:
                 if log_place < log_last:
                     out.log_times[log_place] = t
                     out.log_reactions[log_place] = j
                     log_place += 1
-                if not LEAPS and interruptions.delays[j] >= 0:
-                    delay = evaluate(interruptions.delays[j], w, t, point, net, work)
-                    if not push_delayed(t + max(delay, real(0.0)), j, w, waiting):
-                        outcome = OVERFLOW
-                        break
-                    if waiting.delayed_times[w, 0] < soonest:
-                        soonest, side = waiting.delayed_times[w, 0], 0
-                happened, soonest, side, over = interrupt(
-                    w, t, after, point, plan, True, soonest, side, net, interruptions, work, waiting
+                outcome, soonest, side, over = _follow_firing(
+                    j, t, soonest, side, one, plan, net, interruptions, work, waiting, state
                 )
-                if happened < 0:
-                    outcome = outcome_of(happened)
-                    break
-                followed = update(j, w, t, point, plan, replicate, net, work, state)
-                if happened == 1 or not followed:
-                    prepare(w, t, point, plan, replicate, net, work, state)
             elif not update(j, w, t, point, plan, replicate, net, work, state):
                 prepare(w, t, point, plan, replicate, net, work, state)
-            if firings >= plan.firings_most:
+            if outcome == DONE and firings >= plan.firings_most:
                 outcome = TOO_MANY
-                break
         elif GENERAL:
-            # A break: products appear, comparisons turn, events happen.
             t, after = limit, side
-            while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
-                reaction = pop_delayed(w, waiting)
-                for entry in range(
-                    interruptions.delayed_starts[reaction],
-                    interruptions.delayed_starts[reaction + 1],
-                ):
-                    work.x[w, interruptions.delayed_variables[entry]] += (
-                        interruptions.delayed_changes[entry]
-                    )
-            happened, soonest, side, over = interrupt(
-                w, t, after, point, plan, False, soonest, side, net, interruptions, work, waiting
+            outcome, soonest, side, over = _pass_break(
+                t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
             )
-            if happened < 0:
-                outcome = outcome_of(happened)
-                break
-            if soonest > t:
-                prepare(w, moment_of(t, after), point, plan, replicate, net, work, state)
     if GENERAL and over and outcome == DONE:
-        # The state in which it was stopped is what is reported from then on.
-        while cursor < grid.size:
-            if not write(cursor, w, row, cell, slot, work, out):
-                outcome = OVERFLOW
-                break
-            cursor += 1
-    out.status[row] = outcome
-    out.firings[row] = firings
-    out.rows[row] = cursor
-    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
-    if out.states.shape[0] > 0:
-        for i in range(out.states.shape[1]):
-            out.states[row, i] = work.x[w, i]
+        # From then on, the state in which it was stopped is reported.
+        cursor, outcome = _write_stopped(cursor, one, work, out)
+    _finish(outcome, t, firings, cursor, over, one, work, out)
 
 
 # ---- CPU and CUDA: a thread a realization

@@ -164,21 +164,209 @@ def report(row, cell, cursor, threads, work, state, out):
     return True
 
 
-def _interrupt(
-    after_firing, t, after, point, plan, soonest, side, threads, net, interruptions, work, waiting
-):
-    """What `interrupt` does and says, by the first thread for all."""
+class Firing(NamedTuple):
+    """The next firing, and what may be before it."""
+
+    fires_at: Any  # its time
+    waited: Any  # whether there is time left for it before the break or the end
+    breaks: Any  # whether the break is before it
+    soonest: Any  # the next break
+    side: Any  # whether that is just after its time
+
+
+def _is_passed(g, end, firing):
+    """Whether all that happens at a time of the grid is over."""
+    if firing.breaks:
+        return is_over(g, firing.soonest, firing.side)
+    return not firing.waited or g < firing.fires_at or (g == end and not firing.fires_at < g)
+
+
+def _report_passed(row, cell, cursor, firing, threads, work, state, out):
+    """Report at the times of the grid that are passed: the next one, and the outcome."""
+    times = out.grid.size
+    while cursor < times:
+        if not _is_passed(out.grid[cursor], out.grid[times - 1], firing):
+            break
+        if not report(row, cell, cursor, threads, work, state, out):
+            return cursor, OVERFLOW
+        cursor += 1
+    return cursor, DONE
+
+
+def _report_stopped(row, cell, cursor, threads, work, state, out):
+    """Report the state in which a condition ended a realization, at all later times."""
+    while cursor < out.grid.size:
+        if not report(row, cell, cursor, threads, work, state, out):
+            return cursor, OVERFLOW
+        cursor += 1
+    return cursor, DONE
+
+
+def _finish(row, outcome, firings, cursor, t, over, out):
+    """Write how a realization ended; by one thread."""
+    out.status[row] = outcome
+    out.firings[row] = firings
+    out.rows[row] = cursor
+    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+
+
+def _sum_of_thread(threads, state):
+    """Sum of the partial sums of this thread."""
+    total = real(0.0)
+    place = np.uint32(threads.base + threads.thread_rank)
+    k = np.int32(0)
+    while k < state.width:
+        total += thread_group_value(place, threads, state)
+        place = np.uint32(place + STRIDE)
+        k = np.int32(k + 1)
+    return total
+
+
+def _choose(target, mine, up_to, point, threads, work, state):
+    """Reaction in whose share of the total `target` falls; -1 for none.
+
+    `mine` is the sum of this thread, `up_to` that of all threads up to it.
+    """
+    some = mine > 0.0
+    who = first_of(up_to > target and some, some, threads)
+    if who < 0:
+        return np.int32(-1)
+    target = broadcast(target - (up_to - mine), who, threads)
+    chosen, place, target = pick(who, target, threads, state)
+    if chosen < 0:
+        return np.int32(-1)
+    return np.int32(thread_group_choose(chosen, place, target, point, threads, work, state))
+
+
+class Arrays(NamedTuple):
+    """All that a realization reads and writes, besides results."""
+
+    net: Any
+    interruptions: Any
+    work: Any
+    waiting: Any
+    state: Any
+
+
+def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arrays):
+    """What `interrupt` does, by the first thread for all, and what follows of propensities.
+
+    The outcome, the next break and whether that is just after its time, whether all is over.
+    """
     code = real(0.0)
     if threads.thread_rank == 0:
         happened, soonest, side, over = interrupt(
-            at(cuda.grid(1)), t, after, point, plan, after_firing, soonest, side, net,
-            interruptions, work, waiting,
+            at(cuda.grid(1)), t, after, point, plan, after_firing, soonest, side, arrays.net,
+            arrays.interruptions, arrays.work, arrays.waiting,
         )  # fmt: skip
         code = real(4 * happened + 2 * side + (1 if over else 0))
     soonest = broadcast(soonest, 0, threads)
     numbers = np.int32(broadcast(code, 0, threads))
     barrier()
-    return numbers >> 2, soonest, (numbers >> 1) & 1, numbers & 1 == 1
+    happened, side, over = numbers >> 2, (numbers >> 1) & 1, numbers & 1 == 1
+    if happened < 0:
+        return outcome_of(happened), soonest, side, over
+    if happened == 1 or not after_firing:
+        moment = moment_of(t, after)
+        thread_group_refresh(moment, point, threads, arrays.net, arrays.work, arrays.state)
+        barrier()
+    return DONE, soonest, side, over
+
+
+def _draw(seed, replicate, draw, threads):
+    """Waiting time and choice of a future firing: those of thread k are k draws ahead."""
+    w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + threads.lane)
+    return exponential(w0, w1), uniform(w2, w3)
+
+
+def _next_firing(t, after, waits, turn, total, soonest, side, end):
+    """When the next firing is, if nothing is before it."""
+    moment = t
+    breaks, waited = False, True
+    if INTERRUPTED:
+        moment = moment_of(t, after)
+        breaks = not is_over(end, soonest, side)
+        waited = moment < (soonest if breaks else end)
+    fires_at = moment + shuffle(waits, turn) / total
+    breaks = breaks and not (waited and fires_at < soonest)
+    return Firing(fires_at, waited, breaks, soonest, side)
+
+
+def _realize(row, alarm, threads, plan, arrays, out):
+    """Simulate one realization, which is row `row` of the results."""
+    number = (plan.first + row) // plan.replicates
+    replicate = np.uint32(plan.first + row - number * plan.replicates)
+    cell = number - plan.first // plan.replicates
+    point = at(number)
+    net, work, state = arrays.net, arrays.work, arrays.state
+    memory = threads.memory
+    if threads.thread_rank == 0:
+        memory[alarm] = 0.0
+    t, after = plan.begin, 0
+    thread_group_prepare(t, point, threads, net, work, state)
+    barrier()
+    draw, firings = np.int64(0), np.int64(0)
+    cursor = 0
+    limit, end = out.grid[0], out.grid[out.grid.size - 1]
+    outcome = DONE
+    over = False
+    soonest, side = real(INFINITY), 0
+    if INTERRUPTED:
+        if threads.thread_rank == 0:
+            arm(at(cuda.grid(1)), plan.seed, replicate, arrays.interruptions, arrays.waiting)
+        outcome, soonest, side, over = _interrupt(
+            False, t, after, soonest, side, point, plan, threads, arrays
+        )
+    waits, choices = real(0.0), real(0.0)
+    while not over and outcome == DONE:
+        mine = _sum_of_thread(threads, state)
+        up_to, total = prefix_sum(mine, threads)
+        if memory[alarm] != 0.0:
+            outcome = NEGATIVE
+            break
+        if not (total >= 0.0 and total < INFINITY):
+            outcome = NOT_FINITE
+            break
+        turn = np.int32(draw & (LANE_COUNT - 1))
+        if turn == 0:
+            waits, choices = _draw(plan.seed, replicate, draw, threads)
+        firing = _next_firing(t, after, waits, turn, total, soonest, side, end)
+        # (As elsewhere nothing is drawn where nothing can fire, or no time is left for it.)
+        draw += 0 if INTERRUPTED and (total == 0.0 or not firing.waited) else 1
+        if not (firing.waited and firing.fires_at < min(limit, soonest)):
+            # What happens at a time of the grid is over when that is reported.
+            cursor, outcome = _report_passed(row, cell, cursor, firing, threads, work, state, out)
+            if outcome != DONE:
+                break
+            if cursor == out.grid.size:
+                extinct = total == 0.0 and soonest == INFINITY and firing.waited
+                outcome = EXTINCT if extinct else DONE
+                break
+            limit = out.grid[cursor]
+            if INTERRUPTED and firing.breaks:
+                t, after = soonest, side
+                outcome, soonest, side, over = _interrupt(
+                    False, t, after, soonest, side, point, plan, threads, arrays
+                )
+                continue
+        target = shuffle(choices, turn) * total
+        j = _choose(target, mine, up_to, point, threads, work, state)
+        if j < 0:
+            continue
+        t, after = firing.fires_at, 0
+        firings += 1
+        thread_group_follow(j, t, point, threads, net, work, state)
+        barrier()
+        if INTERRUPTED:
+            outcome, soonest, side, over = _interrupt(
+                True, t, after, soonest, side, point, plan, threads, arrays
+            )
+        if outcome == DONE and firings >= plan.firings_most:
+            outcome = TOO_MANY
+    if INTERRUPTED and over and outcome == DONE:
+        cursor, outcome = _report_stopped(row, cell, cursor, threads, work, state, out)
+    if threads.thread_rank == 0:
+        _finish(row, outcome, firings, cursor, t, over, out)
 
 
 def realize_thread_groups(queue, count, size, net, interruptions, work, waiting, state, plan, out):
@@ -198,182 +386,14 @@ def realize_thread_groups(queue, count, size, net, interruptions, work, waiting,
         at(alarm + 1),
         memory,
     )
-    grid = out.grid
-    times = grid.size
-    first_point = plan.first // plan.replicates
+    arrays = Arrays(net, interruptions, work, waiting, state)
     taken = real(0.0)
     if threads.thread_rank == 0:
         taken = real(cuda.atomic.add(queue, 0, 1))
     row = np.int64(broadcast(taken, 0, threads))
     while row < count:
-        number = (plan.first + row) // plan.replicates
-        replicate = np.uint32(plan.first + row - number * plan.replicates)
-        cell = number - first_point
-        point = at(number)
+        _realize(row, alarm, threads, plan, arrays, out)
         if threads.thread_rank == 0:
-            memory[alarm] = 0.0
-        t = plan.begin
-        after = 0
-        thread_group_prepare(t, point, threads, net, work, state)
-        barrier()
-        draw = np.int64(0)
-        firings = np.int64(0)
-        cursor = 0
-        limit = grid[0]
-        outcome = DONE
-        over = False
-        soonest, side = real(INFINITY), 0
-        if INTERRUPTED:
-            if threads.thread_rank == 0:
-                arm(at(cuda.grid(1)), plan.seed, replicate, interruptions, waiting)
-            happened, soonest, side, over = _interrupt(
-                False,
-                t,
-                after,
-                point,
-                plan,
-                soonest,
-                side,
-                threads,
-                net,
-                interruptions,
-                work,
-                waiting,
-            )
-            if happened < 0:
-                outcome, over = outcome_of(happened), True
-            thread_group_refresh(t, point, threads, net, work, state)
-            barrier()
-        waits, choices = real(0.0), real(0.0)
-        while not over:
-            mine = real(0.0)
-            place = np.uint32(threads.base + threads.thread_rank)
-            k = np.int32(0)
-            while k < state.width:
-                mine += thread_group_value(place, threads, state)
-                place = np.uint32(place + STRIDE)
-                k = np.int32(k + 1)
-            up_to, total = prefix_sum(mine, threads)
-            if memory[alarm] != 0.0:
-                outcome = NEGATIVE
-                break
-            if not (total >= 0.0 and total < INFINITY):
-                outcome = NOT_FINITE
-                break
-            turn = np.int32(draw & (LANE_COUNT - 1))
-            if turn == 0:
-                w0, w1, w2, w3 = draw_words(
-                    plan.seed, replicate, draw >> 32, FIRING, draw + threads.lane
-                )  # fmt: skip
-                waits, choices = exponential(w0, w1), uniform(w2, w3)
-            # (As elsewhere nothing is drawn where nothing can fire, or no time is left for it.)
-            moment = t
-            breaks, waited = False, True
-            if INTERRUPTED:
-                moment = moment_of(t, after)
-                breaks = not is_over(grid[times - 1], soonest, side)
-                waited = moment < (soonest if breaks else grid[times - 1])
-            draw += 0 if INTERRUPTED and (total == 0.0 or not waited) else 1
-            fires_at = moment + shuffle(waits, turn) / total
-            if not (waited and fires_at < min(limit, soonest)):
-                # What happens at a time of the grid is over when that is reported.
-                breaks = breaks and not (waited and fires_at < soonest)
-                while cursor < times:
-                    g = grid[cursor]
-                    if breaks:
-                        passed = is_over(g, soonest, side)
-                    else:
-                        passed = (
-                            not waited
-                            or g < fires_at
-                            or (g == grid[times - 1] and not fires_at < g)
-                        )
-                    if not passed:
-                        break
-                    if not report(row, cell, cursor, threads, work, state, out):
-                        outcome = OVERFLOW
-                        break
-                    cursor += 1
-                if outcome != DONE:
-                    break
-                if cursor == times:
-                    extinct = total == 0.0 and soonest == INFINITY and waited
-                    outcome = EXTINCT if extinct else DONE
-                    break
-                limit = grid[cursor]
-                if INTERRUPTED and breaks:
-                    t, after = soonest, side
-                    happened, soonest, side, over = _interrupt(
-                        False,
-                        t,
-                        after,
-                        point,
-                        plan,
-                        soonest,
-                        side,
-                        threads,
-                        net,
-                        interruptions,
-                        work,
-                        waiting,
-                    )
-                    if happened < 0:
-                        outcome = outcome_of(happened)
-                        break
-                    thread_group_refresh(moment_of(t, after), point, threads, net, work, state)
-                    barrier()
-                    continue
-            target = shuffle(choices, turn) * total
-            some = mine > 0.0
-            who = first_of(up_to > target and some, some, threads)
-            if who < 0:
-                continue
-            target = broadcast(target - (up_to - mine), who, threads)
-            chosen, place, target = pick(who, target, threads, state)
-            if chosen < 0:
-                continue
-            j = thread_group_choose(chosen, place, target, point, threads, work, state)
-            if j < 0:
-                continue
-            t, after = fires_at, 0
-            firings += 1
-            thread_group_follow(j, t, point, threads, net, work, state)
-            barrier()
-            if INTERRUPTED:
-                happened, soonest, side, over = _interrupt(
-                    True,
-                    t,
-                    after,
-                    point,
-                    plan,
-                    soonest,
-                    side,
-                    threads,
-                    net,
-                    interruptions,
-                    work,
-                    waiting,
-                )
-                if happened < 0:
-                    outcome = outcome_of(happened)
-                    break
-                if happened == 1:
-                    thread_group_refresh(t, point, threads, net, work, state)
-                    barrier()
-            if firings >= plan.firings_most:
-                outcome = TOO_MANY
-                break
-        # The state in which it was stopped is what is reported from then on.
-        while INTERRUPTED and over and outcome == DONE and cursor < times:
-            if not report(row, cell, cursor, threads, work, state, out):
-                outcome = OVERFLOW
-                break
-            cursor += 1
-        if threads.thread_rank == 0:
-            out.status[row] = outcome
-            out.firings[row] = firings
-            out.rows[row] = cursor
-            out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
             taken = real(cuda.atomic.add(queue, 0, 1))
         barrier()
         row = np.int64(broadcast(taken, 0, threads))
