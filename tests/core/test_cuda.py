@@ -9,9 +9,10 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
-from ergode.epidemics.first_passage import kernel as first_passage
-from ergode.epidemics.first_passage.runner import Ensemble
-from ergode.epidemics.shared import counts
+from ergode.epidemics.first_passage.counts import count_on_grid_cuda
+from ergode.epidemics.first_passage.kernel import THREADS, search_cuda
+from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
+from ergode.epidemics.shared.counts import RUNNING_SUMS
 
 pytest.importorskip("numba.cuda")
 from ergode.core import cuda
@@ -34,17 +35,17 @@ def ensemble(request):
     )
     source, target = np.arange(99), np.arange(1, 100)
     contacts = ergode.ContactNetwork.from_edges(source, target, weights=np.full(99, 0.5))
-    return Ensemble(
+    return FirstPassageEnsemble(
         model, contacts, {"I": 3, "J": [5]}, times=TIMES, seed=1, device=resolve("cpu"),
         precision=request.param,
     )  # fmt: skip
 
 
 def arguments_of(ensemble, replicates=1):
-    """What `Ensemble` passes to its two CUDA kernels."""
+    """What `FirstPassageEnsemble` passes to its two CUDA kernels."""
     word = ensemble.word_type
     nodes = ensemble.node_count
-    spread = (
+    search = (
         ensemble.offsets, ensemble.targets, ensemble.weights, ensemble.stages, ensemble._seeding,
         ensemble.seed, 0, ensemble.width, ensemble.horizon, 128, np.zeros(replicates * nodes, word),
         np.zeros((1, 2), np.uint32), np.zeros(3, word), np.zeros(3, np.int32),
@@ -56,7 +57,7 @@ def arguments_of(ensemble, replicates=1):
         np.zeros(ensemble.compartment_count, np.int32), np.zeros(1, np.int32),
         np.zeros((replicates, TIMES.size, ensemble.compartment_count), np.int32),
     )  # fmt: skip
-    return spread, count
+    return search, count
 
 
 def assert_lean(text, precision):
@@ -70,7 +71,7 @@ def assert_lean(text, precision):
 def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
     precision = f"float{8 * ensemble.times.itemsize}"
     made = kernels.cuda_kernels(
-        first_passage.spread_cuda, counts.tally_cuda, precision=precision,
+        search_cuda, count_on_grid_cuda, precision=precision,
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     for kernel, arguments in zip(made, arguments_of(ensemble), strict=True):
@@ -81,7 +82,7 @@ def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
 
 def test_running_sums_compile_to_integer_ptx():
     moves = np.zeros((1, 10, 4), np.int32)
-    text = cuda.ptx(counts.RUNNING_SUMS.compiled("cuda"), (0, 4, moves, np.zeros(4, np.int32)))
+    text = cuda.ptx(RUNNING_SUMS.compiled("cuda"), (0, 4, moves, np.zeros(4, np.int32)))
     assert_lean(text, "float32")
     assert not re.search(r"\.f32\b", text)
 
@@ -143,11 +144,11 @@ def test_arrays_are_zeroed_and_timed():
 @pytest.mark.cuda
 def test_a_cooperative_grid_fits_the_device(ensemble):
     precision = f"float{8 * ensemble.times.itemsize}"
-    spread, _ = kernels.cuda_kernels(
-        first_passage.spread_cuda, counts.tally_cuda, precision=precision,
+    search, _ = kernels.cuda_kernels(
+        search_cuda, count_on_grid_cuda, precision=precision,
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
     arguments, _ = arguments_of(ensemble)
-    blocks = cuda.cooperative_block_count(spread.compiled("cuda"), first_passage.THREADS, arguments)
+    blocks = cuda.cooperative_block_count(search.compiled("cuda"), THREADS, arguments)
     assert blocks >= cuda.describe(0)[2]
-    assert cuda.resources(spread.compiled("cuda"))["registers"] <= 64
+    assert cuda.resources(search.compiled("cuda"))["registers"] <= 64

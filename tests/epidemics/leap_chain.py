@@ -8,22 +8,22 @@ import numpy as np
 from ergode.models.holding_times.families import Exponential
 
 
-def leaving_chance(holding_time, age, length, transition):
+def leaving_probability(holding_time, age, length, transition):
     if transition == "left-end":
         return -np.expm1(-holding_time.hazard(age) * length)
     return 1 - holding_time.survival(age + length) / holding_time.survival(age)
 
 
-def outcomes(model, place, age, pressures, length, transition):
+def outcomes(model, compartment, age, pressures, length, transition):
     """Where a node in a compartment may be after a step, with what probability."""
-    progression = {p.compartment: p for p in model.progressions}.get(place)
+    progression = {p.compartment: p for p in model.progressions}.get(compartment)
     leaving = (
-        leaving_chance(progression.holding_time, age, length, transition) if progression else 0
+        leaving_probability(progression.holding_time, age, length, transition) if progression else 0
     )
     pressing = sum(pressures.values()) * length
     moves = 1 - np.exp(-pressing) * (1 - leaving)
     found = defaultdict(float)
-    found[place, False] = 1 - moves
+    found[compartment, False] = 1 - moves
     if moves > 0:
         share = pressing / (pressing - np.log1p(-leaving)) if pressing else 0.0
         for target, pressure in pressures.items():
@@ -48,20 +48,20 @@ def distribution(model, contacts, start, lengths, transition):
             strict=True,
         )
     ]
-    states = {tuple((place, 0.0) for place in start): 1.0}
+    states = {tuple((compartment, 0.0) for compartment in start): 1.0}
     for length in lengths:
         after = defaultdict(float)
         for state, probability in states.items():
             options = []
-            for node, (place, age) in enumerate(state):
+            for node, (compartment, age) in enumerate(state):
                 pressures = defaultdict(float)
                 for infection in model.infections:
-                    if infection.susceptible == place:
+                    if infection.susceptible == compartment:
                         for i, j, weight in arcs:
                             rate = infection.transmission_rate.get(state[i][0], 0.0)
                             if j == node and rate > 0:
                                 pressures[infection.infected] += rate * weight
-                found = outcomes(model, place, age, pressures, length, transition)
+                found = outcomes(model, compartment, age, pressures, length, transition)
                 options.append(
                     [
                         ((to, 0.0 if moved or to not in aged else round(age + length, 9)), value)
@@ -76,6 +76,8 @@ def distribution(model, contacts, start, lengths, transition):
         states = after
     joint = defaultdict(float)
     for state, probability in states.items():
-        counts = tuple(sum(place == name for place, _ in state) for name in model.compartments)
+        counts = tuple(
+            sum(compartment == name for compartment, _ in state) for name in model.compartments
+        )
         joint[counts] += probability
     return joint

@@ -412,7 +412,7 @@ def cuda_arguments(ensemble):
     word = f"uint{ensemble.precision[-2:]}"
     return (
         ensemble._incoming, ensemble._outgoing, ensemble._hubs._replace(pressure=array(np.int32)),
-        ensemble._rules, ensemble._stages, ensemble._chances, ensemble._schedule,
+        ensemble._rules, ensemble._stages, ensemble._probabilities, ensemble._schedule,
         ensemble._factors, ensemble._seeding, ensemble.seed, 0, 1,
         Store(*(array("int32" if k not in (0, 2) else "uint32") for k in range(8))),
         Signals(*(array(t) for t in ("int32", word, "int32"))),

@@ -7,7 +7,7 @@ import ergode
 from ergode.core import devices, kernels
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared.importation import Guests
+from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.windows.kernel import windows_cuda
 from ergode.epidemics.windows.runner import WindowEnsemble
 
@@ -148,7 +148,7 @@ def test_the_kernel_compiles_to_ptx(precision):
         precision=precision,
         bindings=ensemble.bindings | {"ON_CUDA": True, "HUBS": True},
     )
-    none = Guests(
+    none = ImportedCases(
         *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
     )
     text = cuda.ptx(kernel.compiled("cuda"), ensemble.cuda_arguments(0, 2, none, np.zeros))

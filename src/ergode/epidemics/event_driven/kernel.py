@@ -1,11 +1,10 @@
 """The exact epidemic of any model, event by event: method ``"sellke"`` on the CPU.
 
 Nodes may become susceptible again, be infected by several strains, be vaccinated, isolated or
-traced, and meet only now and then.  All chance is drawn beforehand, as a function of what it is
-for: how long the n-th stay of a node lasts and where it leads (`progression`), when two nodes are
-in effective contact and what it takes for that contact to transmit (`contact_process`).  What
-remains is to find the one history that these draws imply, and going through it in the order of
-time does.
+traced, and have temporal contacts.  Every random number is a function of what it is for.
+`shared.progression` draws how long the n-th stay of a node lasts and where it leads.
+`shared.contacts` draws when two nodes are in effective contact and the mark of that contact.  These
+draws imply one history.  Taking its events in the order of time finds it.
 
 T. Sellke's construction (J. Appl. Probab. 20, 1983) draws for each susceptible the pressure it
 withstands; here every arc has its own, for as many infections as there may be.
@@ -50,7 +49,12 @@ from ergode.epidemics.shared.contacts import (
     next_contact,
 )
 from ergode.epidemics.shared.counts import grid_index
-from ergode.epidemics.shared.importation import guest_mark, guest_of, importation_time, imported
+from ergode.epidemics.shared.importation import (
+    importation_mark,
+    importation_time,
+    imported,
+    imported_node,
+)
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
@@ -75,16 +79,16 @@ _SEED, _FIRST_STAY, _PROGRESS, _DETECTION, _QUARANTINE, _IMPORT, _CONTACT = rang
 _ROOM = 64  # events that one event may lead to beside contacts and traces
 
 
-class Scene(NamedTuple):
+class EpidemicTables(NamedTuple):
     """What does not change during a run."""
 
     offsets: Any
     targets: Any
     weights: Any
     layer: Any
-    meetings: Any  # see `contact_process`
-    stages: Any  # see `progression`
-    infections: Any  # see `transmission`
+    meetings: Any  # see `shared.contacts`
+    stages: Any  # see `shared.progression`
+    infections: Any  # see `shared.transmission`
     calendars: Any
     interventions: Any
     seeding: Any
@@ -127,13 +131,13 @@ class Cases(NamedTuple):
     entered: Any  # float64 [row, room, compartment]; NaN before
 
 
-def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, work, cases):
+def sellke_cpu(start, stop, tables, seed, first_replicate, bucket_count, counts, work, cases):
     """Run replicates `start` to `stop`, on one thread.
 
     Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work` [row, 2],
     `cases`.
     """
-    node_count, compartment_count, rows, room, announced = _sizes(scene)
+    node_count, compartment_count, rows, room, announced = _sizes(tables)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
@@ -145,24 +149,26 @@ def sellke_cpu(start, stop, scene, seed, first_replicate, bucket_count, counts, 
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
     for row in range(start, stop):
-        _begin(queue, scene, nodes, cases, row, seed, first_replicate + row)
-        while not _advance(queue, scene, nodes, cases, row, room, seed, first_replicate + row):
+        _begin(queue, tables, nodes, cases, row, seed, first_replicate + row)
+        while not _advance(queue, tables, nodes, cases, row, room, seed, first_replicate + row):
             queue = with_room(queue, queue.time.size)
         _finish(nodes, row, counts, work)
 
 
 @no_refcount
-def _sizes(scene):
+def _sizes(tables):
     """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
-    node_count = scene.offsets.size - 1
+    node_count = tables.offsets.size - 1
     most = 0
     for node in range(node_count):
-        most = max(most, scene.offsets[node + 1] - scene.offsets[node])
-    announced = scene.seeding.named_count + scene.seeding.drawn_count + scene.importations.rate.size
-    if scene.stages.kind[scene.base] >= 0:
+        most = max(most, tables.offsets[node + 1] - tables.offsets[node])
+    announced = (
+        tables.seeding.named_count + tables.seeding.drawn_count + tables.importations.rate.size
+    )
+    if tables.stages.kind[tables.base] >= 0:
         announced += node_count
     return (
-        node_count, scene.stages.kind.size, scene.interventions.kind.size,
+        node_count, tables.stages.kind.size, tables.interventions.kind.size,
         np.int64(2 * most + _ROOM), np.int64(announced),
     )  # fmt: skip
 
@@ -180,11 +186,11 @@ def _finish(nodes, row, counts, work):
 
 
 @no_refcount
-def _begin(queue, scene, nodes, cases, row, seed, replicate):
+def _begin(queue, tables, nodes, cases, row, seed, replicate):
     """Everybody in the base compartment at time zero; what happens then is queued."""
     clear(queue)
     compartment, since, until, stay = nodes.compartment, nodes.since, nodes.until, nodes.stay
-    moves, population, starts, base = nodes.moves, nodes.population, nodes.starts, scene.base
+    moves, population, starts, base = nodes.moves, nodes.population, nodes.starts, tables.base
     for node in range(compartment.size):
         compartment[node] = base
         since[node] = -1.0
@@ -199,12 +205,12 @@ def _begin(queue, scene, nodes, cases, row, seed, replicate):
         population[c] = 0
     population[base] = compartment.size
     if HAS_STRATA:
-        stratum, stratum_count = scene.stratum, scene.stratum_count
+        stratum, stratum_count = tables.stratum, tables.stratum_count
         for node in range(compartment.size):
             moves[0, base * stratum_count + stratum[node]] += 1
     else:
         moves[0, base] = compartment.size
-    first = scene.interventions.start
+    first = tables.interventions.start
     for k in range(starts.size):
         starts[k] = first[k]
         if HAS_TRACING:
@@ -219,9 +225,9 @@ def _begin(queue, scene, nodes, cases, row, seed, replicate):
         for node in range(compartment.size):
             nodes.case[node] = -1
     _announce(
-        queue, scene.seeding, scene.importations,
-        compartment.size if scene.stages.kind[base] >= 0 else 0, compartment.size, scene.end,
-        _per_time(queue, scene.end), seed, replicate,
+        queue, tables.seeding, tables.importations,
+        compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end,
+        _per_time(queue, tables.end), seed, replicate,
     )  # fmt: skip
 
 
@@ -254,19 +260,19 @@ _NOT_YET = float("nan")
 
 
 @no_refcount
-def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
+def _advance(queue, tables, nodes, cases, row, room, seed, replicate):
     """Take events in the order of time until there are no more, or the queue has no room left.
 
     Returns whether there are no more.
     """
     # Tables are taken apart once: numba copies all of a tuple wherever it is named.
-    offsets, targets, weights, layers = scene.offsets, scene.targets, scene.weights, scene.layer
-    meetings, stages, calendars = scene.meetings, scene.stages, scene.calendars
-    plan, imports, infections = scene.interventions, scene.importations, scene.infections
+    offsets, targets, weights, layers = tables.offsets, tables.targets, tables.weights, tables.layer
+    meetings, stages, calendars = tables.meetings, tables.stages, tables.calendars
+    plan, imports, infections = tables.interventions, tables.importations, tables.infections
     at_risk, infectious, peak = infections.at_risk, infections.infectious, infections.peak
-    layer_peak, base, end = calendars.peak, scene.base, scene.end
-    times, per_step = scene.times, scene.per_step
-    stratum, stratum_count = scene.stratum, scene.stratum_count
+    layer_peak, base, end = calendars.peak, tables.base, tables.end
+    times, per_step = tables.times, tables.per_step
+    stratum, stratum_count = tables.stratum, tables.stratum_count
     compartments, since, until = nodes.compartment, nodes.since, nodes.until
     opened, ended, was, was_since = nodes.opened, nodes.ended, nodes.was, nodes.was_since
     stays, moves, population = nodes.stay, nodes.moves, nodes.population
@@ -333,26 +339,30 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
             )
         elif kind == _SEED:
             mover = node
-            compartment = np.int64(seed_compartment(scene.seeding, arc))
-            is_case = scene.seeding.is_case[compartment] != 0
+            compartment = np.int64(seed_compartment(tables.seeding, arc))
+            is_case = tables.seeding.is_case[compartment] != 0
         elif kind == _FIRST_STAY:
             if stays[node] == 0:
                 mover, compartment = node, np.int64(base)
         elif kind == _IMPORT:
             number = np.int64(key)
-            guest = guest_of(arc, number, node_count, seed, replicate)
-            if at_risk[compartments[guest]] != 0 and opened[guest] < time and time < until[guest]:
+            visited = imported_node(arc, number, node_count, seed, replicate)
+            if (
+                at_risk[compartments[visited]] != 0
+                and opened[visited] < time
+                and time < until[visited]
+            ):
                 left = real(1.0)
                 if HAS_TRACING:
-                    left = _left_by_quarantine(plan, nodes.quarantine, guest, guest, time)
+                    left = _left_by_quarantine(plan, nodes.quarantine, visited, visited, time)
                 if HAS_INTERVENTIONS:
-                    left *= guarded(plan, nodes.starts, time, guest, seed, replicate)
+                    left *= guarded(plan, nodes.starts, time, visited, seed, replicate)
                 into = imported(
-                    imports, infections, arc, guest_mark(arc, number, seed, replicate), left, guest,
-                    compartments[guest],
+                    imports, infections, arc, importation_mark(arc, number, seed, replicate), left,
+                    visited, compartments[visited],
                 )  # fmt: skip
                 if into >= 0:
-                    mover, is_case, compartment = guest, True, into
+                    mover, is_case, compartment = visited, True, into
             later = importation_time(imports, arc, number + 1, time, seed, replicate)
             if later < end:
                 push(
@@ -373,7 +383,7 @@ def _advance(queue, scene, nodes, cases, row, room, seed, replicate):
         if mover >= 0:
             age = real(0.0)  # for how long it has been there already
             if HAS_AGES and kind == _SEED:
-                age = real(seed_age(scene.seeding, arc))
+                age = real(seed_age(tables.seeding, arc))
             entry = time - age
             if is_case:
                 nodes.work[1] += 1

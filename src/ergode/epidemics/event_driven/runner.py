@@ -10,7 +10,7 @@ from ergode.core import kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
-from ergode.epidemics.event_driven.kernel import Cases, Scene
+from ergode.epidemics.event_driven.kernel import Cases, EpidemicTables
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import transmission
@@ -32,7 +32,7 @@ class EventEnsemble(CountingEnsemble):
     scenario : Scenario
         Contacts, and what is done about the epidemic.
     times, seed, device, precision
-        As for `ensemble.Ensemble`; the device is a CPU.
+        As for `simulate`; the device is a CPU.
     listing : bool
         Whether to keep line lists.
     bucket_count : int, optional
@@ -65,7 +65,7 @@ class EventEnsemble(CountingEnsemble):
         put = device.put
         imports = importations_of(scenario, model, begin, precision)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
-        self._scene = Scene(
+        self._tables = EpidemicTables(
             put(scenario.contacts.offsets),
             put(scenario.contacts.targets),
             put(or_nothing(tables.weights, precision)),
@@ -94,7 +94,7 @@ class EventEnsemble(CountingEnsemble):
         """Compile the kernel, or load it from the cache, without running anything."""
         counts, work, cases = self._outputs(0, 1)
         self._kernel.compiled("cpu")(
-            0, 0, self._scene, self.seed, 0, self.bucket_count, counts, work, cases
+            0, 0, self._tables, self.seed, 0, self.bucket_count, counts, work, cases
         )
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
@@ -103,11 +103,11 @@ class EventEnsemble(CountingEnsemble):
         Returns
         -------
         found : tuple of counts [count, time, columns] and line lists
-            See `sellke`.
+            See `event_driven.kernel`.
         work : ndarray, shape [2]
             Events and infections, summed over the replicates.
         """
-        scene = self._scene._replace(seeding=self._seeds.of(first_replicate, count))
+        scene = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, cases = self._outputs(count, self._room)
             self.device.run(

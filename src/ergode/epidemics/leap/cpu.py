@@ -36,10 +36,10 @@ from ergode.epidemics.leap.step import (
     either,
     ending_rate,
     event_uniform,
-    infection_chance,
+    infection_probability,
     is_infection,
     layer_of,
-    leaving_chance,
+    leaving_probability,
     next_ticks,
     seed_tick,
     threshold,
@@ -57,7 +57,7 @@ START, TICKS, STEP, GRID, PULLING, PUSHING, CURSOR = range(7)
 CLOCK_SIZE = 7
 
 
-class People(NamedTuple):
+class NodeState(NamedTuple):
     """One replicate: its nodes in segments, each of which one thread works through."""
 
     bounds: Any  # of the segments, int64 [segment_count + 1]
@@ -81,7 +81,7 @@ class Lanes(NamedTuple):
     """Nodes that may move: a structure of arrays [lane]."""
 
     node: Any
-    place: Any
+    compartment: Any
     pressure: Any
     weighed: Any  # the same, by the factors of the step and the node
     leaving: Any
@@ -89,11 +89,11 @@ class Lanes(NamedTuple):
     draw: Any
 
 
-def new_people(node_count, channel_count, column_count):
+def new_nodes(node_count, channel_count, column_count):
     """A replicate in one segment."""
     bounds = np.zeros(2, np.int64)
     bounds[1] = node_count
-    return People(
+    return NodeState(
         bounds, np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
         np.empty((channel_count, node_count), np.int32), np.empty(LAYERS, real),
         np.empty(node_count, np.int32), np.empty((1, column_count), np.int64), np.empty(1, real),
@@ -111,65 +111,65 @@ def new_lanes():
     )  # fmt: skip
 
 
-def begin(people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate):
+def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate):
     """Everyone in their first compartment."""
-    node_count = people.compartment.size
-    people.compartment[:] = rules.susceptible[0]
-    people.since[:] = 0
-    people.pressure[:] = 0
+    node_count = nodes.compartment.size
+    nodes.compartment[:] = rules.susceptible[0]
+    nodes.since[:] = 0
+    nodes.pressure[:] = 0
     if THRESHOLDS:
         for node in range(node_count):
-            people.left[node] = threshold(rules, schedule, seed, replicate, node, 0)
-    people.population[:] = 0
+            nodes.left[node] = threshold(rules, schedule, seed, replicate, node, 0)
+    nodes.population[:] = 0
     for node in range(node_count):
-        people.population[0, column(rules, rules.susceptible[0], node)] += 1
-    people.largest[:] = 0.0
+        nodes.population[0, column(rules, rules.susceptible[0], node)] += 1
+    nodes.largest[:] = 0.0
     clock[:] = 0
     clock[PULLING] = np.int64(mode == GATHER)
     work[:] = 0
     seeds = seeding.named_count + seeding.drawn_count
     for index in range(seeds):
         node = seed_node(seeding, index, node_count, seed, replicate)
-        place = seed_compartment(seeding, index)
-        people.compartment[node] = place
-        people.since[node] = seed_tick(
-            stages, schedule, place, seed_age(seeding, index), seed, replicate, node
+        compartment = seed_compartment(seeding, index)
+        nodes.compartment[node] = compartment
+        nodes.since[node] = seed_tick(
+            stages, schedule, compartment, seed_age(seeding, index), seed, replicate, node
         )
-        people.population[0, column(rules, rules.susceptible[0], node)] -= 1
-        people.population[0, column(rules, place, node)] += 1
-        if seeding.is_case[place] != 0:
-            people.population[0, column(rules, rules.compartment_count, node)] += 1
+        nodes.population[0, column(rules, rules.susceptible[0], node)] -= 1
+        nodes.population[0, column(rules, compartment, node)] += 1
+        if seeding.is_case[compartment] != 0:
+            nodes.population[0, column(rules, rules.compartment_count, node)] += 1
         if mode != GATHER:
             _push(
-                node, rules.susceptible[0], np.int64(place), outgoing, rules, people, 0,
+                node, rules.susceptible[0], np.int64(compartment), outgoing, rules, nodes, 0,
                 node_count, np.int64(0),
             )  # fmt: skip
 
 
-def tick(people, clock, rules, schedule, factors, mode, counts, work):
+def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
     """Note the counts if it is time to; set the length of the step to come, or say it is over.
 
     `counts` [time, column] and `work` are the replicate's own.
     """
     if clock[STEP] > 0:
         for where in range(counts.shape[1] - rules.stratum_count):
-            place = where // rules.stratum_count
+            compartment = where // rules.stratum_count
             for source in range(rules.mask.size):
-                if (rules.mask[source] >> place) & 1:
-                    for segment in range(people.population.shape[0]):
-                        work[INFECTIOUS] += people.population[segment, where]
+                if (rules.mask[source] >> compartment) & 1:
+                    for segment in range(nodes.population.shape[0]):
+                        work[INFECTIOUS] += nodes.population[segment, where]
     if clock[START] == schedule.grid_tick[clock[GRID]]:
-        for place in range(counts.shape[1]):
+        for compartment in range(counts.shape[1]):
             total = 0
-            for segment in range(people.population.shape[0]):
-                total += people.population[segment, place]
-            counts[clock[GRID], place] = total
+            for segment in range(nodes.population.shape[0]):
+                total += nodes.population[segment, compartment]
+            counts[clock[GRID], compartment] = total
         clock[GRID] += 1
         if clock[GRID] == schedule.grid_tick.size:
             return False
     largest = real(0.0)
-    for segment in range(people.largest.size):
-        largest = max(largest, people.largest[segment])
+    for segment in range(nodes.largest.size):
+        largest = max(largest, nodes.largest[segment])
     until = schedule.grid_tick[clock[GRID]]
     clock[TICKS] = next_ticks(schedule, clock[START], until, largest)
     if ADAPTIVE:
@@ -178,7 +178,7 @@ def tick(people, clock, rules, schedule, factors, mode, counts, work):
     if MODULATED:
         clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
         for layer in range(LAYERS):
-            people.factor[layer] = mean_factor(
+            nodes.factor[layer] = mean_factor(
                 factors, clock[CURSOR], layer, clock[START], clock[TICKS]
             )
     work[STEPS] += 1
@@ -187,11 +187,11 @@ def tick(people, clock, rules, schedule, factors, mode, counts, work):
 
 
 def decide(
-    segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines, seed,
+    segment, nodes, clock, lanes, incoming, rules, stages, probabilities, schedule, vaccines, seed,
     replicate,
 ):  # fmt: skip
     """Draw which nodes of a segment move, and where; nothing moves yet."""
-    first, last = people.bounds[segment], people.bounds[segment + 1]
+    first, last = nodes.bounds[segment], nodes.bounds[segment + 1]
     start, ticks, step = clock[START], clock[TICKS], clock[STEP]
     end = start + ticks
     exposure = rules.unit * (real(ticks) * schedule.tick)
@@ -201,36 +201,38 @@ def decide(
     node = first
     while node < last:
         if clock[PULLING] != 0:
-            count, node = _collect_gathering(people, lanes, node, last, end, incoming, rules)
+            count, node = _collect_gathering(nodes, lanes, node, last, end, incoming, rules)
         else:
-            count, node = _collect(people, lanes, node, last, end, rules)
+            count, node = _collect(nodes, lanes, node, last, end, rules)
         for k in range(count):
             lanes.weighed[k] = real(lanes.pressure[k])
             if MODULATED:
                 if lanes.pressure[k] > 0:
                     if LAYERS > 1:
-                        weighed = _weighed(people, rules, lanes.node[k], lanes.place[k])
+                        weighed = _weighed(nodes, rules, lanes.node[k], lanes.compartment[k])
                     else:
-                        weighed = people.factor[0] * real(lanes.pressure[k])
+                        weighed = nodes.factor[0] * real(lanes.pressure[k])
                     lanes.weighed[k] = weighed * susceptibility(
                         vaccines, lanes.node[k], middle, seed, replicate
                     )
         for k in range(count):
-            place = lanes.place[k]
+            compartment = lanes.compartment[k]
             leaving = real(0.0)
-            if (rules.leaving_mask >> place) & 1:
-                since = people.since[lanes.node[k]]
+            if (rules.leaving_mask >> compartment) & 1:
+                since = nodes.since[lanes.node[k]]
                 if SAMPLED:
                     leaving = real(1.0) if since <= end else real(0.0)
                 else:
-                    leaving = leaving_chance(stages, chances, schedule, place, start - since, ticks)
+                    leaving = leaving_probability(
+                        stages, probabilities, schedule, compartment, start - since, ticks
+                    )
                 if ADAPTIVE:
                     largest = max(
                         largest,
                         fma(
                             rules.unit,
                             lanes.weighed[k],
-                            ending_rate(stages, rules, schedule, place, start - since),
+                            ending_rate(stages, rules, schedule, compartment, start - since),
                         ),
                     )
             elif ADAPTIVE:
@@ -243,106 +245,110 @@ def decide(
         else:
             for k in range(count):
                 if COUNTED:
-                    lanes.infected[k] = infection_chance(lanes.pressure[k], exposure, chances)
+                    lanes.infected[k] = infection_probability(
+                        lanes.pressure[k], exposure, probabilities
+                    )
                 else:
-                    lanes.infected[k] = infection_chance(lanes.weighed[k], exposure, chances)
+                    lanes.infected[k] = infection_probability(
+                        lanes.weighed[k], exposure, probabilities
+                    )
             for k in range(count):
                 lanes.draw[k] = event_uniform(seed, replicate, lanes.node[k], step)
         hits = 0
         for k in range(count):
             lanes.node[hits] = lanes.node[k]
-            lanes.place[hits] = lanes.place[k]
+            lanes.compartment[hits] = lanes.compartment[k]
             lanes.pressure[hits] = lanes.pressure[k]
             lanes.weighed[hits] = lanes.weighed[k]
             lanes.leaving[hits] = lanes.leaving[k]
             hits += np.int64(lanes.draw[k] <= either(lanes.infected[k], lanes.leaving[k]))
         for k in range(hits):
-            here, place = lanes.node[k], lanes.place[k]
+            here, compartment = lanes.node[k], lanes.compartment[k]
             if is_infection(
                 lanes.weighed[k], exposure, lanes.leaving[k], seed, replicate, here, step
             ):
                 if MODULATED:
-                    to = _infected_by_weight(here, place, step, people, rules, seed, replicate)
+                    to = _infected_by_weight(here, compartment, step, nodes, rules, seed, replicate)
                 else:
                     unit = np.int64(0)
                     if rules.susceptible.size > 1:
                         unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
-                    to = np.int64(_infected(here, place, unit, people, rules))
+                    to = np.int64(_infected(here, compartment, unit, nodes, rules))
                 cases = column(rules, rules.compartment_count, here)
-                people.population[segment, cases] += 1
+                nodes.population[segment, cases] += 1
             else:
                 to = np.int64(
-                    next_compartment_of_stay(stages, place, step + 1, seed, replicate, here)
+                    next_compartment_of_stay(stages, compartment, step + 1, seed, replicate, here)
                 )
-            people.moved[moved] = here
-            people.moved_from[moved] = place
-            people.moved_to[moved] = to
-            people.moved_since[moved] = arrival_tick(
+            nodes.moved[moved] = here
+            nodes.moved_from[moved] = compartment
+            nodes.moved_to[moved] = to
+            nodes.moved_since[moved] = arrival_tick(
                 stages, schedule, to, end, seed, replicate, here, step + 1
             )
             if THRESHOLDS:
                 if (rules.susceptible_mask >> to) & 1:
-                    people.moved_left[moved] = threshold(
+                    nodes.moved_left[moved] = threshold(
                         rules, schedule, seed, replicate, here, step + 1
                     )
             moved += 1
-    people.moved_count[segment] = moved - first
-    people.largest[segment] = largest
+    nodes.moved_count[segment] = moved - first
+    nodes.largest[segment] = largest
 
 
-def _collect(people, lanes, node, last, end, rules):
+def _collect(nodes, lanes, node, last, end, rules):
     """Take into lanes the nodes from `node` on that may move."""
     count = 0
     stop = min(last, node + LANES)
     infections = rules.susceptible.size
     while node < stop:
-        place = np.int64(people.compartment[node])
+        compartment = np.int64(nodes.compartment[node])
         pressure = np.int32(0)
-        if (rules.susceptible_mask >> place) & 1:
+        if (rules.susceptible_mask >> compartment) & 1:
             for infection in range(infections):
-                if rules.susceptible[infection] == place:
+                if rules.susceptible[infection] == compartment:
                     for layer in range(LAYERS):
-                        pressure += people.pressure[infection * LAYERS + layer, node]
+                        pressure += nodes.pressure[infection * LAYERS + layer, node]
             if THRESHOLDS:
-                taken = np.int64(pressure) * (end - np.int64(people.since[node]))
-                pressure = pressure if taken >= np.int64(people.left[node]) else np.int32(0)
+                taken = np.int64(pressure) * (end - np.int64(nodes.since[node]))
+                pressure = pressure if taken >= np.int64(nodes.left[node]) else np.int32(0)
         lanes.node[count] = node
-        lanes.place[count] = place
+        lanes.compartment[count] = compartment
         lanes.pressure[count] = pressure
-        count += np.int64((pressure > 0) | _may_leave(people, node, place, end, rules))
+        count += np.int64((pressure > 0) | _may_leave(nodes, node, compartment, end, rules))
         node += 1
     return count, node
 
 
-def _collect_gathering(people, lanes, node, last, end, incoming, rules):
+def _collect_gathering(nodes, lanes, node, last, end, incoming, rules):
     """The same, with pressures summed anew over the neighbours of each node."""
     count = 0
     stop = min(last, node + LANES)
     while node < stop:
-        place = np.int64(people.compartment[node])
+        compartment = np.int64(nodes.compartment[node])
         pressure = np.int32(0)
-        if (rules.keeping_mask >> place) & 1:
+        if (rules.keeping_mask >> compartment) & 1:
             for infection in range(rules.susceptible.size):
-                total = _gathered(people.compartment, incoming, rules, infection, node)
-                people.pressure[infection, node] = total
-                if rules.susceptible[infection] == place:
+                total = _gathered(nodes.compartment, incoming, rules, infection, node)
+                nodes.pressure[infection, node] = total
+                if rules.susceptible[infection] == compartment:
                     pressure += total
             if THRESHOLDS:
-                if (rules.susceptible_mask >> place) & 1:
-                    people.left[node] = max(people.left[node] - pressure, 0)
-                    pressure = pressure if people.left[node] == 0 else np.int32(0)
+                if (rules.susceptible_mask >> compartment) & 1:
+                    nodes.left[node] = max(nodes.left[node] - pressure, 0)
+                    pressure = pressure if nodes.left[node] == 0 else np.int32(0)
         lanes.node[count] = node
-        lanes.place[count] = place
+        lanes.compartment[count] = compartment
         lanes.pressure[count] = pressure
-        count += np.int64((pressure > 0) | _may_leave(people, node, place, end, rules))
+        count += np.int64((pressure > 0) | _may_leave(nodes, node, compartment, end, rules))
         node += 1
     return count, node
 
 
-def _may_leave(people, node, place, end, rules):
-    may = ((rules.leaving_mask >> place) & 1) != 0
+def _may_leave(nodes, node, compartment, end, rules):
+    may = ((rules.leaving_mask >> compartment) & 1) != 0
     if SAMPLED:
-        may = may & (people.since[node] <= end)
+        may = may & (nodes.since[node] <= end)
     return may
 
 
@@ -358,61 +364,61 @@ def _gathered(compartment, incoming, rules, infection, node):
     return total
 
 
-def _weighed(people, rules, node, place):
+def _weighed(nodes, rules, node, compartment):
     """Pressure on a node in a compartment, each layer's by its factor."""
     total = real(0.0)
     for infection in range(rules.susceptible.size):
-        if rules.susceptible[infection] == place:
+        if rules.susceptible[infection] == compartment:
             for layer in range(LAYERS):
-                units = people.pressure[infection * LAYERS + layer, node]
-                total = fma(people.factor[layer], real(units), total)
+                units = nodes.pressure[infection * LAYERS + layer, node]
+                total = fma(nodes.factor[layer], real(units), total)
     return total
 
 
-def _infected_by_weight(node, place, step, people, rules, seed, replicate):
+def _infected_by_weight(node, compartment, step, nodes, rules, seed, replicate):
     """Where an infection leads, in proportion to the pressures as they are weighed."""
-    left = chosen_part(seed, replicate, node, step) * _weighed(people, rules, node, place)
+    left = chosen_part(seed, replicate, node, step) * _weighed(nodes, rules, node, compartment)
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
-        if rules.susceptible[infection] == place and (found < 0 or left > 0.0):
+        if rules.susceptible[infection] == compartment and (found < 0 or left > 0.0):
             found = np.int64(rules.infected[infection])
             for layer in range(LAYERS):
-                units = people.pressure[infection * LAYERS + layer, node]
-                left = fma(-people.factor[layer], real(units), left)
+                units = nodes.pressure[infection * LAYERS + layer, node]
+                left = fma(-nodes.factor[layer], real(units), left)
     return found
 
 
-def _infected(node, place, chosen, people, rules):
+def _infected(node, compartment, chosen, nodes, rules):
     """Where the infection leads that a unit of pressure is of."""
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
-        if rules.susceptible[infection] == place and found < 0:
-            chosen -= np.int64(people.pressure[infection, node])
+        if rules.susceptible[infection] == compartment and found < 0:
+            chosen -= np.int64(nodes.pressure[infection, node])
             if chosen < 0:
                 found = rules.infected[infection]
     return found
 
 
-def settle(segment, people, clock, outgoing, rules):
+def settle(segment, nodes, clock, outgoing, rules):
     """Move the nodes of a segment; add to the pressure on them what all moves change."""
-    first, last = people.bounds[segment], people.bounds[segment + 1]
-    for other in range(people.moved_count.size):
-        begin_at = people.bounds[other]
-        for k in range(begin_at, begin_at + people.moved_count[other]):
-            node = people.moved[k]
-            before, after = np.int64(people.moved_from[k]), np.int64(people.moved_to[k])
+    first, last = nodes.bounds[segment], nodes.bounds[segment + 1]
+    for other in range(nodes.moved_count.size):
+        begin_at = nodes.bounds[other]
+        for k in range(begin_at, begin_at + nodes.moved_count[other]):
+            node = nodes.moved[k]
+            before, after = np.int64(nodes.moved_from[k]), np.int64(nodes.moved_to[k])
             if other == segment:
-                people.compartment[node] = after
-                people.since[node] = people.moved_since[k]
+                nodes.compartment[node] = after
+                nodes.since[node] = nodes.moved_since[k]
                 if THRESHOLDS:
-                    people.left[node] = people.moved_left[k]
-                people.population[segment, column(rules, before, node)] -= 1
-                people.population[segment, column(rules, after, node)] += 1
+                    nodes.left[node] = nodes.moved_left[k]
+                nodes.population[segment, column(rules, before, node)] -= 1
+                nodes.population[segment, column(rules, after, node)] += 1
             if clock[PUSHING] != 0:
-                _push(node, before, after, outgoing, rules, people, first, last, clock[START])
+                _push(node, before, after, outgoing, rules, nodes, first, last, clock[START])
 
 
-def _push(node, before, after, outgoing, rules, people, first, last, now):
+def _push(node, before, after, outgoing, rules, nodes, first, last, now):
     """Add what a node's move changes in the pressure on its neighbours from `first` to `last`."""
     for source in range(rules.mask.size):
         mask = rules.mask[source]
@@ -424,15 +430,13 @@ def _push(node, before, after, outgoing, rules, people, first, last, now):
             while arc < end and outgoing.ends[arc] < last:
                 other = outgoing.ends[arc]
                 if THRESHOLDS:
-                    if (rules.susceptible_mask >> np.int64(people.compartment[other])) & 1:
+                    if (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1:
                         # What it has taken until now was at the old pressure.
-                        since = np.int64(people.since[other])
-                        people.left[other] -= people.pressure[0, other] * (now - since)
-                        people.since[other] = now
+                        since = np.int64(nodes.since[other])
+                        nodes.left[other] -= nodes.pressure[0, other] * (now - since)
+                        nodes.since[other] = now
                 channel = infection * LAYERS + layer_of(outgoing, arc)
-                people.pressure[channel, other] += change * contribution(
-                    rate, outgoing.weights, arc
-                )
+                nodes.pressure[channel, other] += change * contribution(rate, outgoing.weights, arc)
                 arc += 1
 
 
@@ -449,22 +453,22 @@ def _first_at(ends, low, high, first):
     return low
 
 
-def advance(people, clock, rules, mode, work):
+def advance(nodes, clock, rules, mode, work):
     """After all have decided, before they move: choose how pressures follow; let time pass."""
     moves = np.int64(0)
     changes = np.int64(0)
-    for segment in range(people.moved_count.size):
-        begin_at = people.bounds[segment]
-        moves += people.moved_count[segment]
-        for k in range(begin_at, begin_at + people.moved_count[segment]):
+    for segment in range(nodes.moved_count.size):
+        begin_at = nodes.bounds[segment]
+        moves += nodes.moved_count[segment]
+        for k in range(begin_at, begin_at + nodes.moved_count[segment]):
             for source in range(rules.mask.size):
                 changes += (
-                    (rules.mask[source] >> np.int64(people.moved_from[k]))
-                    ^ (rules.mask[source] >> np.int64(people.moved_to[k]))
+                    (rules.mask[source] >> np.int64(nodes.moved_from[k]))
+                    ^ (rules.mask[source] >> np.int64(nodes.moved_to[k]))
                 ) & 1
     work[CHANGES] += changes
     # To push adds to scattered places, which costs about twice what it does to look at them.
-    gather = mode == GATHER or (mode == AUTO and 2 * changes > people.compartment.size)
+    gather = mode == GATHER or (mode == AUTO and 2 * changes > nodes.compartment.size)
     clock[PULLING] = np.int64(gather)
     clock[PUSHING] = np.int64(not gather)
     clock[START] += clock[TICKS]
@@ -472,72 +476,69 @@ def advance(people, clock, rules, mode, work):
 
 
 def leap_cpu(
-    start, stop,
-    incoming, outgoing, rules, stages, chances, schedule, factors, seeding, seed, first_replicate,
-    mode, counts, work,
+    start, stop, incoming, outgoing, rules, stages, probabilities, schedule, factors, seeding, seed,
+    first_replicate, mode, counts, work,
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
     Model: `incoming` to `seeding`. Out: `counts` [replicate, time, column],
     `work` [replicate, WORK_SIZE].
     """
-    people = new_people(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
+    nodes = new_nodes(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
     clock = np.empty(CLOCK_SIZE, np.int64)
     lanes = new_lanes()
     for row in range(start, stop):
         replicate = first_replicate + row
         begin(
-            people, clock, work[row], outgoing, rules, stages, schedule, seeding, mode, seed,
+            nodes, clock, work[row], outgoing, rules, stages, schedule, seeding, mode, seed,
             replicate,
         )  # fmt: skip
-        while tick(people, clock, rules, schedule, factors, mode, counts[row], work[row]):
+        while tick(nodes, clock, rules, schedule, factors, mode, counts[row], work[row]):
             decide(
-                0, people, clock, lanes, incoming, rules, stages, chances, schedule,
+                0, nodes, clock, lanes, incoming, rules, stages, probabilities, schedule,
                 factors.vaccines, seed, replicate,
             )  # fmt: skip
-            advance(people, clock, rules, mode, work[row])
-            settle(0, people, clock, outgoing, rules)
+            advance(nodes, clock, rules, mode, work[row])
+            settle(0, nodes, clock, outgoing, rules)
 
 
 # The same for a single large replicate, step by step: segments are shared among threads.
 
 
 def begin_cpu(
-    start, stop, people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed,
+    start, stop, nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed,
     replicate,
 ):  # fmt: skip
     """Begin a replicate; all of it is the work of index 0."""
     for _ in range(start, stop):
-        begin(
-            people, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate
-        )
+        begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate)
 
 
 def decide_cpu(
-    start, stop, people, clock, incoming, rules, stages, chances, schedule, vaccines, seed,
+    start, stop, nodes, clock, incoming, rules, stages, probabilities, schedule, vaccines, seed,
     replicate,
 ):  # fmt: skip
     """`decide` for segments `start` to `stop`."""
     lanes = new_lanes()
     for segment in range(start, stop):
         decide(
-            segment, people, clock, lanes, incoming, rules, stages, chances, schedule, vaccines,
-            seed, replicate,
+            segment, nodes, clock, lanes, incoming, rules, stages, probabilities, schedule,
+            vaccines, seed, replicate,
         )  # fmt: skip
 
 
-def settle_cpu(start, stop, people, clock, outgoing, rules):
+def settle_cpu(start, stop, nodes, clock, outgoing, rules):
     """`settle` for segments `start` to `stop`."""
     for segment in range(start, stop):
-        settle(segment, people, clock, outgoing, rules)
+        settle(segment, nodes, clock, outgoing, rules)
 
 
 def between_cpu(
-    start, stop, people, clock, rules, schedule, factors, mode, counts, work, before, going
+    start, stop, nodes, clock, rules, schedule, factors, mode, counts, work, before, going
 ):
     """What one thread does between the others' parts: `tick` before a step, `advance` within."""
     for _ in range(start, stop):
         if before != 0:
-            going[0] = np.int64(tick(people, clock, rules, schedule, factors, mode, counts, work))
+            going[0] = np.int64(tick(nodes, clock, rules, schedule, factors, mode, counts, work))
         else:
-            advance(people, clock, rules, mode, work)
+            advance(nodes, clock, rules, mode, work)

@@ -1,14 +1,16 @@
 """A leap on a CUDA device: all steps of all replicates of a chunk in one persistent grid.
 
-A team of blocks goes through the steps of a replicate and meets after each; where there are more
-replicates than blocks a team is one block, and need not wait for others.  A warp takes 128 nodes at
-a time, a tile; a lane has the four that are 32 apart.  Their compartments are the bytes of one
-word, and their draws are one block of random numbers.
+A thread group is the blocks that work on one replicate.  They wait for one another at a barrier
+after each step.  Where there are more replicates than blocks, a thread group is one block, and
+there is nothing to wait for.  A warp takes 128 nodes at a time, a tile; a lane has the four that
+are 32 apart.  Their compartments are the bytes of one word, and their draws are one block of random
+numbers.
 
-What a lane does with its four is in `leap_tile`, how nodes learn of their neighbours in
-`leap_gather` and `leap_push`; what is pushed in one step is read in the next, from the other of two
-arrays, so that one meeting a step is enough.  Where all chance is drawn at entry, a tile knows when
-it next changes by itself, and is skipped until then unless something is pushed into it.
+`leap.tile` says what a lane does with its four nodes, `leap.gather` and `leap.push` how nodes learn
+of their neighbours.  There are two arrays of what is pushed: one step writes one of them, and the
+next step reads it.  So one barrier a step is enough.  With sampled transitions all chance is drawn
+at entry: a tile knows when it next changes by itself.  It is skipped until then, unless something
+is pushed into it.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ from ergode.epidemics.leap.step import (
 )
 from ergode.epidemics.leap.tile import (
     ballot,
-    chance_to_leave,
     destination,
     draw_hits,
     due_by,
     infectious_four,
     leaves_by,
     nth,
+    probability_to_leave,
     read_if,
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
@@ -62,7 +64,7 @@ CUTS_HUBS = False  # there are rows to cut into segments
 HAS_STRATA = False  # moves are too many kinds for shared memory
 LAYERS = 1
 GATHERED = 4096  # words of shared memory: four a thread
-# The model's structure (see `leap.Rules`), for which a kernel is compiled.
+# The model's structure (see `step.Rules`), for which a kernel is compiled.
 SOURCE_MASK: tuple[int, ...] = (2,)
 SOURCE_INFECTION: tuple[int, ...] = (0,)
 SUSCEPTIBLE: tuple[int, ...] = (0,)
@@ -74,7 +76,7 @@ LEAVING_MASK = 2
 KEEPING_MASK = 3
 
 TILE = 128
-GATE_STRIDE = 32
+BARRIER_STRIDE = 32
 _NEVER = 2**31 - 1  # ticks
 GATHER_FROM = 12  # times the changes of a step: if more than the nodes, gathering pays
 
@@ -83,81 +85,79 @@ class Store(NamedTuple):
     """The nodes of all replicates, each padded to whole tiles; a row is a replicate."""
 
     state: Any  # compartments, four to a word: uint32 [row x tile x 32]
-    since: Any  # int32 [row x place], or [1] where no ages are kept
-    bits: Any  # who is in a source: uint32 [row x parity x source x place / 32]
-    pressure: Any  # int32 [row x infection x place], or [1] if nothing is pushed
-    left: Any  # of thresholds, int32 [row x place], or [1] where there are none
-    due: (
-        Any  # first tick at which something happens in a tile by itself, int32 [row x tile], or [1]
-    )
+    since: Any  # int32 [row x node], or [1] where no ages are kept
+    bits: Any  # who is in a source: uint32 [row x parity x source x node / 32]
+    pressure: Any  # int32 [row x infection x node], or [1] if nothing is pushed
+    left: Any  # of thresholds, int32 [row x node], or [1] where there are none
+    due: Any  # tick at which something next happens in a tile by itself, int32 [row x tile], or [1]
     touched: Any  # whether something was pushed into a tile, int32 [row x parity x tile], or [1]
-    delta: Any  # what was pushed in the step before: int32 [row x parity x infection x place]
+    delta: Any  # what was pushed in the step before: int32 [row x parity x infection x node]
 
 
 class Signals(NamedTuple):
-    """What the blocks of a team tell each other."""
+    """What the blocks of a thread group tell each other."""
 
-    gate: Any  # arrivals, int32 [row x GATE_STRIDE]
+    barrier_words: Any  # arrivals, int32 [row x BARRIER_STRIDE]
     largest: Any  # largest hazard, bits [row x 3]
     changes: Any  # changes of infectivity, int32 [row x 3]
 
 
 def leap_cuda(
-    incoming, outgoing, hubs, rules, stages, chances, schedule, factors, seeding, seed,
-    first_replicate, team, store, signals, moves, work,
+    incoming, outgoing, hubs, rules, stages, probabilities, schedule, factors, seeding, seed,
+    first_replicate, block_count, store, signals, moves, work,
 ):  # fmt: skip
     """Run every replicate.
 
-    Model: `incoming` to `seeding`. `team` is the number of blocks that share a replicate.
+    Model: `incoming` to `seeding`. `block_count` is the number of blocks that share a replicate.
     Out: `moves` [replicate, time, column], all zero before; `work` [WORK_SIZE].
     """
-    me = np.int32(cuda.threadIdx.x)
-    lane = np.int32(me & 31)
-    warp = np.int32(me >> 5)
+    thread = np.int32(cuda.threadIdx.x)
+    lane = np.int32(thread & 31)
+    warp = np.int32(thread >> 5)
     block_moves = cuda.shared.array(32, np.int32)
     block_changes = cuda.shared.array(1, np.int32)
     block_largest = cuda.shared.array(1, bits)
     gathered = cuda.shared.array(GATHERED, np.int32)
     local_bits = cuda.shared.array(0, np.uint32)
-    if me < 32:
-        block_moves[me] = 0
-    if me == 0:
+    if thread < 32:
+        block_moves[thread] = 0
+    if thread == 0:
         block_changes[0] = 0
         block_largest[0] = bits(0)
     cuda.cg.this_grid().sync()  # a grid that syncs is launched only if all of it is resident
 
     node_count = np.int32(incoming.offsets.size - 1)
     tile_count = np.int32((node_count + TILE - 1) // TILE)
-    places = np.int32(tile_count * TILE)
+    padded_count = np.int32(tile_count * TILE)
     plane = np.uint32(tile_count * 4)  # words of one source's bits
-    group = np.int32(cuda.blockIdx.x // team)
-    member = np.int32(cuda.blockIdx.x - group * team)
-    crew = np.int32(member * cuda.blockDim.x + me)  # this thread's number in its team
-    crew_size = np.int32(team * cuda.blockDim.x)
-    first_tile = np.int32(crew >> 5)
-    tile_step = np.int32(crew_size >> 5)
+    thread_group = np.int32(cuda.blockIdx.x // block_count)
+    block_rank = np.int32(cuda.blockIdx.x - thread_group * block_count)
+    thread_rank = np.int32(block_rank * cuda.blockDim.x + thread)  # within the thread group
+    thread_count = np.int32(block_count * cuda.blockDim.x)
+    first_tile = np.int32(thread_rank >> 5)
+    tile_step = np.int32(thread_count >> 5)
 
-    for row in range(group, moves.shape[0], np.int64(cuda.gridDim.x) // team):
+    for row in range(thread_group, moves.shape[0], np.int64(cuda.gridDim.x) // block_count):
         replicate = first_replicate + row
         # Parts of one size for every row; of an array that is not used, an empty one.
-        size = np.int64(places) // 4
+        size = np.int64(padded_count) // 4
         state = store.state[row * size : (row + 1) * size]
-        size = np.int64(places) if AGED else 0
+        size = np.int64(padded_count) if AGED else 0
         since = store.since[row * size : (row + 1) * size]
         size = 2 * len(SOURCE_MASK) * np.int64(plane) if GATHERS else 0
         planes = store.bits[row * size : (row + 1) * size]
-        size = CHANNELS * np.int64(places) if PUSHES else 0
+        size = CHANNELS * np.int64(padded_count) if PUSHES else 0
         pressures = store.pressure[row * size : (row + 1) * size]
         deltas = store.delta[2 * row * size : 2 * (row + 1) * size]
-        size = np.int64(places) if THRESHOLDS else 0
+        size = np.int64(padded_count) if THRESHOLDS else 0
         left = store.left[row * size : (row + 1) * size]
         size = np.int64(tile_count) if SKIPS else 0
         due = store.due[row * size : (row + 1) * size]
         touched = store.touched[2 * row * size : 2 * (row + 1) * size]
         _begin(
-            row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
-            schedule, seeding, seed, state, since, planes, pressures, deltas, left, due, touched,
-            moves, team, signals,
+            row, thread_rank, thread_count, replicate, node_count, tile_count, outgoing, rules,
+            stages, schedule, seeding, seed, state, since, planes, pressures, deltas, left, due,
+            touched, moves, block_count, signals,
         )  # fmt: skip
         start = np.int64(0)
         step = np.uint32(0)
@@ -171,7 +171,7 @@ def leap_cuda(
         while True:
             if start == schedule.grid_tick[grid_at]:
                 if not HAS_STRATA:
-                    _note(row, grid_at, me, block_moves, moves)
+                    _note(row, grid_at, thread, block_moves, moves)
                 grid_at += 1
                 if grid_at == schedule.grid_tick.size:
                     break
@@ -187,7 +187,7 @@ def leap_cuda(
             if ADAPTIVE:
                 if step == np.uint32(0):
                     ticks = np.int64(0)
-            if crew == 0:
+            if thread_rank == 0:
                 after = np.int64((step + np.uint32(1)) % np.uint32(3)) + 3 * row
                 signals.largest[after] = bits(0)
                 signals.changes[after] = 0
@@ -202,14 +202,16 @@ def leap_cuda(
             odd = np.uint32(step & np.uint32(1))
             bits_here = np.uint32(odd * np.uint32(len(SOURCE_MASK)) * plane)
             bits_there = np.uint32(np.uint32(1 - odd) * np.uint32(len(SOURCE_MASK)) * plane)
-            delta_here = np.uint32(odd * np.uint32(CHANNELS) * np.uint32(places))
-            delta_there = np.uint32(np.uint32(1 - odd) * np.uint32(CHANNELS) * np.uint32(places))
+            delta_here = np.uint32(odd * np.uint32(CHANNELS) * np.uint32(padded_count))
+            delta_there = np.uint32(
+                np.uint32(1 - odd) * np.uint32(CHANNELS) * np.uint32(padded_count)
+            )
             if GATHERS:
                 if gathering:
                     gathered_steps += 1
                     if LOCAL_BITS:
                         copy_bits(
-                            me, np.int32(cuda.blockDim.x), bits_here,
+                            thread, np.int32(cuda.blockDim.x), bits_here,
                             np.int32(len(SOURCE_MASK) * plane), planes, local_bits,
                         )  # fmt: skip
                         cuda.syncthreads()
@@ -218,7 +220,7 @@ def leap_cuda(
                             row, bits_here, plane, first_tile, tile_step, lane, incoming, hubs,
                             rules, state, planes, local_bits,
                         )  # fmt: skip
-                        _meet(signals.gate, row, team)
+                        barrier(signals.barrier_words, row, block_count)
             step_largest = real(0.0)
             step_changes = np.int32(0)
             for tile in range(first_tile, tile_count, tile_step):
@@ -235,7 +237,9 @@ def leap_cuda(
                 new_word = word
                 first_node = np.int32(tile * TILE + lane)
                 mine = np.uint32(warp * TILE + lane)
-                place = tuple(np.uint32(np.uint32(word >> np.uint32(8 * j)) & 31) for j in range(4))
+                compartment = tuple(
+                    np.uint32(np.uint32(word >> np.uint32(8 * j)) & 31) for j in range(4)
+                )
                 if GATHERS:
                     if gathering:
                         gather_tile(
@@ -247,14 +251,16 @@ def leap_cuda(
                 if PUSHES:
                     if not gathering:
                         for channel in unroll(range(CHANNELS)):
-                            slot = np.uint32(channel * places + first_node)
+                            slot = np.uint32(channel * padded_count + first_node)
                             # All reads before any write, so that they overlap.
                             held = tuple(
-                                read_if(KEEPING_MASK, place[j], pressures, slot + 32 * j)
+                                read_if(KEEPING_MASK, compartment[j], pressures, slot + 32 * j)
                                 for j in range(4)
                             )
                             pushed = tuple(
-                                read_if(KEEPING_MASK, place[j], deltas, delta_here + slot + 32 * j)
+                                read_if(
+                                    KEEPING_MASK, compartment[j], deltas, delta_here + slot + 32 * j
+                                )
                                 for j in range(4)
                             )
                             for j in unroll(range(4)):
@@ -268,7 +274,7 @@ def leap_cuda(
                                     pressure[j]
                                     + (
                                         held[j] + pushed[j]
-                                        if place[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
+                                        if compartment[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
                                         else 0
                                     )
                                 )
@@ -280,7 +286,8 @@ def leap_cuda(
                                         factor[CHANNEL_LAYER[channel]],
                                         real(
                                             held[j] + pushed[j]
-                                            if place[j] == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
+                                            if compartment[j]
+                                            == np.uint32(CHANNEL_SUSCEPTIBLE[channel])
                                             else 0
                                         ),
                                         weighed[j],
@@ -297,7 +304,9 @@ def leap_cuda(
                                 for j in unroll(range(4)):
                                     pressures[np.uint32(first_node + 32 * j)] = pressure[j]
                             pressure = tuple(
-                                pressure[j] if is_in(SUSCEPTIBLE_MASK, place[j]) else np.int32(0)
+                                pressure[j]
+                                if is_in(SUSCEPTIBLE_MASK, compartment[j])
+                                else np.int32(0)
                                 for j in range(4)
                             )
                 if LAYERS == 1:
@@ -323,12 +332,15 @@ def leap_cuda(
                 if THRESHOLDS:
                     since_when = tuple(
                         read_if(
-                            SUSCEPTIBLE_MASK | LEAVING_MASK, place[j], since, first_node + 32 * j
+                            SUSCEPTIBLE_MASK | LEAVING_MASK,
+                            compartment[j],
+                            since,
+                            first_node + 32 * j,
                         )
                         for j in range(4)
                     )
                     left_now = tuple(
-                        read_if(SUSCEPTIBLE_MASK, place[j], left, first_node + 32 * j)
+                        read_if(SUSCEPTIBLE_MASK, compartment[j], left, first_node + 32 * j)
                         for j in range(4)
                     )
                     if PUSHES:
@@ -337,32 +349,34 @@ def leap_cuda(
                             np.int32(left_now[j] - held[j] * (start - since_when[j]))
                             for j in range(4)
                         )
-                    leaves = tuple(due_by(place[j], since_when[j], end) for j in range(4))
+                    leaves = tuple(due_by(compartment[j], since_when[j], end) for j in range(4))
                 elif SAMPLED:
                     leaves = tuple(
-                        leaves_by(place[j], since, first_node + 32 * j, end) for j in range(4)
+                        leaves_by(compartment[j], since, first_node + 32 * j, end) for j in range(4)
                     )
                 else:
                     leaves = tuple(
-                        chance_to_leave(
-                            place[j], since, first_node + 32 * j, start, ticks, stages, chances,
-                            schedule,
+                        probability_to_leave(
+                            compartment[j], since, first_node + 32 * j, start, ticks, stages,
+                            probabilities, schedule,
                         )
                         for j in range(4)
                     )  # fmt: skip
                 if ADAPTIVE:
                     for j in unroll(range(4)):
                         own_rate = real(0.0)
-                        if is_in(LEAVING_MASK, place[j]):
+                        if is_in(LEAVING_MASK, compartment[j]):
                             age = np.int64(0)
                             if AGED:
                                 age = start - np.int64(since[np.uint32(first_node + 32 * j)])
-                            own_rate = ending_rate(stages, rules, schedule, np.int64(place[j]), age)
+                            own_rate = ending_rate(
+                                stages, rules, schedule, np.int64(compartment[j]), age
+                            )
                         step_largest = max(step_largest, fma(rules.unit, weighed[j], own_rate))
                 hits = np.uint32(0)
                 if THRESHOLDS:
                     for j in unroll(range(4)):
-                        if is_in(SUSCEPTIBLE_MASK, place[j]):
+                        if is_in(SUSCEPTIBLE_MASK, compartment[j]):
                             if pressure[j] > 0 and pressure[j] >= left_now[j]:
                                 hits = np.uint32(hits | np.uint32(1 << j))
                             if PUSHES:
@@ -378,10 +392,10 @@ def leap_cuda(
                 if SKIPS:
                     soonest = np.int64(end) if hits != np.uint32(0) else np.int64(_NEVER)
                     for j in unroll(range(4)):
-                        if is_in(SUSCEPTIBLE_MASK, place[j]):
+                        if is_in(SUSCEPTIBLE_MASK, compartment[j]):
                             if pressure[j] > 0:
                                 soonest = min(soonest, end + (left_now[j] - 1) // pressure[j])
-                        elif is_in(LEAVING_MASK, place[j]):
+                        elif is_in(LEAVING_MASK, compartment[j]):
                             soonest = min(soonest, np.int64(since_when[j]))
                     sooner = np.int32(max(soonest, np.int64(end)))
                     for shift in (16, 8, 4, 2, 1):
@@ -402,7 +416,7 @@ def leap_cuda(
                         weighed,
                         leaves,
                         exposure,
-                        chances,
+                        probabilities,
                     )
                 turned = np.uint32(0)  # nodes whose infectivity may have changed
                 while hits != np.uint32(0):
@@ -411,7 +425,7 @@ def leap_cuda(
                     node = np.int32(first_node + 32 * j)
                     from_ = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
                     to, cases = destination(
-                        bits_here, plane, places, node, np.int64(from_), nth(pressure, j),
+                        bits_here, plane, padded_count, node, np.int64(from_), nth(pressure, j),
                         nth(weighed, j), factor, exposure, nth(leaves, j), step, incoming, rules,
                         stages, seed, replicate, planes, pressures,
                     )  # fmt: skip
@@ -454,7 +468,7 @@ def leap_cuda(
                 if PUSHES:
                     if not gathers_next:
                         push_all(
-                            lane, first_node, turned, word, new_word, outgoing, rules, places,
+                            lane, first_node, turned, word, new_word, outgoing, rules, padded_count,
                             delta_there, deltas, touched,
                             np.uint32(np.uint32(1 - odd) * np.uint32(tile_count)),
                         )  # fmt: skip
@@ -476,22 +490,22 @@ def leap_cuda(
                 if step_largest > 0.0:
                     cuda.atomic.max(block_largest, 0, to_bits(step_largest))
                 cuda.syncthreads()
-                if me == 0:
+                if thread == 0:
                     cuda.atomic.max(signals.largest, now, block_largest[0])
                     block_largest[0] = bits(0)
             if GATHERS and PUSHES:
                 if step_changes > 0:
                     cuda.atomic.add(block_changes, 0, step_changes)
                 cuda.syncthreads()
-                if me == 0:
+                if thread == 0:
                     if block_changes[0] > 0:
                         cuda.atomic.add(signals.changes, now, block_changes[0])
                         block_changes[0] = 0
-            _meet(signals.gate, row, team)
+            barrier(signals.barrier_words, row, block_count)
             gathering = gathers_next
             start = end
             step = np.uint32(step + np.uint32(1))
-        if crew == 0:
+        if thread_rank == 0:
             cuda.atomic.add(work, STEPS, np.int64(step))
             cuda.atomic.add(work, PULLS, gathered_steps)
         if infectious > 0:
@@ -500,30 +514,30 @@ def leap_cuda(
             cuda.atomic.add(work, CHANGES, changed)
 
 
-def _meet(gate, row, team):
-    """Wait for all threads of a team; what they wrote before can be read after."""
+def barrier(barrier_words, row, block_count):
+    """Wait for all threads of a thread group; what they wrote before can be read after."""
     cuda.syncthreads()
-    if team > 1:
+    if block_count > 1:
         if cuda.threadIdx.x == 0:
-            at = row * GATE_STRIDE
+            at = row * BARRIER_STRIDE
             cuda.threadfence()
-            ticket = np.int64(cuda.atomic.add(gate, at, np.int32(1)))
-            full = (ticket // team + 1) * team
-            while cuda.atomic.add(gate, at, np.int32(0)) < full:
+            ticket = np.int64(cuda.atomic.add(barrier_words, at, np.int32(1)))
+            full = (ticket // block_count + 1) * block_count
+            while cuda.atomic.add(barrier_words, at, np.int32(0)) < full:
                 cuda.nanosleep(np.uint32(100))
             cuda.threadfence()
         cuda.syncthreads()
 
 
 def _begin(
-    row, crew, crew_size, replicate, node_count, tile_count, outgoing, rules, stages,
+    row, thread_rank, thread_count, replicate, node_count, tile_count, outgoing, rules, stages,
     schedule, seeding, seed, state, since, planes, pressures, deltas, left, due, touched, moves,
-    team, signals,
+    block_count, signals,
 ):  # fmt: skip
     """Everyone in their first compartment; then the seeds."""
-    places = np.int64(tile_count) * TILE
+    padded_count = np.int64(tile_count) * TILE
     entry = np.uint32(SUSCEPTIBLE[0])
-    for k in range(crew, tile_count * 32, crew_size):
+    for k in range(thread_rank, tile_count * 32, thread_count):
         word = np.uint32(0)
         for j in range(4):
             node = (k >> 5) * TILE + (k & 31) + 32 * j
@@ -531,61 +545,65 @@ def _begin(
             word = np.uint32(word | np.uint32(byte << np.uint32(8 * j)))
         state[np.uint32(k)] = word
     if AGED:
-        for k in range(crew, places, crew_size):
+        for k in range(thread_rank, padded_count, thread_count):
             since[np.uint32(k)] = np.int32(0)
     if THRESHOLDS:
-        for k in range(crew, places, crew_size):
+        for k in range(thread_rank, padded_count, thread_count):
             left[np.uint32(k)] = threshold(rules, schedule, seed, replicate, np.int64(k), 0)
     if SKIPS:
-        for k in range(crew, tile_count, crew_size):
+        for k in range(thread_rank, tile_count, thread_count):
             due[np.uint32(k)] = np.int32(0)
-        for k in range(crew, 2 * tile_count, crew_size):
+        for k in range(thread_rank, 2 * tile_count, thread_count):
             touched[np.uint32(k)] = np.int32(0)
     if GATHERS:
-        for k in range(crew, 2 * len(SOURCE_MASK) * tile_count * 4, crew_size):
+        for k in range(thread_rank, 2 * len(SOURCE_MASK) * tile_count * 4, thread_count):
             planes[np.uint32(k)] = np.uint32(0)
     if PUSHES:
-        for k in range(crew, CHANNELS * places, crew_size):
+        for k in range(thread_rank, CHANNELS * padded_count, thread_count):
             pressures[np.uint32(k)] = np.int32(0)
-        for k in range(crew, 2 * CHANNELS * places, crew_size):
+        for k in range(thread_rank, 2 * CHANNELS * padded_count, thread_count):
             deltas[np.uint32(k)] = np.int32(0)
-    _meet(signals.gate, row, team)
-    for index in range(crew, np.int64(seeding.named_count + seeding.drawn_count), crew_size):
+    barrier(signals.barrier_words, row, block_count)
+    for index in range(
+        thread_rank, np.int64(seeding.named_count + seeding.drawn_count), thread_count
+    ):
         node = np.int64(seed_node(seeding, index, np.int64(node_count), seed, replicate))
-        place = np.int64(seed_compartment(seeding, index))
+        compartment = np.int64(seed_compartment(seeding, index))
         cuda.atomic.xor(
             state,
             (node >> 7) * 32 + (node & 31),
-            np.uint32(np.uint32(entry ^ np.uint32(place)) << np.uint32(8 * ((node >> 5) & 3))),
+            np.uint32(
+                np.uint32(entry ^ np.uint32(compartment)) << np.uint32(8 * ((node >> 5) & 3))
+            ),
         )
         if AGED:
             since[np.uint32(node)] = seed_tick(
-                stages, schedule, place, seed_age(seeding, index), seed, replicate, node
+                stages, schedule, compartment, seed_age(seeding, index), seed, replicate, node
             )
         cuda.atomic.sub(moves, (row, 0, column(rules, np.int64(entry), node)), np.int32(1))
-        cuda.atomic.add(moves, (row, 0, column(rules, place, node)), np.int32(1))
-        if seeding.is_case[place] != 0:
+        cuda.atomic.add(moves, (row, 0, column(rules, compartment, node)), np.int32(1))
+        if seeding.is_case[compartment] != 0:
             last = column(rules, rules.compartment_count, node)
             cuda.atomic.add(moves, (row, 0, last), np.int32(1))
         if PUSHES:
-            push_seed(node, place, outgoing, rules, places, deltas)
+            push_seed(node, compartment, outgoing, rules, padded_count, deltas)
         for source in unroll(range(len(SOURCE_MASK))):
-            if is_in(SOURCE_MASK[source], place):
+            if is_in(SOURCE_MASK[source], compartment):
                 if GATHERS:
                     cuda.atomic.or_(
                         planes,
                         source * np.int64(tile_count) * 4 + (node >> 5),
                         np.uint32(np.uint32(1) << np.uint32(node & 31)),
                     )
-    _meet(signals.gate, row, team)
+    barrier(signals.barrier_words, row, block_count)
 
 
-def _note(row, grid_at, me, block_moves, moves):
+def _note(row, grid_at, thread, block_moves, moves):
     """Add a block's moves since the last time of the grid to those before this one."""
     cuda.syncthreads()
-    if me < moves.shape[2]:
-        count = block_moves[me]
+    if thread < moves.shape[2]:
+        count = block_moves[thread]
         if count != 0:
-            cuda.atomic.add(moves, (row, grid_at, np.int64(me)), count)
-            block_moves[me] = 0
+            cuda.atomic.add(moves, (row, grid_at, np.int64(thread)), count)
+            block_moves[thread] = 0
     cuda.syncthreads()

@@ -1,4 +1,4 @@
-"""What changes rates in time, for methods that leap: closures, calendars, vaccines.
+"""What changes rates in time, for tau-leaping: closures, calendars, vaccines.
 
 What holds for a layer of contacts - a calendar, a closure - is one factor a layer, constant from
 one change to the next; a step takes its mean over the step, so that changes need not fall between

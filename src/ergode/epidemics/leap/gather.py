@@ -5,7 +5,7 @@ each: whether its source is infectious.  The bits are in shared memory where the
 up to 1.6 million nodes), which is worth a factor of two.  Rows of hubs are cut into segments, which
 the warps share beforehand, lane by lane.  (Measured against it, on random networks and on
 scale-free ones: a warp that reads the rows of 32 nodes together and counts ballots.  It was never
-faster, so there is no choice by the spread of degrees.)
+faster, so the spread of degrees does not matter for the choice.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from ergode.core.compiler.language import cuda, unroll
 from ergode.epidemics.leap.step import WEIGHTED, contribution
 
-# What a kernel is for, and the model's structure; rebound together with those of `leap_cuda`.
+# What a kernel is for, and the model's structure; rebound together with those of `leap.cuda`.
 PUSHES = True
 LOCAL_BITS = False  # who is infectious fits in shared memory
 CUTS_HUBS = False  # there are rows to cut into segments
@@ -42,9 +42,9 @@ class Hubs(NamedTuple):
     pressure: Any  # int32 [row x hub_count]
 
 
-def is_in(mask, place):
+def is_in(mask, compartment):
     """Whether a compartment is one of a set."""
-    return (np.uint32(np.uint32(mask) >> np.uint32(place)) & np.uint32(1)) != np.uint32(0)
+    return (np.uint32(np.uint32(mask) >> np.uint32(compartment)) & np.uint32(1)) != np.uint32(0)
 
 
 def _bit(bits_here, at, node, planes, local_bits):
@@ -54,10 +54,10 @@ def _bit(bits_here, at, node, planes, local_bits):
     return np.uint32(word >> np.uint32(np.uint32(node) & np.uint32(31))) & np.uint32(1)
 
 
-def copy_bits(me, stride, bits_here, size, planes, local_bits):
+def copy_bits(thread, stride, bits_here, size, planes, local_bits):
     """Bring the bits into shared memory, eight words a thread at a time."""
     last = np.int32(size - 1)
-    for k in range(me, size, 8 * stride):
+    for k in range(thread, size, 8 * stride):
         read = tuple(
             planes[np.uint32(bits_here + np.uint32(min(np.int32(k + j * stride), last)))]
             for j in range(8)
@@ -79,11 +79,11 @@ def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
     return total
 
 
-def _asks(source, place):
+def _asks(source, compartment):
     """Whether a node in a compartment asks for the pressure from a source."""
     if len(SUSCEPTIBLE) == 1:
-        return is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, place)
-    return place == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
+        return is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, compartment)
+    return compartment == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
 
 
 def gather_tile(
@@ -93,7 +93,7 @@ def gather_tile(
     """Pressures on a lane's nodes, into `gathered`; zero on those that do not ask."""
     for j in range(4):
         node = np.int32(first_node + 32 * j)
-        place = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+        compartment = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
         begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
         end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
         total = np.int32(0)
@@ -105,7 +105,7 @@ def gather_tile(
                 total = hubs.pressure[at]
                 hubs.pressure[at] = np.int32(0)
         for source in unroll(range(len(SOURCE_MASK))):
-            if _asks(source, place) and not is_hub:
+            if _asks(source, compartment) and not is_hub:
                 total = np.int32(
                     total
                     + _gather_row(
@@ -149,15 +149,15 @@ def _hub_of(nodes, node):
 def gather_hubs(
     row, bits_here, plane, first, step, lane, incoming, hubs, rules, state, planes, local_bits
 ):
-    """Pressures on hubs: every warp of a team sums segments of their rows."""
+    """Pressures on hubs: every warp of a thread group sums segments of their rows."""
     for segment in range(first, hubs.segment_hub.size, step):
         hub = np.int64(hubs.segment_hub[segment])
         node = np.int64(hubs.node[hub])
         word = state[np.uint32((node >> 7) * 32 + (node & 31))]
-        place = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
+        compartment = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
         total = np.int32(0)
         for source in unroll(range(len(SOURCE_MASK))):
-            if _asks(source, place):
+            if _asks(source, compartment):
                 at = np.uint32(source * plane)
                 for arc in range(hubs.segment_begin[segment] + lane, hubs.segment_end[segment], 32):
                     e = np.uint64(arc)

@@ -12,7 +12,13 @@ from ergode.core import devices, kernels
 from ergode.core.compiler.bundle import Precision
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
-from ergode.epidemics.leap.step import TICKS_MOST, Chances, Rules, Schedule, leaving_row
+from ergode.epidemics.leap.step import (
+    TICKS_MOST,
+    Rules,
+    Schedule,
+    TransitionProbabilities,
+    leaving_row,
+)
 from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.progression import Stages
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -138,7 +144,7 @@ def rules_of(
     return rules, 0.0 if exact else 0.5 / smallest
 
 
-def chances_of(
+def transition_probabilities(
     model: CompartmentModel,
     stages: Stages,
     rules: Rules,
@@ -147,8 +153,8 @@ def chances_of(
     schedule: Schedule,
     ages: int,
     most: int,
-) -> Chances:
-    """Tables for equal steps of one tick: chances to leave by age, to be infected by pressure.
+) -> TransitionProbabilities:
+    """Tables for equal steps of one tick: to leave by age, to be infected by pressure.
 
     `most` is the largest number of arcs into a node. What would not be looked at is empty.
     """
@@ -158,15 +164,15 @@ def chances_of(
         fine = progression.stages_of(model, "float64")
         host = devices.resolve("cpu:1")
         kinds = frozenset(p.holding_time.code().kind for p in model.progressions)
-        for place in np.flatnonzero(stages.kind >= 0):
+        for compartment in np.flatnonzero(stages.kind >= 0):
             host.run(
                 _table_kernel(kinds, transition == "left-end"),
-                ages, progression.put(fine, host), int(place), float(schedule.tick), leaving,
+                ages, progression.put(fine, host), int(compartment), float(schedule.tick), leaving,
             )  # fmt: skip
     infected = np.zeros(1)
     if ages and rounding == 0.0:
         infected = -np.expm1(-np.arange(most + 1) * float(rules.unit) * float(schedule.tick))
-    return Chances(leaving.astype(precision).ravel(), infected.astype(precision))
+    return TransitionProbabilities(leaving.astype(precision).ravel(), infected.astype(precision))
 
 
 @cache
@@ -188,7 +194,7 @@ def check_left_end(model: CompartmentModel) -> None:
 def table_length(
     model: CompartmentModel, transition: str, schedule: Schedule, oldest: int = 0
 ) -> int:
-    """Ages in the table of chances, or 0 if there are too many for one.
+    """Ages in the table of probabilities, or 0 if there are too many for a table.
 
     `oldest` is the largest age at the beginning [ticks].
     """
@@ -227,15 +233,19 @@ def bindings_of(
 
 def structure_of(rules: Rules, layer_count: int) -> dict[str, Any]:
     """What of the rules is no number but structure, for kernels compiled for one model."""
-    channels = [(int(place), layer) for place in rules.susceptible for layer in range(layer_count)]
+    channels = [
+        (int(compartment), layer)
+        for compartment in rules.susceptible
+        for layer in range(layer_count)
+    ]
     return {
         "CHANNELS": len(channels),
-        "CHANNEL_SUSCEPTIBLE": tuple(place for place, _ in channels),
+        "CHANNEL_SUSCEPTIBLE": tuple(compartment for compartment, _ in channels),
         "CHANNEL_LAYER": tuple(layer for _, layer in channels),
         "SOURCE_MASK": tuple(int(mask) for mask in rules.mask),
         "SOURCE_INFECTION": tuple(int(infection) for infection in rules.infection),
-        "SUSCEPTIBLE": tuple(int(place) for place in rules.susceptible),
-        "INFECTED": tuple(int(place) for place in rules.infected),
+        "SUSCEPTIBLE": tuple(int(compartment) for compartment in rules.susceptible),
+        "INFECTED": tuple(int(compartment) for compartment in rules.infected),
         "SUSCEPTIBLE_MASK": rules.susceptible_mask,
         "LEAVING_MASK": rules.leaving_mask,
         "KEEPING_MASK": rules.keeping_mask,

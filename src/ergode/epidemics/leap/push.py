@@ -13,29 +13,29 @@ from ergode.core.compiler.language import cuda, unroll
 from ergode.epidemics.leap.gather import EVERY_LANE, is_in
 from ergode.epidemics.leap.step import contribution, layer_of
 
-# What a kernel is for, and the model's structure; rebound together with those of `leap_cuda`.
+# What a kernel is for, and the model's structure; rebound together with those of `leap.cuda`.
 SKIPS = False
 LAYERS = 1
 SOURCE_MASK: tuple[int, ...] = (2,)
 SOURCE_INFECTION: tuple[int, ...] = (0,)
 
 
-def push_seed(node, place, outgoing, rules, places, deltas):
+def push_seed(node, compartment, outgoing, rules, padded_count, deltas):
     """Add a seed to the pressure on its neighbours."""
     for source in unroll(range(len(SOURCE_MASK))):
-        if is_in(SOURCE_MASK[source], place):
+        if is_in(SOURCE_MASK[source], compartment):
             for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
                 channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, arc)
                 cuda.atomic.add(
                     deltas,
-                    channel * places + np.int64(outgoing.ends[arc]),
+                    channel * padded_count + np.int64(outgoing.ends[arc]),
                     contribution(rules.rate[source], outgoing.weights, arc),
                 )
 
 
 def push_all(
-    lane, first_node, turned, word, new_word, outgoing, rules, places, delta_there, deltas, touched,
-    flags,
+    lane, first_node, turned, word, new_word, outgoing, rules, padded_count, delta_there, deltas,
+    touched, flags,
 ):  # fmt: skip
     """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
     left = np.uint32(cuda.ballot_sync(EVERY_LANE, turned != np.uint32(0)))
@@ -61,7 +61,7 @@ def push_all(
                     for arc in range(begin, end, 32):
                         e = np.uint64(arc)
                         channel = SOURCE_INFECTION[source] * LAYERS + layer_of(outgoing, e)
-                        into = np.int64(delta_there) + channel * np.int64(places)
+                        into = np.int64(delta_there) + channel * np.int64(padded_count)
                         amount = contribution(rules.rate[source], outgoing.weights, e)
                         other = np.int64(outgoing.ends[e])
                         cuda.atomic.add(deltas, into + other, np.int32(sign * amount))

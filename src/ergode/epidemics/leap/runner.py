@@ -1,4 +1,4 @@
-"""Replicates of one epidemic in time steps, on one device: `leap` put to work."""
+"""Replicates of one epidemic in time steps, on one device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ergode.core.compiler.bundle import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.epidemics.leap import cpu, plan
-from ergode.epidemics.leap.cpu import People
-from ergode.epidemics.leap.cuda import GATE_STRIDE, TILE, Signals, Store, leap_cuda
+from ergode.epidemics.leap.cpu import NodeState
+from ergode.epidemics.leap.cuda import BARRIER_STRIDE, TILE, Signals, Store, leap_cuda
 from ergode.epidemics.leap.factors import Factors, factors_of
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs
 from ergode.epidemics.leap.step import (
@@ -26,9 +26,9 @@ from ergode.epidemics.leap.step import (
     TICKS_MOST,
     WORK_SIZE,
     Arcs,
-    Chances,
     Rules,
     Schedule,
+    TransitionProbabilities,
 )
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
@@ -92,7 +92,7 @@ class LeapEnsemble(CountingEnsemble):
     tolerance : float, optional
         Choose steps such that the largest hazard times the step is no more than this.
     transition : {"conditional", "left-end", "sampled"}
-        How the chance to leave a compartment is found; see `leap`.
+        How the probability to leave a compartment is computed; see `leap.step`.
     pressure : {"auto", "gather", "push"}
         How nodes learn of their neighbours; affects speed alone.
     """
@@ -171,7 +171,7 @@ class LeapEnsemble(CountingEnsemble):
             modulated=modulation["MODULATED"],
         ) | modulation  # fmt: skip
         self.bindings["HAS_STRATA"] = scenario.stratum is not None
-        chances = plan.chances_of(
+        probabilities = plan.transition_probabilities(
             model, self.stages, self.rules, self.rounding, transition, schedule, ages,
             int(degrees.max(initial=0)),
         )  # fmt: skip
@@ -183,7 +183,7 @@ class LeapEnsemble(CountingEnsemble):
         self._incoming = self._outgoing if shared else Arcs(*map(device.put, self.incoming))
         self._stages = progression.put(self.stages, device)
         self._seeding = self.seeds.of(0, 0)
-        self._chances = Chances(*map(device.put, chances))
+        self._probabilities = TransitionProbabilities(*map(device.put, probabilities))
         self._rules = Rules(*(_put(device, field) for field in self.rules))
         self._schedule = Schedule(*(_put(device, field) for field in self.schedule))
         self._factors = Factors(
@@ -294,7 +294,7 @@ class LeapEnsemble(CountingEnsemble):
 
     def _arguments(self, first_replicate: int) -> tuple[Any, ...]:
         return (
-            self._incoming, self._outgoing, self._rules, self._stages, self._chances,
+            self._incoming, self._outgoing, self._rules, self._stages, self._probabilities,
             self._schedule, self._factors, self._seeding, self.seed, first_replicate, self.mode,
         )  # fmt: skip
 
@@ -371,7 +371,7 @@ class LeapEnsemble(CountingEnsemble):
         )
         word = np.dtype(f"uint{self.precision[-2:]}")
         signals = Signals(
-            array("gate", count * GATE_STRIDE, np.int32, True),
+            array("barrier_words", count * BARRIER_STRIDE, np.int32, True),
             array("largest", 3 * count, word, True),
             array("changes", 3 * count, np.int32, True),
         )
@@ -379,11 +379,11 @@ class LeapEnsemble(CountingEnsemble):
         hubs = self._hubs._replace(pressure=array("hubs", hub_count, np.int32, True))
         kernel, threads, shared = self._leap.compiled("cuda"), self._threads, self._shared_bytes
 
-        def arguments(team: int) -> tuple[Any, ...]:
+        def arguments(block_count: int) -> tuple[Any, ...]:
             return (
-                self._incoming, self._outgoing, hubs, self._rules, self._stages, self._chances,
-                self._schedule, self._factors, self._seeding, self.seed, first_replicate, team,
-                store, signals, moves, work,
+                self._incoming, self._outgoing, hubs, self._rules, self._stages,
+                self._probabilities, self._schedule, self._factors, self._seeding, self.seed,
+                first_replicate, block_count, store, signals, moves, work,
             )  # fmt: skip
 
         if self._blocks is None:
@@ -392,9 +392,9 @@ class LeapEnsemble(CountingEnsemble):
             self._blocks = cuda.cooperative_block_count(kernel, threads, arguments(1), shared)
         # No more blocks to a replicate than have a tile for every warp.
         useful = -(-self._padded // (TILE * (threads // 32)))
-        team = max(1, min(self._blocks // count, useful))
-        blocks = team * min(count, self._blocks // team)
-        cuda.launch(kernel, blocks, threads, arguments(team), shared)
+        block_count = max(1, min(self._blocks // count, useful))
+        blocks = block_count * min(count, self._blocks // block_count)
+        cuda.launch(kernel, blocks, threads, arguments(block_count), shared)
         self.device.run(RUNNING_SUMS, count * self.column_count, moves, self._at_first)
         return (self.device.get(moves),), self.device.get(work)
 
@@ -406,36 +406,37 @@ class LeapEnsemble(CountingEnsemble):
 
     def _run_shared(self, replicate: int, counts: np.ndarray, work: np.ndarray) -> None:
         """One replicate on all threads, step by step."""
-        nodes, threads, run = self.node_count, self.device.core_count, self.device.run
+        node_count, threads, run = self.node_count, self.device.core_count, self.device.run
         columns, real = self.column_count, self.precision
-        people = People(
-            np.linspace(0, nodes, threads + 1).astype(np.int64),
-            np.empty(nodes, np.uint8), np.empty(nodes, np.int32),
-            np.empty((self.channel_count, nodes), np.int32), np.empty(self.layer_count, real),
-            np.empty(nodes, np.int32),
+        nodes = NodeState(
+            np.linspace(0, node_count, threads + 1).astype(np.int64),
+            np.empty(node_count, np.uint8), np.empty(node_count, np.int32),
+            np.empty((self.channel_count, node_count), np.int32), np.empty(self.layer_count, real),
+            np.empty(node_count, np.int32),
             np.empty((threads, columns), np.int64), np.empty(threads, real),
-            np.empty(threads, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.uint8),
-            np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32),
+            np.empty(threads, np.int64), np.empty(node_count, np.int64),
+            np.empty(node_count, np.uint8), np.empty(node_count, np.uint8),
+            np.empty(node_count, np.int32), np.empty(node_count, np.int32),
         )  # fmt: skip
         clock, going = np.zeros(cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
         run(
-            self._begin, 1, people, clock, work, self._outgoing, self._rules, self._stages,
+            self._begin, 1, nodes, clock, work, self._outgoing, self._rules, self._stages,
             self._schedule, self._seeding, self.mode, self.seed, replicate,
         )  # fmt: skip
         between = (
-            people, clock, self._rules, self._schedule, self._factors, self.mode, counts, work
+            nodes, clock, self._rules, self._schedule, self._factors, self.mode, counts, work
         )  # fmt: skip
         while True:
             run(self._between, 1, *between, 1, going)
             if not going[0]:
                 break
             run(
-                self._decide, threads, people, clock, self._incoming, self._rules, self._stages,
-                self._chances, self._schedule, self._factors.vaccines, self.seed, replicate,
+                self._decide, threads, nodes, clock, self._incoming, self._rules, self._stages,
+                self._probabilities, self._schedule, self._factors.vaccines, self.seed, replicate,
                 grain=1,
             )  # fmt: skip
             run(self._between, 1, *between, 0, going)
-            run(self._settle, threads, people, clock, self._outgoing, self._rules, grain=1)
+            run(self._settle, threads, nodes, clock, self._outgoing, self._rules, grain=1)
 
 
 def _put(device: Device, field: Any) -> Any:

@@ -1,25 +1,27 @@
 """An epidemic in time steps: what a step is, for ``"renewal-leap"`` and ``"markov-leap"``.
 
-A leap holds still, for one step from t to t + dt, what changes all the time: who presses on whom.
-A node under the pressure P (the sum of rates along arcs from its infectious neighbours) that would
-leave its compartment by itself within the step with probability g moves with probability
+Each step, from t to t + dt, freezes the force of infection on every node, computes the transition
+probability of every node, and updates all nodes synchronously.  Let P be the force of infection on
+a node, or pressure: the sum of rates along arcs from its infectious neighbours.  Let g be the
+probability that the node leaves its compartment by itself within the step.  It moves with
+probability
 
     1 - exp(-P dt) (1 - g),
 
-by infection with the share P dt / (P dt - log(1 - g)) of the cases.  All nodes move at once.  Three
-ways to come by g, for a node that entered its compartment at age a before t, with the hazard h and
-the survival S of the holding time:
+by infection with the share P dt / (P dt - log(1 - g)) of the cases.  There are three ways to
+compute g, for a node that has been in its compartment for the time a, with the hazard h and the
+survival S of the holding time:
 
-``"left-end"``     1 - exp(-h(a) dt): the hazard, too, is held still.
+``"left-end"``     1 - exp(-h(a) dt): the hazard, too, is frozen.
 ``"conditional"``  1 - S(a + dt) / S(a): exact, whatever dt.
 ``"sampled"``      the holding time is drawn as the node enters, and ends in the step it falls into:
                    the same law as ``"conditional"``, with nothing to draw in between.  Where
                    pressures are counts of neighbours, what a susceptible node can take is drawn
                    likewise, an exponential threshold for the sum of P dt over its steps.
 
-What is left is the error of a step that neither sees the infections within it nor the moment of a
-move: first order in dt, and nothing else (cf. Gillespie 2001, J. Chem. Phys. 115, 1716, for leaps
-of reactions; Boguna, Lafuerza, Toral, Serrano 2014, Phys. Rev. E 90, 042108, for renewal clocks).
+The error that is left is first order in dt: a step sees neither the infections within it nor the
+moment of a move (cf. Gillespie 2001, J. Chem. Phys. 115, 1716, for leaps of reactions; Boguna,
+Lafuerza, Toral, Serrano 2014, Phys. Rev. E 90, 042108, for renewal clocks).
 
 Pressures are integers, counts of a unit (`Rules.unit`), so they can be summed in any order: by
 each node over its neighbours ("gather"), or by adding to the neighbours of the few nodes whose
@@ -47,13 +49,13 @@ from ergode.models.holding_times import kernels
 # `if` of its own, so that such a branch is dropped before what is in it is compiled.
 # ruff: noqa: SIM102
 WEIGHTED = True  # arcs have weights
-TABULATED = True  # equal steps: chances of leaving come from a table
-COUNTED = False  # pressures are counts of neighbours: chances of infection, too
+TABULATED = True  # equal steps: probabilities of leaving come from a table
+COUNTED = False  # pressures are counts of neighbours: probabilities of infection, too
 SAMPLED = False  # holding times are drawn at entry
 THRESHOLDS = False  # so is what pressure a node can take: pressures are counts, for one infection
 LEFT_END = False  # the hazard is held still
 ADAPTIVE = False  # steps follow the largest hazard
-MODULATED = False  # pressures are weighed, by what changes in time (see `leap_factors`)
+MODULATED = False  # pressures are weighed, by what changes in time (see `leap.factors`)
 LAYERS = 1  # of contacts, whose pressures are kept apart
 HAS_STRATA = False  # nodes are counted by stratum
 AGED = True  # ages matter: not all holding times are memoryless
@@ -100,7 +102,7 @@ class Rules(NamedTuple):
     keeping_mask: int  # that a node in it may yet be susceptible
 
 
-class Chances(NamedTuple):
+class TransitionProbabilities(NamedTuple):
     """What equal steps allow to know beforehand."""
 
     leaving: Any  # real [compartment x age]
@@ -115,7 +117,7 @@ class Schedule(NamedTuple):
     grid_tick: Any  # of each time of the grid, int64 [time_count]
     step_ticks: int  # of the longest step
     tolerance: Any  # largest hazard times step, if steps are adaptive; real
-    last_age: int  # last column of the table of chances
+    last_age: int  # last column of the table of probabilities
 
 
 # ---- what every target shares
@@ -142,61 +144,62 @@ def column(rules, compartment, node):
     return np.int64(compartment)
 
 
-def leaving_chance(stages, chances, schedule, place, age, ticks):
+def leaving_probability(stages, probabilities, schedule, compartment, age, ticks):
     """Chance g to leave a compartment within a step, at an age in ticks."""
     if TABULATED:
-        row = np.int64(place) * np.int64(schedule.last_age + 1)
+        row = np.int64(compartment) * np.int64(schedule.last_age + 1)
         column = min(np.int64(age), np.int64(schedule.last_age)) if AGED else 0
-        return chances.leaving[np.uint64(row + column)]
+        return probabilities.leaving[np.uint64(row + column)]
     if ticks == 0:
         return real(0.0)
     # Not plain products, which a compiler might fuse with a sum they go into.
     at = fma(real(age), schedule.tick, real(0.0))
     length = fma(real(ticks), schedule.tick, real(0.0))
     if LEFT_END:
-        return -expm1(-(hazard(stages, place, at) * length))
-    return ending_probability(stages, place, at, length)
+        return -expm1(-(hazard(stages, compartment, at) * length))
+    return ending_probability(stages, compartment, at, length)
 
 
-def leaving_row(age, stages, place, tick, table):
-    """One entry of the table of chances to leave [compartment, age in ticks]."""
+def leaving_row(age, stages, compartment, tick, table):
+    """One entry of the table of probabilities to leave [compartment, age in ticks]."""
     at = real(age) * tick
     if LEFT_END:
-        table[place, age] = -expm1(-(hazard(stages, place, at) * tick))
+        table[compartment, age] = -expm1(-(hazard(stages, compartment, at) * tick))
     else:
         # A little longer, so that a certain end on the last moment of a step is within it.
-        table[place, age] = ending_probability(stages, place, at, tick * 1.000000001)
+        table[compartment, age] = ending_probability(stages, compartment, at, tick * 1.000000001)
 
 
-def hazard(stages, place, age):
+def hazard(stages, compartment, age):
     """Rate of leaving a compartment by itself at an age [1 / time]."""
     return kernels.hazard(
-        stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
-        stages.table_start[place], stages.table_start[place + 1], age,
+        stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
+        stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
     )  # fmt: skip
 
 
-def ending_probability(stages, place, age, length):
+def ending_probability(stages, compartment, age, length):
     """Probability to leave a compartment within `length`, given its age."""
     return kernels.ending_probability(
-        stages.kind[place], stages.a[place], stages.b[place], stages.table_time, stages.table_cdf,
-        stages.table_start[place], stages.table_start[place + 1], age, length,
+        stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
+        stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
+        length,
     )  # fmt: skip
 
 
-def ending_rate(stages, rules, schedule, place, age):
+def ending_rate(stages, rules, schedule, compartment, age):
     """What a compartment adds to the hazards that choose the next step."""
     if SAMPLED:
-        return rules.ending_rate[place]
-    rate = hazard(stages, place, fma(real(age), schedule.tick, real(0.0)))
+        return rules.ending_rate[compartment]
+    rate = hazard(stages, compartment, fma(real(age), schedule.tick, real(0.0)))
     # An end that is certain is no reason for steps of no length.
-    return rate if rate < real(math.inf) else rules.ending_rate[place]
+    return rate if rate < real(math.inf) else rules.ending_rate[compartment]
 
 
-def infection_chance(pressure, exposure, chances):
+def infection_probability(pressure, exposure, probabilities):
     """Chance to be infected within a step; `exposure` is unit x length of the step."""
     if COUNTED:
-        return chances.infected[np.uint32(pressure)]
+        return probabilities.infected[np.uint32(pressure)]
     return -expm1(-(real(pressure) * exposure))
 
 
@@ -263,27 +266,27 @@ def chosen_part(seed, replicate, node, step):
     return uniform(word, other)
 
 
-def arrival_tick(stages, schedule, place, now, seed, replicate, node, index):
+def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, index):
     """What is kept of a node that enters a compartment: when it did, or when it will leave."""
     if SAMPLED:
-        if stages.kind[place] >= 0:
-            duration = holding_time_of_stay(stages, place, index, seed, replicate, node)
+        if stages.kind[compartment] >= 0:
+            duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
             ticks = real(math.ceil(fma(duration, schedule.per_tick, real(_SOON))))
             ticks = min(max(ticks, real(1.0)), real(TICKS_MOST))
             return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
     return np.int32(now)
 
 
-def seed_tick(stages, schedule, place, age, seed, replicate, node):
+def seed_tick(stages, schedule, compartment, age, seed, replicate, node):
     """What is kept of a seed that has been where it starts for `age`."""
     if SAMPLED:
         if HAS_AGES:
-            if stages.kind[place] < 0:
+            if stages.kind[compartment] < 0:
                 return np.int32(0)
-            left = remaining_time(stages, place, 0, age, seed, replicate, node)
+            left = remaining_time(stages, compartment, 0, age, seed, replicate, node)
             ticks = real(math.ceil(fma(left, schedule.per_tick, real(_SOON))))
             return np.int32(min(max(ticks, real(1.0)), real(TICKS_MOST)))
-        return arrival_tick(stages, schedule, place, np.int64(0), seed, replicate, node, 0)
+        return arrival_tick(stages, schedule, compartment, np.int64(0), seed, replicate, node, 0)
     return np.int32(-np.int64(fma(age, schedule.per_tick, real(0.5))))
 
 

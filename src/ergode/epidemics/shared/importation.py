@@ -1,12 +1,11 @@
 """Infections from outside: when they come, and upon whom.
 
-The n-th importation of a plan is a function of (seed, replicate, plan, n): its guest, a node of the
-network at random, its moment, which follows on that of the one before, and a mark.  It is a contact
-of the guest with an outside case, and infects as such a contact would: where the model has an
-infection from the guest's compartment, with the rate of that one relative to the largest there is,
-times the guest's own susceptibility - if the mark is below this product.  Methods that go through
-time ask for one after the other; those that go through it in windows are given all of them, listed
-by node.
+The n-th importation of a plan is a function of (seed, replicate, plan, n).  It has a node of the
+network, drawn at random; a moment, which follows that of the importation before; and a mark.  It is
+a contact of the node with an outside case, and infects as such a contact would.  The node is
+infected if the mark is below a probability: the rate of the infection from the node's compartment,
+relative to the largest rate, times the node's own susceptibility.  The event-driven method asks for
+one importation after the other.  The method by windows is given all of them, listed by node.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ class Importations(NamedTuple):
     stop: Any
     first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
     time: Any  # real
-    chance: Any  # that a contact makes an infection happen, real [plan_count, infection_count]
-    into: Any  # where the guest then begins, int32 [plan_count, infection_count]
+    probability: Any  # that a contact makes an infection happen, real [plan_count, infection_count]
+    into: Any  # where the node then begins, int32 [plan_count, infection_count]
     susceptibility: Any  # of each node, one at most, real [node_count], or [1] for all
 
 
-class Guests(NamedTuple):
+class ImportedCases(NamedTuple):
     """All importations into some replicates, ordered by row, node and time."""
 
     first: Any  # of a row: first[row] : first[row + 1], int64 [row_count + 1]
@@ -62,10 +61,10 @@ def importations_of(
         An importation is into an unknown compartment, or one that no infection leads to.
     """
     plans = scenario.importations
-    chance = np.zeros((max(1, len(plans)), len(model.infections)))
-    into = np.zeros(chance.shape, np.int32)
+    probability = np.zeros((max(1, len(plans)), len(model.infections)))
+    into = np.zeros(probability.shape, np.int32)
     for row, plan in enumerate(plans):
-        chance[row], into[row] = _outcomes(model, plan.compartment)
+        probability[row], into[row] = _outcomes(model, plan.compartment)
     first, moments = [0], [0.0]
     for plan in plans:
         times = [t - begin for t in plan.moments if t >= begin]
@@ -77,14 +76,14 @@ def importations_of(
         np.array([p.stop - begin for p in plans], precision),
         np.array(first, np.int32),
         np.array(moments[1:] or [0.0], precision),
-        chance.astype(precision),
+        probability.astype(precision),
         into,
         _susceptibility(scenario, model).astype(precision),
     )  # fmt: skip
 
 
 def _outcomes(model: CompartmentModel, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """For each infection: the chance that a contact with an outside case makes it happen.
+    """For each infection: the probability that a contact with an outside case makes it happen.
 
     The outside case is in the compartment `name`, or about to come there.  Whom an infection turns
     into such a case begins as one; others who can be infected by it begin where that leads.
@@ -126,7 +125,7 @@ def _susceptibility(scenario: Scenario, model: CompartmentModel) -> np.ndarray:
     return values / max(1.0, float(values.max(initial=0.0)))
 
 
-def guests_of(
+def imported_cases_of(
     imports: Importations,
     node_count: int,
     end: Any,
@@ -135,9 +134,9 @@ def guests_of(
     count: int,
     host: Device,
     precision: Precision,
-) -> Guests:
+) -> ImportedCases:
     """All importations before `end` into `count` replicates, on the host."""
-    kernel = kernels.cpu_kernel(list_guests, precision=precision)
+    kernel = kernels.cpu_kernel(list_imported_cases, precision=precision)
     sizes = np.zeros(count + 1, np.int64)
     nothing = (
         np.zeros(1, np.int32), np.zeros(1, precision), np.zeros(1, np.int32),
@@ -147,13 +146,13 @@ def guests_of(
     host.run(kernel, count, *arguments, sizes[1:], sizes, *nothing, False)
     first = np.cumsum(sizes)
     if not first[-1]:
-        return Guests(first, *nothing)
+        return ImportedCases(first, *nothing)
     total = int(first[-1])
     node, time = np.empty(total, np.int32), np.empty(total, precision)
     plan, mark = np.empty(total, np.int32), np.empty(total, precision)
     host.run(kernel, count, *arguments, sizes[1:], first, node, time, plan, mark, True)
     order = np.lexsort((plan, time, node, np.repeat(np.arange(count), sizes[1:])))
-    return Guests(first, node[order], time[order], plan[order], mark[order])
+    return ImportedCases(first, node[order], time[order], plan[order], mark[order])
 
 
 # ---- what kernels ask
@@ -170,19 +169,19 @@ def importation_time(imports, plan, number, after, seed, replicate):
     return real(_NEVER)
 
 
-def guest_of(plan, number, node_count, seed, replicate):
+def imported_node(plan, number, node_count, seed, replicate):
     """The node that the `number`-th importation of a plan falls on."""
     return integer_below(node_count, seed, replicate, 2 * plan + 1, IMPORTATION, number & 0xFFFFFF)
 
 
-def guest_mark(plan, number, seed, replicate):
+def importation_mark(plan, number, seed, replicate):
     """The mark of the `number`-th importation of a plan, uniform on (0, 1]."""
     w0, w1, w2, w3 = draw_words(seed, replicate, 2 * plan, IMPORTATION, np.uint32(number))
     return uniform(w2, w3)
 
 
 def imported(imports, infections, plan, mark, left, node, compartment):
-    """Compartment in which a guest begins as a case, or -1 if the contact does not infect it.
+    """Compartment in which a node begins as a case, or -1 if the contact does not infect it.
 
     `left` is what measures leave of its susceptibility.
     """
@@ -190,13 +189,13 @@ def imported(imports, infections, plan, mark, left, node, compartment):
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == compartment:
-            reached = fma(imports.chance[plan, k], left, reached)
+            reached = fma(imports.probability[plan, k], left, reached)
             if mark <= reached:
                 return np.int64(imports.into[plan, k])
     return np.int64(-1)
 
 
-def list_guests(
+def list_imported_cases(
     start, stop, imports, node_count, end, seed, first_replicate, size, first, node, time, plans,
     mark, fill,
 ):  # fmt: skip
@@ -210,22 +209,22 @@ def list_guests(
             moment = real(importation_time(imports, plan, number, real(0.0), seed, replicate))
             while moment < end:
                 if fill:
-                    node[at + found] = guest_of(plan, number, node_count, seed, replicate)
+                    node[at + found] = imported_node(plan, number, node_count, seed, replicate)
                     time[at + found] = moment
                     plans[at + found] = plan
-                    mark[at + found] = guest_mark(plan, number, seed, replicate)
+                    mark[at + found] = importation_mark(plan, number, seed, replicate)
                 found += 1
                 number += 1
                 moment = real(importation_time(imports, plan, number, moment, seed, replicate))
         size[row] = found
 
 
-def first_guest(guests, row, node):
+def first_imported_case(imported_cases, row, node):
     """Position of the first importation into a node, or of what would follow it."""
-    low, high = np.int64(guests.first[row]), np.int64(guests.first[row + 1])
+    low, high = np.int64(imported_cases.first[row]), np.int64(imported_cases.first[row + 1])
     while low < high:
         middle = (low + high) >> 1
-        if guests.node[middle] < node:
+        if imported_cases.node[middle] < node:
             low = middle + 1
         else:
             high = middle

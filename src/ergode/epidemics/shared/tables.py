@@ -24,7 +24,7 @@ from ergode.models.networks.contact_network import ContactNetwork
 
 @dataclass(frozen=True)
 class Tables:
-    """Host arrays; see the modules named `transmission`, `progression`, `contact_process`."""
+    """Host arrays; `transmission`, `progression` and `contacts` say what is in them."""
 
     stages: Any
     infections: Any

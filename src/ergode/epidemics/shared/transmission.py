@@ -2,7 +2,7 @@
 
 Here are the tables that a model, its calendars and its interventions become, and what device
 functions ask of them.  Everything here is a ratio of rates: what a contact's mark is held against
-(`contact_process`).
+(`shared.contacts`).
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def triggered_start(interventions, trigger, time):
     return max(time + interventions.trigger_delay[trigger], next_up(time))
 
 
-def _coins(row, node, stay, seed, replicate):
+def _draws(row, node, stay, seed, replicate):
     return draw_words(
         seed, replicate, node, INTERVENTION, np.uint32(row) | np.uint32(np.uint32(stay) << 8)
     )
@@ -301,10 +301,10 @@ def protected_since(interventions, row, start, node, seed, replicate):
     group = interventions.group[row]
     if group >= 0 and interventions.members[group, node] == 0:
         return real(_NEVER)
-    w0, w1, w2, w3 = _coins(row, node, 0, seed, replicate)
+    w0, w1, w2, w3 = _draws(row, node, 0, seed, replicate)
     chosen = uniform(w0, w1) <= interventions.fraction[row]
     if interventions.kind[row] == ALL_OR_NOTHING_KIND:
-        v0, v1, v2, v3 = _coins(row, node, 1, seed, replicate)
+        v0, v1, v2, v3 = _draws(row, node, 1, seed, replicate)
         chosen = chosen and uniform(v0, v1) <= interventions.reduction[row]
     if not chosen:
         return real(_NEVER)
@@ -365,7 +365,7 @@ def remaining(
                 and time >= source_since + interventions.delay[row]
                 and (group < 0 or interventions.members[group, source] != 0)
             ):
-                w0, w1, w2, w3 = _coins(row, source, source_stay, seed, replicate)
+                w0, w1, w2, w3 = _draws(row, source, source_stay, seed, replicate)
                 if uniform(w0, w1) <= interventions.fraction[row]:
                     left *= 1.0 - interventions.reduction[row]
     return left

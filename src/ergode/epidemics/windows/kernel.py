@@ -1,14 +1,14 @@
 """The exact epidemic of any model, a window of time at once: method ``"sellke"`` on CUDA.
 
-The draws are those of `sellke`, and so is the history that they imply; here it is found by all
-nodes at once.  In a window of time every node works out its path - the compartments it passes
-through, and when - from the paths of its neighbours, as far as they are known (`window_path`).
-When a path changes, the neighbours at risk work out theirs anew.  A path depends on earlier moments
-of other paths alone, so that each round settles at least one more infection of every chain, and
-the rounds end when nothing changes any more: at the one history there is.
+The draws are those of `event_driven.kernel`, and imply the same history.  Here all nodes find it at
+once.  In a window of time every node works out its path - the compartments it passes through, and
+when - from the paths of its neighbours, as far as they are known (`windows.path`).  When a path
+changes, the neighbours at risk work out theirs anew.  A path depends on earlier moments of other
+paths alone, so each round settles at least one more infection of every chain.  The rounds end when
+no path changes.
 
 A path has room for a few moves.  The window is cut short at the first move that found none, and at
-the first that may pull a trigger (`window_triggers`).  So neither the width of a window nor the
+the first that may pull a trigger (`windows.triggers`).  So neither the width of a window nor the
 order in which nodes are looked at changes the result.  Each replicate has windows of its own.
 """
 
@@ -38,10 +38,10 @@ from ergode.epidemics.windows.state import (
     since_of,
     stay_of,
 )
-from ergode.epidemics.windows.tracing import Watch, await_detection, carry_out
+from ergode.epidemics.windows.tracing import TracingState, await_detection, carry_out
 from ergode.epidemics.windows.triggers import (
     BINS,
-    Clocks,
+    TriggerState,
     add,
     begin_search,
     count_arrivals,
@@ -84,18 +84,18 @@ def _column(rules, compartment, node):
 
 
 def _enter(
-    rules, paths, clocks, watch, records, moves, row, slot, place, node, compartment, infected,
-    at_once, infector, time, age, stay, seed, replicate,
+    rules, paths, triggers, tracing, records, moves, row, slot, position, node, compartment,
+    infected, at_once, infector, time, age, stay, seed, replicate,
 ):  # fmt: skip
     """Move a node for good, `stay` stays having gone before.
 
     At `time` it has been in the compartment for `age`, which is zero but for seeds.  It is a case
     if `infected`, and was infected at this very moment if `at_once`.  `row` is that of the results,
-    `slot` that of the clocks.
+    `slot` that of the trigger state.
     """
-    is_open = at_once or (is_open_at_first(paths, place) and since_of(paths, place) == time)
+    is_open = at_once or (is_open_at_first(paths, position) and since_of(paths, position) == time)
     at = np.int64(grid_index(rules.times, rules.per_step, time))
-    old = compartment_of(paths, place)
+    old = compartment_of(paths, position)
     if at < moves.shape[1]:
         add(moves, (np.int64(row), at, _column(rules, old, node)), np.int32(-1))
         add(moves, (np.int64(row), at, _column(rules, compartment, node)), np.int32(1))
@@ -104,11 +104,11 @@ def _enter(
             group = np.int64(rules.stratum[node]) if HAS_STRATA else np.int64(0)
             add(moves, (np.int64(row), at, last + group), np.int32(1))
     if HAS_TRIGGERS:
-        add(clocks.population, (np.int64(slot), old), np.int32(-1))
-        add(clocks.population, (np.int64(slot), np.int64(compartment)), np.int32(1))
+        add(triggers.population, (np.int64(slot), old), np.int32(-1))
+        add(triggers.population, (np.int64(slot), np.int64(compartment)), np.int32(1))
         if infected:
-            cases = np.int64(clocks.population.shape[1] - 1)
-            add(clocks.population, (np.int64(slot), cases), np.int32(1))
+            cases = np.int64(triggers.population.shape[1] - 1)
+            add(triggers.population, (np.int64(slot), cases), np.int32(1))
     if LISTING:
         number = add(records.count, np.int64(row), np.int64(1))
         if number < records.node.shape[1]:
@@ -116,93 +116,116 @@ def _enter(
             records.time[row, number] = time - age
             records.to[row, number] = np.uint8(compartment | (INFECTED if infected else 0))
             records.infector[row, number] = infector
-    set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, seed, replicate)
+    set_stay(rules, paths, position, node, compartment, time, age, is_open, stay, seed, replicate)
     if HAS_TRACING:
         await_detection(
-            rules, watch, place, node, compartment, time - age, stay + np.int32(1), seed, replicate
+            rules,
+            tracing,
+            position,
+            node,
+            compartment,
+            time - age,
+            stay + np.int32(1),
+            seed,
+            replicate,
         )
 
 
-def _begin_place(rules, paths, watch, place, node, seed, replicate):
+def _begin_place(rules, paths, tracing, position, node, seed, replicate):
     """A node that is not a seed, at time zero."""
-    begin_at_base(rules, paths, place, node, seed, replicate)
+    begin_at_base(rules, paths, position, node, seed, replicate)
     if HAS_TRACING:
-        watch.count[place] = 0
-        for k in range(watch.until.shape[0]):
-            watch.until[k, place] = bits(0)
+        tracing.count[position] = 0
+        for k in range(tracing.until.shape[0]):
+            tracing.until[k, position] = bits(0)
         if rules.stages.kind[rules.base] >= 0:
             await_detection(
-                rules, watch, place, node, np.int64(rules.base), real(0.0), np.int32(1), seed,
+                rules, tracing, position, node, np.int64(rules.base), real(0.0), np.int32(1), seed,
                 replicate,
             )  # fmt: skip
 
 
-def _begin_clock(rules, clocks, slot, node_count):
+def _begin_clock(rules, triggers, slot, node_count):
     """A replicate at time zero."""
     never = bits(to_bits(real(_NEVER)))
     for odd in range(2):
-        clocks.begin[odd, slot] = 0.0
-        clocks.cut[odd, slot] = never
-    for k in range(clocks.starts.shape[1]):
-        clocks.starts[slot, k] = rules.interventions.start[k]
-        clocks.rank[slot, k] = np.int32(0)
+        triggers.begin[odd, slot] = 0.0
+        triggers.cut[odd, slot] = never
+    for k in range(triggers.starts.shape[1]):
+        triggers.starts[slot, k] = rules.interventions.start[k]
+        triggers.rank[slot, k] = np.int32(0)
         if HAS_TRIGGERS:
             for at in range(BINS):
-                clocks.arrivals[slot, k, at] = np.int32(0)
-    for c in range(clocks.population.shape[1]):
-        clocks.population[slot, c] = np.int32(0)
-    clocks.population[slot, rules.base] = np.int32(node_count)
+                triggers.arrivals[slot, k, at] = np.int32(0)
+    for c in range(triggers.population.shape[1]):
+        triggers.population[slot, c] = np.int32(0)
+    triggers.population[slot, rules.base] = np.int32(node_count)
 
 
 def _place_seed(
-    rules, paths, clocks, watch, records, moves, row, slot, index, node_count, seed, replicate
+    rules, paths, triggers, tracing, records, moves, row, slot, index, node_count, seed, replicate
 ):
     """Put a seed where it starts."""
     node = np.int64(seed_node(rules.seeding, index, node_count, seed, replicate))
     compartment = seed_compartment(rules.seeding, index)
-    place = slot * node_count + node
+    position = slot * node_count + node
     # What is already there is the first stay of a node that is no seed.
     if HAS_TRACING:
-        watch.count[place] = 0
+        tracing.count[position] = 0
     age = real(0.0)
     if HAS_AGES:
         age = real(seed_age(rules.seeding, index))
     _enter(
-        rules, paths, clocks, watch, records, moves, row, slot, place, node,
+        rules, paths, triggers, tracing, records, moves, row, slot, position, node,
         np.int64(compartment), rules.seeding.is_case[compartment] != 0, False, np.int64(-1),
         real(0.0), age, np.int32(0), seed, replicate,
     )  # fmt: skip
 
 
 def _settle(
-    arcs, rules, paths, clocks, watch, records, moves, row, slot, place, node, end, seed, replicate
+    arcs,
+    rules,
+    paths,
+    triggers,
+    tracing,
+    records,
+    moves,
+    row,
+    slot,
+    position,
+    node,
+    end,
+    seed,
+    replicate,
 ):
     """Make what a path has before `end` a node's past."""
-    count = moves_of(paths, place)
+    count = moves_of(paths, position)
     if count > 0:
-        set_moves(paths, place, np.int64(0))
+        set_moves(paths, position, np.int64(0))
     for k in range(count):
-        time = paths.time[k, place]
+        time = paths.time[k, position]
         if time < end:
             infector = np.int64(-1)
             if LISTING:
-                infector = np.int64(paths.infector[k, place])
+                infector = np.int64(paths.infector[k, position])
             _enter(
-                rules, paths, clocks, watch, records, moves, row, slot, place, node,
-                destination(paths, k, place), is_infection(paths, k, place),
-                is_infection(paths, k, place), infector, time, real(0.0), stay_of(paths, place),
-                seed, replicate,
+                rules, paths, triggers, tracing, records, moves, row, slot, position, node,
+                destination(paths, k, position), is_infection(paths, k, position),
+                is_infection(paths, k, position), infector, time, real(0.0),
+                stay_of(paths, position), seed, replicate,
             )  # fmt: skip
     if HAS_TRACING:
-        if watch.count[place] > 0:
-            carry_out(arcs, rules, watch, clocks.starts[slot], place, node, end, seed, replicate)
+        if tracing.count[position] > 0:
+            carry_out(
+                arcs, rules, tracing, triggers.starts[slot], position, node, end, seed, replicate
+            )
 
 
 # ---- CPU: one replicate a thread at a time
 
 
 def windows_cpu(
-    start, stop, arcs, rules, guests, seed, first_replicate, width, room, records,
+    start, stop, arcs, rules, imported_cases, seed, first_replicate, width, room, records,
     needed, counts, work,
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
@@ -220,11 +243,11 @@ def windows_cpu(
         np.empty((ROOM, node_count), np.uint8),
         np.empty((listed, node_count if LISTING else 1), np.int32), np.empty(node_count, np.int32),
     )  # fmt: skip
-    watch = Watch(
+    tracing = TracingState(
         np.empty((rows, watched), bits), np.empty((room, watched), real),
         np.empty((room, watched), np.int32), np.empty(watched, np.int32), np.zeros(1, np.int32),
     )  # fmt: skip
-    clocks = Clocks(
+    triggers = TriggerState(
         np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, rows), real),
         np.empty((1, rules.stages.kind.size + 1), np.int32), np.empty((1, rows), bits),
         np.empty((1, rows), np.int32), np.empty((1, rows), np.int32),
@@ -232,18 +255,18 @@ def windows_cpu(
     )  # fmt: skip
     queue = np.empty((2, node_count), np.int64)
     for row in range(start, stop):
-        watch.room[0] = 0
+        tracing.room[0] = 0
         _run_one(
-            arcs, rules, guests, paths, clocks, watch, records, queue, row, seed,
+            arcs, rules, imported_cases, paths, triggers, tracing, records, queue, row, seed,
             first_replicate + row, width, counts, work,
         )  # fmt: skip
-        needed[row] = watch.room[0]
+        needed[row] = tracing.room[0]
 
 
 @no_refcount
 def _run_one(
-    arcs, rules, guests, paths, clocks, watch, records, queue, row, seed, replicate, width,
-    counts, work,
+    arcs, rules, imported_cases, paths, triggers, tracing, records, queue, row, seed, replicate,
+    width, counts, work,
 ):  # fmt: skip
     """One replicate, window after window."""
     node_count = np.int64(arcs.first.size - 1)
@@ -253,26 +276,26 @@ def _run_one(
         for column in range(counts.shape[2]):
             counts[row, at, column] = 0
     records.count[row] = 0
-    _begin_clock(rules, clocks, only, node_count)
+    _begin_clock(rules, triggers, only, node_count)
     for node in range(node_count):
-        _begin_place(rules, paths, watch, node, node, seed, replicate)
+        _begin_place(rules, paths, tracing, node, node, seed, replicate)
         counts[row, 0, _column(rules, rules.base, node)] += 1
     for index in range(rules.seeding.named_count + rules.seeding.drawn_count):
         _place_seed(
-            rules, paths, clocks, watch, records, counts, row, only, index, node_count, seed,
+            rules, paths, triggers, tracing, records, counts, row, only, index, node_count, seed,
             replicate,
         )  # fmt: skip
     worked = np.int64(0)
     windows = np.int64(0)
-    while clocks.begin[windows & 1, 0] < rules.end:
+    while triggers.begin[windows & 1, 0] < rules.end:
         odd = windows & 1
-        begin = clocks.begin[odd, 0]
+        begin = triggers.begin[odd, 0]
         stop = window_stop(begin, width, rules.end)
-        clocks.cut[odd, 0] = bits(to_bits(real(_NEVER)))
+        triggers.cut[odd, 0] = bits(to_bits(real(_NEVER)))
         if HAS_TRIGGERS:
             if begin > 0.0:
-                pull_triggers(plan, clocks, only, begin)
-        starts = clocks.starts[0]
+                pull_triggers(plan, triggers, only, begin)
+        starts = triggers.starts[0]
         waiting = np.int64(0)
         for node in range(node_count):
             if not idle(rules, paths, node, stop):
@@ -287,11 +310,11 @@ def _run_one(
             for k in range(waiting):
                 node = queue[here, k]
                 changed, left_out = work_out(
-                    arcs, rules, paths, watch, guests, starts, row, node, node, begin, stop,
-                    np.int64(0), np.int64(1), seed, replicate,
+                    arcs, rules, paths, tracing, imported_cases, starts, row, node, node, begin,
+                    stop, np.int64(0), np.int64(1), seed, replicate,
                 )  # fmt: skip
                 if left_out < stop:
-                    cut_window(clocks, odd, only, left_out)
+                    cut_window(triggers, odd, only, left_out)
                 worked += 1
                 if changed > 0:
                     for e in range(arcs.offsets[node], arcs.offsets[node + 1]):
@@ -308,22 +331,28 @@ def _run_one(
             sweep += 1
         if HAS_TRIGGERS:
             for k in range(plan.kind.size):
-                going = begin_search(plan, clocks, only, k, begin, stop)
+                going = begin_search(plan, triggers, only, k, begin, stop)
                 while going:
-                    final = window_end(clocks, odd, only, width, rules.end)
+                    final = window_end(triggers, odd, only, width, rules.end)
                     for node in range(node_count):
                         if moves_of(paths, node) > 0:
                             count_arrivals(
-                                plan, clocks, paths, only, node, compartment_of(paths, node), final
+                                plan,
+                                triggers,
+                                paths,
+                                only,
+                                node,
+                                compartment_of(paths, node),
+                                final,
                             )
-                    going = narrow_search(clocks, odd, only, k)
-        end = window_end(clocks, odd, only, width, rules.end)
+                    going = narrow_search(triggers, odd, only, k)
+        end = window_end(triggers, odd, only, width, rules.end)
         for node in range(node_count):
             _settle(
-                arcs, rules, paths, clocks, watch, records, counts, row, only, node, node, end,
+                arcs, rules, paths, triggers, tracing, records, counts, row, only, node, node, end,
                 seed, replicate,
             )  # fmt: skip
-        clocks.begin[1 - odd, 0] = end
+        triggers.begin[1 - odd, 0] = end
         windows += 1
     for column in range(counts.shape[2]):
         total = 0
@@ -334,11 +363,11 @@ def _run_one(
     work[row, 1] = windows
 
 
-def _wake(rules, paths, queue, there, following, place, stop):
+def _wake(rules, paths, queue, there, following, position, stop):
     """Queue a node, unless it is or nothing can happen to it."""
-    if paths.queued[place] == 0 and not idle(rules, paths, place, stop):
-        paths.queued[place] = 1
-        queue[there, following] = place
+    if paths.queued[position] == 0 and not idle(rules, paths, position, stop):
+        paths.queued[position] = 1
+        queue[there, following] = position
         following += 1
     return following
 
@@ -347,13 +376,13 @@ def _wake(rules, paths, queue, there, following, place, stop):
 
 
 def windows_cuda(
-    arcs, rules, guests, seed, first_replicate, width,
-    paths, clocks, watch, queue, waiting, records, moves, work,
+    arcs, rules, imported_cases, seed, first_replicate, width,
+    paths, triggers, tracing, queue, waiting, records, moves, work,
 ):  # fmt: skip
     """Run every replicate; one cooperative grid from seeds to the last time.
 
     Out: `moves` [replicate, time, (compartment, cases) x stratum], all zero before, `work` [2], and
-    `records`, whose counts are zero before.  Scratch: `paths`, `clocks`, `watch`; `queue` [2,
+    `records`, whose counts are zero before.  Scratch: `paths`, `triggers`, `tracing`; `queue` [2,
     place]; `waiting` int32 [3, 3]: nodes queued in this round, the next and the one after, and
     likewise replicates that are not at their end, and searches for arrivals.
     """
@@ -363,29 +392,35 @@ def windows_cuda(
     lane = np.int64(cuda.threadIdx.x & 31)
     node_count = np.int64(arcs.first.size - 1)
     row_count = np.int64(moves.shape[0])
-    places = np.int64(paths.queued.size)
+    position_count = np.int64(paths.queued.size)
     plan = rules.interventions
     never = bits(to_bits(real(_NEVER)))
     for row in range(first, row_count, stride):
-        _begin_clock(rules, clocks, row, node_count)
-    for place in range(first, places, stride):
-        row = place // node_count
+        _begin_clock(rules, triggers, row, node_count)
+    for position in range(first, position_count, stride):
+        row = position // node_count
         _begin_place(
-            rules, paths, watch, place, place - row * node_count, seed, first_replicate + row
+            rules,
+            paths,
+            tracing,
+            position,
+            position - row * node_count,
+            seed,
+            first_replicate + row,
         )
     if first < 9:
         waiting[first // 3, first % 3] = 0
     if first < 2:
         work[first] = 0
     if first == 0:
-        watch.room[0] = 0
+        tracing.room[0] = 0
     grid.sync()
     seed_count = np.int64(rules.seeding.named_count + rules.seeding.drawn_count)
     for s in range(first, seed_count * row_count, stride):
         row = s // seed_count
         _place_seed(
-            rules, paths, clocks, watch, records, moves, row, row, s - row * seed_count, node_count,
-            seed, first_replicate + row,
+            rules, paths, triggers, tracing, records, moves, row, row, s - row * seed_count,
+            node_count, seed, first_replicate + row,
         )  # fmt: skip
     grid.sync()
 
@@ -393,7 +428,7 @@ def windows_cuda(
     windows = np.int64(0)
     round_number = np.int64(0)
     searches = np.int64(0)
-    whole = (places + stride - 1) // stride * stride  # lanes of a warp stay together
+    whole = (position_count + stride - 1) // stride * stride  # lanes of a warp stay together
     while True:
         # Settle what the last window found, and queue the nodes that may move in the next.
         odd = windows & 1
@@ -402,27 +437,27 @@ def windows_cuda(
             waiting[0, (round_number + 1) % 3] = 0
             waiting[1, (windows + 1) % 3] = 0
         for row in range(first, row_count, stride):
-            clocks.cut[odd, row] = never
+            triggers.cut[odd, row] = never
             begin = real(0.0)
             if windows > 0:
-                begin = window_end(clocks, 1 - odd, row, width, rules.end)
-                clocks.begin[odd, row] = begin
+                begin = window_end(triggers, 1 - odd, row, width, rules.end)
+                triggers.begin[odd, row] = begin
             if begin < rules.end:
                 waiting[1, windows % 3] = 1
-        for place in range(first, whole, stride):
+        for position in range(first, whole, stride):
             wanted = False
-            if place < places:
-                row = place // node_count
+            if position < position_count:
+                row = position // node_count
                 begin = real(0.0)
                 if windows > 0:
-                    begin = window_end(clocks, 1 - odd, row, width, rules.end)
+                    begin = window_end(triggers, 1 - odd, row, width, rules.end)
                     _settle(
-                        arcs, rules, paths, clocks, watch, records, moves, row, row, place,
-                        place - row * node_count, begin, seed, first_replicate + row,
+                        arcs, rules, paths, triggers, tracing, records, moves, row, row, position,
+                        position - row * node_count, begin, seed, first_replicate + row,
                     )  # fmt: skip
                 if begin < rules.end:
-                    wanted = not idle(rules, paths, place, window_stop(begin, width, rules.end))
-                paths.queued[place] = np.int32(1) if wanted else np.int32(0)
+                    wanted = not idle(rules, paths, position, window_stop(begin, width, rules.end))
+                paths.queued[position] = np.int32(1) if wanted else np.int32(0)
             mask = cuda.ballot_sync(_EVERY_LANE, wanted)
             at = np.int32(0)
             if lane == 0 and mask != 0:
@@ -430,15 +465,15 @@ def windows_cuda(
             at = cuda.shfl_sync(_EVERY_LANE, at, 0)
             if wanted:
                 ahead = np.int64(cuda.popc(np.uint32(mask & ((1 << lane) - 1))))
-                queue[round_number & 1, at + ahead] = place
+                queue[round_number & 1, at + ahead] = position
         grid.sync()
         if waiting[1, windows % 3] == 0:
             break
         if HAS_TRIGGERS:
             for row in range(first, row_count, stride):
-                begin = clocks.begin[odd, row]
+                begin = triggers.begin[odd, row]
                 if begin > 0.0:
-                    pull_triggers(plan, clocks, row, begin)
+                    pull_triggers(plan, triggers, row, begin)
             grid.sync()
         going = True
         while going:
@@ -447,8 +482,8 @@ def windows_cuda(
             if first == 0:
                 waiting[0, (round_number + 2) % 3] = 0
             worked += _one_round(
-                arcs, rules, guests, paths, clocks, watch, queue, waiting, odd, round_number,
-                node_count, first, stride, lane, width, seed, first_replicate,
+                arcs, rules, imported_cases, paths, triggers, tracing, queue, waiting, odd,
+                round_number, node_count, first, stride, lane, width, seed, first_replicate,
             )  # fmt: skip
             grid.sync()
             round_number += 1
@@ -464,25 +499,26 @@ def windows_cuda(
                     row = k // plan.kind.size
                     which = k - row * plan.kind.size
                     if begins:
-                        begin = clocks.begin[odd, row]
+                        begin = triggers.begin[odd, row]
                         found = begin < rules.end and begin_search(
-                            plan, clocks, row, which, begin,
+                            plan, triggers, row, which, begin,
                             window_stop(begin, width, rules.end),
                         )  # fmt: skip
                     else:
-                        found = narrow_search(clocks, odd, row, which)
+                        found = narrow_search(triggers, odd, row, which)
                     if found:
                         waiting[2, here] = 1
                 begins = False
                 grid.sync()
                 going = waiting[2, here] > 0
                 if going:
-                    for place in range(first, places, stride):
-                        if moves_of(paths, place) > 0:
-                            row = place // node_count
+                    for position in range(first, position_count, stride):
+                        if moves_of(paths, position) > 0:
+                            row = position // node_count
                             count_arrivals(
-                                plan, clocks, paths, row, place, compartment_of(paths, place),
-                                window_end(clocks, odd, row, width, rules.end),
+                                plan, triggers, paths, row, position,
+                                compartment_of(paths, position),
+                                window_end(triggers, odd, row, width, rules.end),
                             )  # fmt: skip
                     grid.sync()
                 searches += 1
@@ -495,8 +531,8 @@ def windows_cuda(
 
 
 def _one_round(
-    arcs, rules, guests, paths, clocks, watch, queue, waiting, odd, round_number, node_count,
-    first, stride, lane, width, seed, first_replicate,
+    arcs, rules, imported_cases, paths, triggers, tracing, queue, waiting, odd, round_number,
+    node_count, first, stride, lane, width, seed, first_replicate,
 ):  # fmt: skip
     """Work out the paths of the nodes that are queued; returns how many this thread did.
 
@@ -507,7 +543,7 @@ def _one_round(
     here = round_number & 1
     worked = np.int64(0)
     k = first - stride
-    place = np.int64(0)
+    position = np.int64(0)
     together = np.uint32(0)  # lanes whose node is still to be worked on by all
     while True:
         mine = np.int64(0)
@@ -519,17 +555,17 @@ def _one_round(
                 break
             active = k < total
             if active:
-                place = np.int64(queue[here, k])
-            mine = place
+                position = np.int64(queue[here, k])
+            mine = position
             if HUBS:
-                node = place - place // node_count * node_count
+                node = position - position // node_count * node_count
                 many = active and arcs.first[node + 1] - arcs.first[node] > HUB
                 together = np.uint32(cuda.ballot_sync(_EVERY_LANE, many))
                 active = active and not many
         elif HUBS:
             owner = np.int32(cuda.ffs(together) - 1)
             together = np.uint32(together & np.uint32(together - np.uint32(1)))
-            mine = np.int64(cuda.shfl_sync(_EVERY_LANE, place, owner))
+            mine = np.int64(cuda.shfl_sync(_EVERY_LANE, position, owner))
             share, shares = lane, np.int64(32)
         if active:
             if share == 0:
@@ -541,16 +577,16 @@ def _one_round(
                     cuda.syncwarp()
             row = mine // node_count
             node = mine - row * node_count
-            begin = clocks.begin[odd, row]
+            begin = triggers.begin[odd, row]
             stop = window_stop(begin, width, rules.end)
-            starts = clocks.starts[row] if HAS_TRIGGERS else rules.interventions.start
+            starts = triggers.starts[row] if HAS_TRIGGERS else rules.interventions.start
             changed, left_out = work_out(
-                arcs, rules, paths, watch, guests, starts, row, mine, node, begin, stop, share,
-                shares, seed, first_replicate + row,
+                arcs, rules, paths, tracing, imported_cases, starts, row, mine, node, begin, stop,
+                share, shares, seed, first_replicate + row,
             )  # fmt: skip
             worked += np.int64(share == 0)
             if left_out < stop and share == 0:
-                cut_window(clocks, odd, row, left_out)
+                cut_window(triggers, odd, row, left_out)
             if changed > 0:
                 cuda.threadfence()
                 for e in range(arcs.offsets[node] + share, arcs.offsets[node + 1], shares):
@@ -568,8 +604,8 @@ def _one_round(
     return worked
 
 
-def _wake_on_cuda(rules, paths, queue, waiting, round_number, place, stop):
+def _wake_on_cuda(rules, paths, queue, waiting, round_number, position, stop):
     """Queue a node for the next round, unless it is or nothing can happen to it."""
-    if not idle(rules, paths, place, stop) and cuda.atomic.exch(paths.queued, place, 1) == 0:
+    if not idle(rules, paths, position, stop) and cuda.atomic.exch(paths.queued, position, 1) == 0:
         at = cuda.atomic.add(waiting, (0, (round_number + 1) % 3), 1)
-        queue[1 - (round_number & 1), at] = place
+        queue[1 - (round_number & 1), at] = position

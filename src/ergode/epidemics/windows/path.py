@@ -2,8 +2,8 @@
 
 A path is the moves of a node in a window: when, and into which compartment.  It depends on
 earlier moments of its neighbours' paths alone - and, under contact tracing, on those of their
-neighbours, who may have had them put in quarantine (`window_tracing`).  All draws are those of
-`sellke`.
+neighbours, who may have had them put in quarantine (`windows.tracing`).  All draws are those of
+`event_driven.kernel`.
 
 On a CUDA device the lanes of a warp share the arcs into a node that has many.
 """
@@ -20,7 +20,7 @@ from ergode.epidemics.shared.contacts import (
     just_before,
     next_contact,
 )
-from ergode.epidemics.shared.importation import first_guest, imported
+from ergode.epidemics.shared.importation import first_imported_case, imported
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
@@ -65,8 +65,8 @@ _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 def _first_transmission(
-    arcs, rules, paths, watch, starts, place, node, compartment, moves, after, before, lane, lanes,
-    seed, replicate,
+    arcs, rules, paths, tracing, starts, position, node, compartment, moves, after, before, lane,
+    lanes, seed, replicate,
 ):  # fmt: skip
     """The first transmission to a node in a compartment, later than `after`, before `before`.
 
@@ -74,7 +74,7 @@ def _first_transmission(
     it leads (or -1) and from whom.
     """
     node_count = np.int64(arcs.first.size - 1)
-    shift = place - node
+    shift = position - node
     infected = np.int64(-1)
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
@@ -113,7 +113,7 @@ def _first_transmission(
                         left = real(1.0)
                         if HAS_TRACING:
                             left = left_by_quarantine(
-                                arcs, rules, paths, watch, starts, shift, source, count, node,
+                                arcs, rules, paths, tracing, starts, shift, source, count, node,
                                 moves, time, seed, replicate,
                             )  # fmt: skip
                         into = np.int64(
@@ -168,8 +168,8 @@ def _first_of_lanes(time, rank, infected, infector, arc):
 
 
 def work_out(
-    arcs, rules, paths, watch, guests, starts, row, place, node, begin, stop, lane, lanes, seed,
-    replicate,
+    arcs, rules, paths, tracing, imported_cases, starts, row, position, node, begin, stop, lane,
+    lanes, seed, replicate,
 ):  # fmt: skip
     """Work out the path of a node in the window from `begin` to `stop`, from those of others.
 
@@ -178,18 +178,18 @@ def work_out(
     the first move is that has no room in it.
     """
     before_start = real(just_before(begin))
-    compartment = compartment_of(paths, place)
-    opened = real(opened_at(paths, place))
-    until = until_of(paths, place)
-    stay = stay_of(paths, place)
+    compartment = compartment_of(paths, position)
+    opened = real(opened_at(paths, position))
+    until = until_of(paths, position)
+    stay = stay_of(paths, position)
     changed = np.int32(0)
     moves = np.int64(0)
     left_out = real(_NEVER)
-    known = moves_of(paths, place)
-    its_first, last_guest = np.int64(0), np.int64(0)
+    known = moves_of(paths, position)
+    own_first, last_imported_case = np.int64(0), np.int64(0)
     if HAS_IMPORTATIONS:
-        its_first = first_guest(guests, row, node)
-        last_guest = np.int64(guests.first[row + 1])
+        own_first = first_imported_case(imported_cases, row, node)
+        last_imported_case = np.int64(imported_cases.first[row + 1])
     while True:
         time = min(until, stop)
         infected = np.int64(-1)
@@ -197,16 +197,20 @@ def work_out(
         if rules.infections.at_risk[compartment] != 0:
             if HAS_IMPORTATIONS:
                 from_outside = np.int64(-1)
-                guest = its_first  # whom one stay is immune to, another may be infected by
-                while guest < last_guest and guests.node[guest] == node and from_outside < 0:
-                    moment = guests.time[guest]
+                entry = own_first  # whom one stay is immune to, another may be infected by
+                while (
+                    entry < last_imported_case
+                    and imported_cases.node[entry] == node
+                    and from_outside < 0
+                ):
+                    moment = imported_cases.time[entry]
                     if moment >= time:
                         break
                     if moment >= begin and opened < moment:
                         left = real(1.0)
                         if HAS_TRACING:
                             left = left_by_own_quarantine(
-                                arcs, rules, paths, watch, starts, place - node, node, moves,
+                                arcs, rules, paths, tracing, starts, position - node, node, moves,
                                 moment, seed, replicate,
                             )  # fmt: skip
                         if HAS_INTERVENTIONS:
@@ -214,15 +218,15 @@ def work_out(
                                 rules.interventions, starts, moment, node, seed, replicate
                             )
                         imported_into = imported(
-                            rules.importations, rules.infections, guests.plan[guest],
-                            guests.mark[guest], left, node, compartment,
+                            rules.importations, rules.infections, imported_cases.plan[entry],
+                            imported_cases.mark[entry], left, node, compartment,
                         )  # fmt: skip
                         if imported_into >= 0:
                             time = moment
                             from_outside = imported_into
-                    guest += 1
+                    entry += 1
             time, infected, infector = _first_transmission(
-                arcs, rules, paths, watch, starts, place, node, compartment, moves,
+                arcs, rules, paths, tracing, starts, position, node, compartment, moves,
                 max(opened, before_start), time, lane, lanes, seed, replicate,
             )  # fmt: skip
             if HAS_IMPORTATIONS:
@@ -241,24 +245,28 @@ def work_out(
                     node,
                 )
             )  # fmt: skip
-        new = moves >= known or paths.time[moves, place] != time or paths.to[moves, place] != into
+        new = (
+            moves >= known
+            or paths.time[moves, position] != time
+            or paths.to[moves, position] != into
+        )
         if new:
             changed = np.int32(max(changed, 1))
             if HAS_TRACING:
                 if may_trace_before(rules, into & (INFECTED - 1), time, stop):
                     changed = np.int32(2)
                 if moves < known and may_trace_before(
-                    rules, destination(paths, moves, place), paths.time[moves, place], stop
+                    rules, destination(paths, moves, position), paths.time[moves, position], stop
                 ):
                     changed = np.int32(2)
         if HUBS:
             if lanes > 1:
                 cuda.syncwarp()
         if lane == 0:
-            paths.time[moves, place] = time
-            paths.to[moves, place] = into
+            paths.time[moves, position] = time
+            paths.to[moves, position] = into
             if LISTING:
-                paths.infector[moves, place] = infector
+                paths.infector[moves, position] = infector
         if HUBS:
             if lanes > 1:
                 cuda.syncwarp()
@@ -274,12 +282,12 @@ def work_out(
         if HAS_TRACING:
             for k in range(moves, known):
                 if may_trace_before(
-                    rules, destination(paths, k, place), paths.time[k, place], stop
+                    rules, destination(paths, k, position), paths.time[k, position], stop
                 ):
                     changed = np.int32(2)
         if HUBS:
             if lanes > 1:
                 cuda.syncwarp()
         if lane == 0:
-            set_moves(paths, place, moves)
+            set_moves(paths, position, moves)
     return changed, left_out

@@ -18,12 +18,12 @@ from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import transmission
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.ensemble import CountingEnsemble
-from ergode.epidemics.shared.importation import Guests, guests_of, importations_of
+from ergode.epidemics.shared.importation import ImportedCases, importations_of, imported_cases_of
 from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
 from ergode.epidemics.windows.kernel import HUB, THREADS, Records, windows_cpu, windows_cuda
 from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Arcs, Paths, Rules
-from ergode.epidemics.windows.tracing import Watch
-from ergode.epidemics.windows.triggers import BINS, Clocks
+from ergode.epidemics.windows.tracing import TracingState
+from ergode.epidemics.windows.triggers import BINS, TriggerState
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -40,7 +40,7 @@ class WindowEnsemble(CountingEnsemble):
     Parameters
     ----------
     model, scenario, initial, times, seed, device, precision, listing
-        As for `event_ensemble.EventEnsemble`.
+        As for `event_driven.runner.EventEnsemble`.
     width : float, optional
         Span of a window [time]; affects speed alone.
     """
@@ -108,11 +108,11 @@ class WindowEnsemble(CountingEnsemble):
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
-        place = 16 + (9 if self._listing else 5) * ROOM + 4 + 16 if self.device.is_cuda else 0
+        position = 16 + (9 if self._listing else 5) * ROOM + 4 + 16 if self.device.is_cuda else 0
         if self._tracing and self.device.is_cuda:
-            place += 4 * self._plan_size + 8 * self._detection_room + 4
+            position += 4 * self._plan_size + 8 * self._detection_room + 4
         listed = 13 * self._record_room if self._listing else 0
-        return super().bytes_per_replicate + place * self.node_count + listed
+        return super().bytes_per_replicate + position * self.node_count + listed
 
     def chunk_size(self, replicates: int) -> int:
         """Replicates to run together: as many as keep the device busy and fit its memory."""
@@ -139,14 +139,14 @@ class WindowEnsemble(CountingEnsemble):
             Paths and windows, summed over the replicates.
         """
         run = self._run_cuda if self.device.is_cuda else self._run_cpu
-        guests = guests_of(
+        imported_cases = imported_cases_of(
             self._imports, self.node_count, self.rules.end, self.seed, first_replicate, count,
             self.device if not self.device.is_cuda else resolve("cpu"), self._precision,
         )  # fmt: skip
-        guests = Guests(*map(self.device.put, guests))
+        imported_cases = ImportedCases(*map(self.device.put, imported_cases))
         self.rules = self.rules._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
-            counts, work, records, detections = run(first_replicate, count, guests)
+            counts, work, records, detections = run(first_replicate, count, imported_cases)
             listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
             if listed <= self._record_room and detections <= self._detection_room:
                 return (counts, records), work
@@ -189,14 +189,14 @@ class WindowEnsemble(CountingEnsemble):
         )  # fmt: skip
 
     def _run_cpu(
-        self, first_replicate: int, count: int, guests: Guests
+        self, first_replicate: int, count: int, imported_cases: ImportedCases
     ) -> tuple[Any, np.ndarray, Records, int]:
         counts = np.empty((count, self.times.size, self.column_count), np.int32)
         work = np.zeros((count, 2), np.int64)
         needed = np.zeros(count, np.int32)
         records = self._records(count, np.empty)
         arguments = (
-            self.arcs, self.rules, guests, self.seed, first_replicate, self.width,
+            self.arcs, self.rules, imported_cases, self.seed, first_replicate, self.width,
             self._detection_room, records, needed, counts, work,
         )  # fmt: skip
         if count:
@@ -206,46 +206,50 @@ class WindowEnsemble(CountingEnsemble):
         return counts, work.sum(axis=0), records, int(needed.max(initial=0))
 
     def cuda_arguments(
-        self, first_replicate: int, count: int, guests: Guests, empty: Any
+        self, first_replicate: int, count: int, imported_cases: ImportedCases, empty: Any
     ) -> tuple[Any, ...]:
         """What the CUDA kernel takes, with arrays made by ``empty(shape, dtype)``."""
-        places, real, plan = count * self.node_count, self._precision, self._plan_size
+        position_count, real, plan = count * self.node_count, self._precision, self._plan_size
         word = np.dtype(f"uint{8 * np.dtype(real).itemsize}")
-        watched = places if self._tracing else 1
+        watched = position_count if self._tracing else 1
         room = self._detection_room
         paths = Paths(
-            empty((places, 4), word), empty((ROOM, places), real), empty((ROOM, places), np.uint8),
-            empty((ROOM, places) if self._listing else (1, 1), np.int32), empty(places, np.int32),
+            empty((position_count, 4), word), empty((ROOM, position_count), real),
+            empty((ROOM, position_count), np.uint8),
+            empty((ROOM, position_count) if self._listing else (1, 1), np.int32),
+            empty(position_count, np.int32),
         )  # fmt: skip
-        clocks = Clocks(
+        triggers = TriggerState(
             empty((2, count), real), empty((2, count), word), empty((count, plan), real),
             empty((count, self.compartment_count + 1), np.int32), empty((count, plan), word),
             empty((count, plan), np.int32), empty((count, plan), np.int32),
             empty((count, plan, BINS if self.bindings["HAS_TRIGGERS"] else 1), np.int32),
         )  # fmt: skip
-        watch = Watch(
+        tracing = TracingState(
             empty((plan, watched), word), empty((room, watched), real),
             empty((room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
         )  # fmt: skip
         return (
-            self.arcs, self.rules, guests, self.seed, first_replicate, self.width,
-            paths, clocks, watch, empty((2, places), np.int64), empty((3, 3), np.int32),
+            self.arcs, self.rules, imported_cases, self.seed, first_replicate, self.width,
+            paths, triggers, tracing, empty((2, position_count), np.int64), empty((3, 3), np.int32),
             self._records(count, empty),
             empty((count, self.times.size, self.column_count), np.int32), empty(2, np.int64),
         )  # fmt: skip
 
     def _run_cuda(
-        self, first_replicate: int, count: int, guests: Guests
+        self, first_replicate: int, count: int, imported_cases: ImportedCases
     ) -> tuple[Any, np.ndarray, Records, int]:
         from ergode.core import cuda
 
         if not self._buffers or self._buffers[-2].shape[0] != count:
             self._buffers = ()  # first free those of another size
-            self._buffers = self.cuda_arguments(first_replicate, count, guests, self.device.empty)
+            self._buffers = self.cuda_arguments(
+                first_replicate, count, imported_cases, self.device.empty
+            )
         arguments = (
-            self.arcs, self.rules, guests, self.seed, first_replicate, *self._buffers[5:],
+            self.arcs, self.rules, imported_cases, self.seed, first_replicate, *self._buffers[5:],
         )  # fmt: skip
-        _, _, watch, _, _, records, moves, work = arguments[-8:]  # what the kernel writes
+        _, _, tracing, _, _, records, moves, work = arguments[-8:]  # what the kernel writes
         cuda.fill_zero(moves)
         cuda.fill_zero(records.count)
         kernel = self._kernel.compiled("cuda")
@@ -260,7 +264,7 @@ class WindowEnsemble(CountingEnsemble):
         blocks = min(self._blocks, -(-count * self.node_count // THREADS))
         cuda.launch(kernel, blocks, THREADS, arguments)
         self.device.run(RUNNING_SUMS, count * self.column_count, moves, self._at_first)
-        detections = int(self.device.get(watch.room)[0]) if self._tracing else 0
+        detections = int(self.device.get(tracing.room)[0]) if self._tracing else 0
         return self.device.get(moves), self.device.get(work), records, detections
 
     def resources(self) -> dict[str, int]:

@@ -41,7 +41,7 @@ class Arcs(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The tables of a run; see `sellke.Scene`."""
+    """The tables of a run; see `event_driven.kernel.EpidemicTables`."""
 
     meetings: Any
     stages: Any
@@ -70,49 +70,49 @@ class Paths(NamedTuple):
     queued: Any  # int32 [place]
 
 
-def since_of(paths, place):
+def since_of(paths, position):
     """When a node's stay began."""
-    return from_bits(bits(paths.state[place, 0]))
+    return from_bits(bits(paths.state[position, 0]))
 
 
-def until_of(paths, place):
+def until_of(paths, position):
     """When it would end."""
-    return from_bits(bits(paths.state[place, 1]))
+    return from_bits(bits(paths.state[position, 1]))
 
 
-def compartment_of(paths, place):
+def compartment_of(paths, position):
     """Where a node is at the beginning of a window."""
-    return np.int64(paths.state[place, 2] & bits(_OPEN - 1))
+    return np.int64(paths.state[position, 2] & bits(_OPEN - 1))
 
 
-def is_open_at_first(paths, place):
+def is_open_at_first(paths, position):
     """Whether contacts at the first moment of a node's stay do not count: it was infected then."""
-    return (paths.state[place, 2] & bits(_OPEN)) != bits(0)
+    return (paths.state[position, 2] & bits(_OPEN)) != bits(0)
 
 
-def opened_at(paths, place):
+def opened_at(paths, position):
     """A time that contacts of a node's stay are later than."""
-    since = since_of(paths, place)
-    return since if is_open_at_first(paths, place) else just_before(since)
+    since = since_of(paths, position)
+    return since if is_open_at_first(paths, position) else just_before(since)
 
 
-def moves_of(paths, place):
+def moves_of(paths, position):
     """How many moves its path has."""
-    return np.int64(paths.state[place, 2] >> bits(8))
+    return np.int64(paths.state[position, 2] >> bits(8))
 
 
-def stay_of(paths, place):
+def stay_of(paths, position):
     """Number of its stay, the first being one."""
-    return np.int32(paths.state[place, 3])
+    return np.int32(paths.state[position, 3])
 
 
-def set_moves(paths, place, count):
+def set_moves(paths, position, count):
     """Note how many moves a path has."""
-    first = bits(paths.state[place, 2] & bits(0xFF))
-    paths.state[place, 2] = first | bits(bits(count) << bits(8))
+    first = bits(paths.state[position, 2] & bits(0xFF))
+    paths.state[position, 2] = first | bits(bits(count) << bits(8))
 
 
-def set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, seed, replicate):
+def set_stay(rules, paths, position, node, compartment, time, age, is_open, stay, seed, replicate):
     """A node's stay at the beginning of a window, `stay` of them having gone before.
 
     At `time` the node has been in the compartment for `age`; contacts at its first moment do not
@@ -123,42 +123,42 @@ def set_stay(rules, paths, place, node, compartment, time, age, is_open, stay, s
         until = time + remaining_time(rules.stages, compartment, index, age, seed, replicate, node)
     else:
         until = time + holding_time_of_stay(rules.stages, compartment, index, seed, replicate, node)
-    paths.state[place, 0] = to_bits(real(time - age))
-    paths.state[place, 1] = to_bits(real(until))
-    paths.state[place, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
-    paths.state[place, 3] = bits(stay + np.int32(1))
+    paths.state[position, 0] = to_bits(real(time - age))
+    paths.state[position, 1] = to_bits(real(until))
+    paths.state[position, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
+    paths.state[position, 3] = bits(stay + np.int32(1))
 
 
-def begin_at_base(rules, paths, place, node, seed, replicate):
+def begin_at_base(rules, paths, position, node, seed, replicate):
     """A node that is not a seed, at time zero."""
     base = np.int64(rules.base)
-    paths.queued[place] = 0
+    paths.queued[position] = 0
     for k in range(ROOM):
-        paths.time[k, place] = 0.0
-        paths.to[k, place] = 0
+        paths.time[k, position] = 0.0
+        paths.to[k, position] = 0
     if rules.stages.kind[base] >= 0:
         set_stay(
-            rules, paths, place, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
+            rules, paths, position, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
             replicate,
         )  # fmt: skip
     else:
-        paths.state[place, 0] = to_bits(real(-1.0))
-        paths.state[place, 1] = to_bits(real(_NEVER))
-        paths.state[place, 2] = bits(base)
-        paths.state[place, 3] = bits(0)
+        paths.state[position, 0] = to_bits(real(-1.0))
+        paths.state[position, 1] = to_bits(real(_NEVER))
+        paths.state[position, 2] = bits(base)
+        paths.state[position, 3] = bits(0)
 
 
-def idle(rules, paths, place, stop):
+def idle(rules, paths, position, stop):
     """Whether nothing can happen to a node before `stop`."""
-    at_risk = rules.infections.at_risk[compartment_of(paths, place)] != 0
-    return until_of(paths, place) >= stop and not at_risk
+    at_risk = rules.infections.at_risk[compartment_of(paths, position)] != 0
+    return until_of(paths, position) >= stop and not at_risk
 
 
-def destination(paths, k, place):
+def destination(paths, k, position):
     """Where the k-th move of a path leads."""
-    return np.int64(paths.to[k, place] & np.uint8(INFECTED - 1))
+    return np.int64(paths.to[k, position] & np.uint8(INFECTED - 1))
 
 
-def is_infection(paths, k, place):
+def is_infection(paths, k, position):
     """Whether it is because the node was infected, by another or from outside."""
-    return paths.to[k, place] >= INFECTED
+    return paths.to[k, position] >= INFECTED

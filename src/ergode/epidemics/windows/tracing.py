@@ -1,10 +1,11 @@
 """Contact tracing by windows of time: who is in quarantine, and when.
 
 A node that enters a compartment is detected some time after, and with it its contacts are put in
-quarantine some time after that (`sellke`).  All of this follows from when nodes entered that
-compartment, so that whether a node is in quarantine can be asked for at any moment of a window:
-of what was settled before, `Watch.until` says until when; detections whose consequences were still
-to come then are kept with the node detected; and the moves within the window are in the paths.
+quarantine some time after that (`event_driven.kernel`).  All of this follows from when nodes
+entered that compartment, so it can be asked at any moment of a window whether a node is in
+quarantine.  `TracingState.until` holds the end of quarantines that were settled before the window.
+Detections with consequences still to come are kept with the node detected.  Moves within the window
+are in the paths.
 
 A quarantine holds from after the moment at which it begins: what happens at that moment is not
 affected, in whatever order it is looked at.
@@ -31,7 +32,7 @@ ON_CUDA = False
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 
 
-class Watch(NamedTuple):
+class TracingState(NamedTuple):
     """What contact tracing knows at the beginning of a window."""
 
     until: Any  # end of the quarantine of each node, bits [intervention, place]
@@ -81,7 +82,7 @@ def may_trace_before(rules, compartment, entered, stop):
 
 
 def _holds(
-    arcs, rules, paths, watch, starts, k, delay, e, place, node, moves, target, time, seed,
+    arcs, rules, paths, tracing, starts, k, delay, e, position, node, moves, target, time, seed,
     replicate,
 ):  # fmt: skip
     """Whether one of a node's detections has somebody in quarantine at a time.
@@ -90,21 +91,21 @@ def _holds(
     count.
     """
     plan = rules.interventions
-    waiting = np.int64(watch.count[place])
+    waiting = np.int64(tracing.count[position])
     for d in range(waiting + moves):
         stay = np.int32(0)
         moment = real(0.0)
         found = False
         if d < waiting:
-            mark = watch.mark[d, place]
+            mark = tracing.mark[d, position]
             found = (mark & 0xFF) == k
             stay = np.int32(mark >> 8)
-            moment = watch.moment[d, place]
+            moment = tracing.moment[d, position]
         else:
             j = d - waiting
-            if destination(paths, j, place) == plan.compartment[k]:
-                stay = np.int32(stay_of(paths, place) + np.int32(j) + np.int32(1))
-                moment = paths.time[j, place] + plan.delay[k]
+            if destination(paths, j, position) == plan.compartment[k]:
+                stay = np.int32(stay_of(paths, position) + np.int32(j) + np.int32(1))
+                moment = paths.time[j, position] + plan.delay[k]
                 found = is_detected(plan, k, node, stay, seed, replicate)
         begin = moment + delay
         if found and begin < time and begin + plan.traced[k, 2] > time:
@@ -123,16 +124,16 @@ def _holds(
 
 
 def _is_held(
-    arcs, rules, paths, watch, starts, k, shift, node, moves, time, seed, replicate
+    arcs, rules, paths, tracing, starts, k, shift, node, moves, time, seed, replicate
 ):  # fmt: skip
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
     plan = rules.interventions
-    place = shift + node
-    if from_bits(bits(watch.until[k, place])) > time:
+    position = shift + node
+    if from_bits(bits(tracing.until[k, position])) > time:
         return True
     if _holds(
-        arcs, rules, paths, watch, starts, k, real(0.0), np.int64(-1), place, node, moves, node,
-        time, seed, replicate,
+        arcs, rules, paths, tracing, starts, k, real(0.0), np.int64(-1), position, node, moves,
+        node, time, seed, replicate,
     ):  # fmt: skip
         return True
     delay = plan.traced[k, 1]
@@ -140,9 +141,9 @@ def _is_held(
         source = np.int64(arcs.source[e])
         other = shift + source
         count = moves_of(paths, other)
-        if watch.count[other] > 0 or count > 0:
+        if tracing.count[other] > 0 or count > 0:
             if _holds(
-                arcs, rules, paths, watch, starts, k, delay, np.int64(e), other, source, count,
+                arcs, rules, paths, tracing, starts, k, delay, np.int64(e), other, source, count,
                 node, time, seed, replicate,
             ):  # fmt: skip
                 return True
@@ -150,7 +151,7 @@ def _is_held(
 
 
 def left_by_quarantine(
-    arcs, rules, paths, watch, starts, shift, source, source_moves, target, target_moves, time,
+    arcs, rules, paths, tracing, starts, shift, source, source_moves, target, target_moves, time,
     seed, replicate,
 ):  # fmt: skip
     """What the quarantine of either of two nodes leaves of the rate between them.
@@ -162,10 +163,10 @@ def left_by_quarantine(
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND:
             held = _is_held(
-                arcs, rules, paths, watch, starts, k, shift, target, target_moves, time, seed,
+                arcs, rules, paths, tracing, starts, k, shift, target, target_moves, time, seed,
                 replicate,
             ) or _is_held(
-                arcs, rules, paths, watch, starts, k, shift, source, source_moves, time, seed,
+                arcs, rules, paths, tracing, starts, k, shift, source, source_moves, time, seed,
                 replicate,
             )  # fmt: skip
             if held:
@@ -174,7 +175,7 @@ def left_by_quarantine(
 
 
 def left_by_own_quarantine(
-    arcs, rules, paths, watch, starts, shift, node, moves, time, seed, replicate
+    arcs, rules, paths, tracing, starts, shift, node, moves, time, seed, replicate
 ):  # fmt: skip
     """What its own quarantine leaves of the rate at which a node is infected from outside."""
     plan = rules.interventions
@@ -182,7 +183,7 @@ def left_by_own_quarantine(
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND:
             if _is_held(
-                arcs, rules, paths, watch, starts, k, shift, node, moves, time, seed, replicate
+                arcs, rules, paths, tracing, starts, k, shift, node, moves, time, seed, replicate
             ):
                 left *= 1.0 - plan.reduction[k]
     return left
@@ -191,48 +192,48 @@ def left_by_own_quarantine(
 # ---- between windows
 
 
-def await_detection(rules, watch, place, node, compartment, entered, stay, seed, replicate):
+def await_detection(rules, tracing, position, node, compartment, entered, stay, seed, replicate):
     """Keep the detection of a node that entered a compartment, if it will be detected."""
     plan = rules.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
             moment = entered + plan.delay[k]
             if moment < rules.end and is_detected(plan, k, node, stay, seed, replicate):
-                at = np.int64(watch.count[place])
-                if at < watch.moment.shape[0]:
-                    watch.moment[at, place] = moment
-                    watch.mark[at, place] = np.int32(k) | np.int32(np.int32(stay) << 8)
-                    watch.count[place] = np.int32(at + 1)
+                at = np.int64(tracing.count[position])
+                if at < tracing.moment.shape[0]:
+                    tracing.moment[at, position] = moment
+                    tracing.mark[at, position] = np.int32(k) | np.int32(np.int32(stay) << 8)
+                    tracing.count[position] = np.int32(at + 1)
                 elif ON_CUDA:
-                    cuda.atomic.max(watch.room, 0, np.int32(at + 1))
+                    cuda.atomic.max(tracing.room, 0, np.int32(at + 1))
                 else:
-                    watch.room[0] = max(watch.room[0], np.int32(at + 1))
+                    tracing.room[0] = max(tracing.room[0], np.int32(at + 1))
 
 
-def _hold(watch, k, place, until):
+def _hold(tracing, k, position, until):
     """Put a node in quarantine, at least until some time."""
     word = to_bits(real(max(until, real(0.0))))
     if ON_CUDA:
-        cuda.atomic.max(watch.until, (np.int64(k), np.int64(place)), word)
+        cuda.atomic.max(tracing.until, (np.int64(k), np.int64(position)), word)
     else:
-        watch.until[k, place] = max(watch.until[k, place], word)
+        tracing.until[k, position] = max(tracing.until[k, position], word)
 
 
-def carry_out(arcs, rules, watch, starts, place, node, end, seed, replicate):
+def carry_out(arcs, rules, tracing, starts, position, node, end, seed, replicate):
     """Put in quarantine whom a node's detections have put there before `end`.
 
     Detections without consequences to come are dropped.
     """
     plan = rules.interventions
-    count = np.int64(watch.count[place])
+    count = np.int64(tracing.count[position])
     kept = np.int64(0)
     for d in range(count):
-        moment, mark = watch.moment[d, place], watch.mark[d, place]
+        moment, mark = tracing.moment[d, position], tracing.mark[d, position]
         k = np.int64(mark & 0xFF)
         forced = in_force(plan, starts, k, moment)
         begin = moment + plan.traced[k, 1]
         if moment < end and forced:
-            _hold(watch, k, place, moment + plan.traced[k, 2])
+            _hold(tracing, k, position, moment + plan.traced[k, 2])
         if begin < end and forced:
             for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
                 target = np.int64(arcs.targets[arc])
@@ -242,9 +243,9 @@ def carry_out(arcs, rules, watch, starts, place, node, end, seed, replicate):
                     np.int64(arcs.first.size - 1), rules.calendars.peak.size, mark >> 8, moment,
                     seed, replicate,
                 ):  # fmt: skip
-                    _hold(watch, k, place - node + target, begin + plan.traced[k, 2])
+                    _hold(tracing, k, position - node + target, begin + plan.traced[k, 2])
         if begin >= end:
-            watch.moment[kept, place] = moment
-            watch.mark[kept, place] = mark
+            tracing.moment[kept, position] = moment
+            tracing.mark[kept, position] = mark
             kept += 1
-    watch.count[place] = np.int32(kept)
+    tracing.count[position] = np.int32(kept)

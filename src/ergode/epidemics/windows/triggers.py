@@ -29,7 +29,7 @@ BINS = 1 << BIN_BITS
 _NEVER = float("inf")
 
 
-class Clocks(NamedTuple):
+class TriggerState(NamedTuple):
     """How far each replicate is, by row."""
 
     begin: Any  # of the window, real [2, row]: of even ones and of odd ones
@@ -52,13 +52,13 @@ def add(array, at, value):
     return before
 
 
-def cut_window(clocks, odd, row, time):
+def cut_window(triggers, odd, row, time):
     """End a window before `time`, if not earlier."""
     word = bits(to_bits(real(time)))
     if ON_CUDA:
-        cuda.atomic.min(clocks.cut, (np.int64(odd), np.int64(row)), word)
+        cuda.atomic.min(triggers.cut, (np.int64(odd), np.int64(row)), word)
     else:
-        clocks.cut[odd, row] = min(clocks.cut[odd, row], word)
+        triggers.cut[odd, row] = min(triggers.cut[odd, row], word)
 
 
 def window_stop(begin, width, end):
@@ -72,102 +72,102 @@ def window_stop(begin, width, end):
     return min(max(begin + width, next_up(begin)), end)
 
 
-def window_end(clocks, odd, row, width, end):
+def window_end(triggers, odd, row, width, end):
     """Where a window ends whose paths are settled."""
-    begin = clocks.begin[odd, row]
-    cut = from_bits(bits(clocks.cut[odd, row]))
+    begin = triggers.begin[odd, row]
+    cut = from_bits(bits(triggers.cut[odd, row]))
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
-def pull_triggers(plan, clocks, row, begin):
+def pull_triggers(plan, triggers, row, begin):
     """Let those interventions start whose count was at its level when a window began."""
     for k in range(plan.kind.size):
         trigger = plan.trigger[k]
-        if trigger >= 0 and clocks.starts[row, k] == _NEVER:
-            if _short_of_level(plan, clocks, row, trigger) <= 0:
-                clocks.starts[row, k] = triggered_start(plan, trigger, next_down(begin))
+        if trigger >= 0 and triggers.starts[row, k] == _NEVER:
+            if _short_of_level(plan, triggers, row, trigger) <= 0:
+                triggers.starts[row, k] = triggered_start(plan, trigger, next_down(begin))
 
 
-def _short_of_level(plan, clocks, row, trigger):
+def _short_of_level(plan, triggers, row, trigger):
     count = np.int64(0)
-    for c in range(clocks.population.shape[1]):
+    for c in range(triggers.population.shape[1]):
         if plan.trigger_counts[trigger, c] != 0:
-            count += clocks.population[row, c]
+            count += triggers.population[row, c]
     return np.int64(plan.trigger_level[trigger]) - count
 
 
-def begin_search(plan, clocks, row, k, begin, stop):
+def begin_search(plan, triggers, row, k, begin, stop):
     """Look for the arrival that may pull an intervention's trigger; whether there is a trigger."""
     trigger = plan.trigger[k]
-    clocks.rank[row, k] = np.int32(0)
-    if trigger < 0 or clocks.starts[row, k] != _NEVER:
+    triggers.rank[row, k] = np.int32(0)
+    if trigger < 0 or triggers.starts[row, k] != _NEVER:
         return False
-    rank = _short_of_level(plan, clocks, row, trigger)
+    rank = _short_of_level(plan, triggers, row, trigger)
     low = bits(to_bits(real(begin)))
     span = bits(bits(to_bits(real(stop))) - low)
     shift = np.int32(0)
     while (span >> bits(shift)) >= bits(BINS):
         shift += np.int32(1)
     # Where it is at its level already, at the first moment there is.
-    clocks.rank[row, k] = np.int32(min(max(rank, np.int64(1)), np.int64(0x7FFFFFFF)))
-    clocks.low[row, k] = low
-    clocks.shift[row, k] = shift
+    triggers.rank[row, k] = np.int32(min(max(rank, np.int64(1)), np.int64(0x7FFFFFFF)))
+    triggers.low[row, k] = low
+    triggers.shift[row, k] = shift
     return True
 
 
-def count_arrivals(plan, clocks, paths, row, place, compartment, stop):
+def count_arrivals(plan, triggers, paths, row, position, compartment, stop):
     """Add the arrivals in a path to those of the bins that are searched."""
-    moves = moves_of(paths, place)
+    moves = moves_of(paths, position)
     for k in range(plan.kind.size):
-        if clocks.rank[row, k] > 0:
+        if triggers.rank[row, k] > 0:
             trigger = plan.trigger[k]
-            cases = plan.trigger_counts[trigger, clocks.population.shape[1] - 1]
-            low = clocks.low[row, k]
-            shift = bits(clocks.shift[row, k])
+            cases = plan.trigger_counts[trigger, triggers.population.shape[1] - 1]
+            low = triggers.low[row, k]
+            shift = bits(triggers.shift[row, k])
             here = compartment
             for j in range(moves):
-                to = destination(paths, j, place)
+                to = destination(paths, j, position)
                 gain = np.int32(plan.trigger_counts[trigger, to]) - np.int32(
                     plan.trigger_counts[trigger, here]
                 )
-                if is_infection(paths, j, place):
+                if is_infection(paths, j, position):
                     gain += np.int32(cases)
                 here = to
-                time = paths.time[j, place]
+                time = paths.time[j, position]
                 word = bits(to_bits(real(time)))
                 if gain > 0 and time < stop and word >= low:
                     at = bits(word - low) >> shift
                     if at < bits(BINS):
-                        add(clocks.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
+                        add(triggers.arrivals, (np.int64(row), np.int64(k), np.int64(at)), gain)
 
 
-def narrow_search(clocks, odd, row, k):
+def narrow_search(triggers, odd, row, k):
     """Look closer, where the arrival is; whether there is need to.
 
     Where it is found, its window is cut short just after it.
     """
-    rank = np.int64(clocks.rank[row, k])
+    rank = np.int64(triggers.rank[row, k])
     if rank == 0:
         return False
     found = np.int64(-1)
     for at in range(BINS):
-        count = np.int64(clocks.arrivals[row, k, at])
-        clocks.arrivals[row, k, at] = np.int32(0)
+        count = np.int64(triggers.arrivals[row, k, at])
+        triggers.arrivals[row, k, at] = np.int32(0)
         if found < 0:
             if count >= rank:
                 found = np.int64(at)
             else:
                 rank -= count
     if found < 0:  # not in this window
-        clocks.rank[row, k] = np.int32(0)
+        triggers.rank[row, k] = np.int32(0)
         return False
-    shift = clocks.shift[row, k]
-    low = bits(clocks.low[row, k] + bits(bits(found) << bits(shift)))
+    shift = triggers.shift[row, k]
+    low = bits(triggers.low[row, k] + bits(bits(found) << bits(shift)))
     if shift == 0:
-        clocks.rank[row, k] = np.int32(0)
-        cut_window(clocks, odd, row, next_up(from_bits(low)))
+        triggers.rank[row, k] = np.int32(0)
+        cut_window(triggers, odd, row, next_up(from_bits(low)))
         return False
-    clocks.low[row, k] = low
-    clocks.rank[row, k] = np.int32(rank)
-    clocks.shift[row, k] = np.int32(max(shift - BIN_BITS, 0))
+    triggers.low[row, k] = low
+    triggers.rank[row, k] = np.int32(rank)
+    triggers.shift[row, k] = np.int32(max(shift - BIN_BITS, 0))
     return True
