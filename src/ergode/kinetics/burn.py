@@ -19,9 +19,7 @@ from ergode.core.arguments import integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status, failures
 from ergode.kinetics.block.runner import zones_at_once
-from ergode.kinetics.condition_history import ConditionHistory
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
-from ergode.kinetics.implicit.system import FIXED
 from ergode.kinetics.launch import (
     IMPLICIT,
     METHODS,
@@ -38,6 +36,7 @@ from ergode.kinetics.physics.equation_of_state import (
     bindings_of_state,
     warn_of_pairs,
 )
+from ergode.kinetics.tables import FIXED, ConditionHistory
 from ergode.kinetics.tolerances import (
     absolute_tolerances,
     asked_tolerances,

@@ -12,27 +12,6 @@ the run costs digits.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
-
-class ConditionHistory(NamedTuple):
-    """Temperatures and densities of all zones over time, straight between knots.
-
-    Attributes
-    ----------
-    times : ndarray of float64, shape [knot_count]
-        From the first to the last time that is integrated; one number where nothing changes.
-    temperature, density : ndarray of float64, shape [zone_count, knot_count]
-        [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
-    """
-
-    times: np.ndarray
-    temperature: np.ndarray
-    density: np.ndarray
-
-
 # --- device functions -----------------------------------------------------------------------------
 
 TIMED = False

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.kinetics.condition_history import ConditionHistory
-from ergode.kinetics.implicit.system import FIXED, PRESSURE, VOLUME
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.rates import GAS_CONSTANT
+from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials

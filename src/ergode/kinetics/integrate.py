@@ -24,7 +24,6 @@ from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
 from ergode.kinetics.explicit.flows import conserves
-from ergode.kinetics.implicit.system import FIXED, PRESSURE
 from ergode.kinetics.launch import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
@@ -36,6 +35,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.rates import GAS_CONSTANT
+from ergode.kinetics.tables import FIXED, PRESSURE
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork

@@ -13,17 +13,18 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics.block.runner import Launch, UnrolledLaunch, run_on_device, shape_for
-from ergode.kinetics.block.schedule import BlockSystem, block_system_of
+from ergode.kinetics.block.schedule import block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
 from ergode.kinetics.implicit import rosenbrock
-from ergode.kinetics.implicit.system import FIXED, System, coupled, system_of
+from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.tableaus import TABLEAUS, method_of
 from ergode.kinetics.implicit.unrolled import can_be_unrolled
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_state
+from ergode.kinetics.tables import FIXED, BlockSystem, System
 from ergode.kinetics.tolerances import absolute_tolerances
 
 IMPLICIT = tuple(TABLEAUS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, no_unroll, real
 from ergode.kinetics.block.schedule import SUM_WIDTH
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.tables import NONNEGATIVE
 
 ALL = -1  # every lane of a warp
 

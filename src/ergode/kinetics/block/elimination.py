@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, no_unroll, real, unroll
 from ergode.kinetics.block.collectives import ALL, block_rows, put_segment
-from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH, BlockSystem
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH
+from ergode.kinetics.tables import NONNEGATIVE, BlockSystem
 
 
 def tiles(system: BlockSystem, threads: int) -> dict[str, int]:

@@ -22,16 +22,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ergode.kinetics.implicit.elimination import Elimination, eliminate
-from ergode.kinetics.network.mechanism import SLOTS, Complexes, Flows, pattern_of
-
-if TYPE_CHECKING:
-    from ergode.kinetics.implicit.system import System
-    from ergode.kinetics.physics.rates import Rates, Thermodynamics
+from ergode.kinetics.implicit.elimination import eliminate
+from ergode.kinetics.network.mechanism import pattern_of
+from ergode.kinetics.tables import (
+    SLOTS,
+    BlockFlows,
+    BlockSystem,
+    Complexes,
+    Elimination,
+    Flows,
+    Program,
+    Segments,
+    System,
+)
 
 FLOW_WIDTH, SUM_WIDTH, SLOPE_WIDTH, BETWEEN_WIDTH = 13, 15, 4, 8
 """Terms of a segment: of gains and losses, of net changes, of entries of the Jacobian, and of sums
@@ -52,127 +59,6 @@ INDEXABLE = 1 << _FIELD
 def tail_of(species_count: int) -> int:
     """Most variables that are eliminated last, as a dense matrix."""
     return SMALL if species_count <= SMALL else _LARGE
-
-
-class Segments(NamedTuple):
-    """Sums over rows for many threads.
-
-    Attributes
-    ----------
-    item : ndarray of int64, shape [width, segment_count]
-        The k-th term of every segment: indices of 16 bits each, the first in the lowest. There are
-        as many segments as make whole warps.
-    target : ndarray of int32, shape [segment_count]
-        Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
-        is too long for one warp, summed up there.
-    rest : ndarray of int32, shape [segment_count]
-        How many of the segments that follow belong to the same row.
-    joined : int
-        Where segments begin that are a row each.
-    row : ndarray of int32, shape [long_row_count]
-        Rows in several parts, the longest first.
-    start, stop : ndarray of int32, shape [long_row_count]
-        Where the places of each begin and end.
-    """
-
-    item: np.ndarray
-    target: np.ndarray
-    rest: np.ndarray
-    joined: int
-    row: np.ndarray
-    start: np.ndarray
-    stop: np.ndarray
-
-    @property
-    def place_count(self) -> int:
-        """Parts of rows that have several."""
-        return int(self.stop.max(initial=0))
-
-
-class Program(NamedTuple):
-    """Rounds of items.
-
-    Attributes
-    ----------
-    item : ndarray of int64, shape [round_count + AHEAD, thread_count]
-        Four indices each, the first in the lowest bits; the last rounds do nothing.
-    level : ndarray of int32, shape [level_count + 2]
-        Where the rounds of each level begin; the last twice.
-    """
-
-    item: np.ndarray
-    level: np.ndarray
-
-
-class BlockFlows(NamedTuple):
-    """Sums over the flows of a network: net changes, or gains and then losses.
-
-    Attributes
-    ----------
-    triple : ndarray of int64, shape [complex_count]
-        The amounts that make a complex.
-    sums : Segments
-        Value and complex of each term.
-    source_start, source, weight : ndarray
-        As in `Flows`, in the order of the values.
-    value_count : int
-        The last value is zero.
-    """
-
-    triple: np.ndarray
-    sums: Segments
-    source_start: np.ndarray
-    source: np.ndarray
-    weight: np.ndarray
-    value_count: int
-
-
-class BlockSystem(NamedTuple):
-    """A network for implicit methods on blocks.
-
-    Attributes
-    ----------
-    flows : BlockFlows
-    rates, thermo, invariants, absolute, place
-        As in `System`.
-    slopes : Segments
-        Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
-    pivots : Program
-        Pivots by level: variable, and place of its entry; -1 where a thread has none.
-    pivot : ndarray of int32, shape [variable_count]
-        Where the pivot of each variable is.
-    tail : ndarray of int32, shape [tail_of(variable_count)]
-        Variables of the tail; the number of variables where there are fewer.
-    tail_count : int
-        Their matrix is the last `tail_count` squared entries, by rows.
-    gather, scatter : Segments
-        What the variables of the tail take from the others on the way forward, and the others from
-        those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
-    factorization : Program
-        Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
-    forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
-        Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
-    entry_count : int
-        Entries of the factors, the first of which is zero.
-    """
-
-    flows: BlockFlows
-    rates: Rates
-    thermo: Thermodynamics
-    invariants: np.ndarray
-    absolute: np.ndarray
-    place: np.ndarray
-    slopes: Segments
-    pivots: Program
-    pivot: np.ndarray
-    tail: np.ndarray
-    tail_count: int
-    gather: Segments
-    scatter: Segments
-    factorization: Program
-    forward: np.ndarray
-    backward: np.ndarray
-    entry_count: int
 
 
 def segments_of(

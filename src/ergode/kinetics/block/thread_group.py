@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import ByTarget, cuda
 from ergode.kinetics.block.collectives import block_max, block_sum
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.tables import NONNEGATIVE
 
 
 def _first():

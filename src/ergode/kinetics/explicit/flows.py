@@ -13,16 +13,9 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
-from ergode.kinetics.network.mechanism import (
-    NONNEGATIVE,
-    Complexes,
-    Flows,
-    entry_values,
-    products,
-    row_sums,
-)
+from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.rates import Rates, Thermodynamics
+from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
 
 HELD_ROUNDS = 2
 """Segments of sums that a CUDA thread keeps in registers."""

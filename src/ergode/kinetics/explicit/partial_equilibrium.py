@@ -27,7 +27,8 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.network.mechanism import NONNEGATIVE, SLOTS, Structure
+from ergode.kinetics.network.mechanism import Structure
+from ergode.kinetics.tables import NONNEGATIVE, SLOTS
 
 JOIN, LEAVE = 0.01, 0.2
 # A balanced group leaves, too, where it relaxes less than so much of the way in a step.

@@ -14,57 +14,9 @@ chapters 7 (minimum degree) and 10 (symbolic factorisation).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ergode.kinetics.network.mechanism import NONNEGATIVE
-
-
-class Elimination(NamedTuple):
-    """Where the entries of L, U and the inverse pivots lie.
-
-    Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
-    order of columns.
-
-    Attributes
-    ----------
-    order : ndarray of uint32, shape [size]
-        Which variable is eliminated k-th.
-    start : ndarray of uint32, shape [size + 1]
-        Where each row begins.
-    column : ndarray of uint32, shape [entry_count]
-        Column of an entry, as the position of its variable in `order`.
-    pivot : ndarray of uint32, shape [size]
-        Where each row's pivot is.
-    """
-
-    order: np.ndarray
-    start: np.ndarray
-    column: np.ndarray
-    pivot: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """Number of variables."""
-        return self.order.size
-
-    def positions(self) -> dict[tuple[int, int], int]:
-        """Index of the entry of each (row variable, column variable)."""
-        places = {}
-        for k in range(self.size):
-            for index in range(self.start[k], self.start[k + 1]):
-                places[int(self.order[k]), int(self.order[self.column[index]])] = index
-        return places
-
-    def levels(self) -> np.ndarray:
-        """How many eliminations each pivot has to wait for, one after another."""
-        level = np.zeros(self.size, np.int64)
-        for k in range(self.size):
-            before = self.column[self.start[k] : self.pivot[k]]
-            if before.size:
-                level[k] = level[before].max() + 1
-        return level
+from ergode.kinetics.tables import NONNEGATIVE, Elimination
 
 
 def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:

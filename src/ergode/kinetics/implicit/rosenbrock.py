@@ -36,14 +36,10 @@ from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll
 from ergode.core.status import Status
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.elimination import block_factorize, block_solve
-from ergode.kinetics.block.schedule import BlockSystem
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.system import (
-    FIXED,
-    PRESSURE,
-    Workspace,
     add_temperature_rate,
     change_at,
     coefficients,
@@ -60,6 +56,7 @@ from ergode.kinetics.implicit.system import (
 from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project
 from ergode.kinetics.physics.screening import charges
+from ergode.kinetics.tables import FIXED, PRESSURE, BlockSystem, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ What is here is written once for a thread alone and for a block of threads (see 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,21 +22,12 @@ from ergode.kinetics.block.collectives import block_products, block_sums
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
-from ergode.kinetics.implicit.elimination import Elimination, eliminate
-from ergode.kinetics.network.mechanism import (
-    NONNEGATIVE,
-    Complexes,
-    Flows,
-    pattern_of,
-    products,
-    row_sums,
-)
+from ergode.kinetics.implicit.elimination import eliminate
+from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import response
 from ergode.kinetics.physics.rates import (
     GAS_CONSTANT,
-    Rates,
-    Thermodynamics,
     base_coefficients,
     detailed_balance,
     energies,
@@ -45,82 +36,7 @@ from ergode.kinetics.physics.rates import (
 )
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
 from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
-
-FIXED, VOLUME, PRESSURE = 0, 1, 2
-"""Temperature is given; the zone heats itself at constant volume, or at constant pressure."""
-
-
-class Terms(NamedTuple):
-    """How the Jacobian is put together.
-
-    Attributes
-    ----------
-    start : ndarray of uint32, shape [entry_count + 1]
-        Where the terms of each entry of the factors begin.
-    value : ndarray of uint32, shape [term_count]
-        Entry of the flows.
-    slope : ndarray of uint32, shape [term_count]
-        Derivative of a product: complex times `SLOTS`, plus the slot.
-    """
-
-    start: np.ndarray
-    value: np.ndarray
-    slope: np.ndarray
-
-
-class System(NamedTuple):
-    """Everything about the network that a zone needs.
-
-    Attributes
-    ----------
-    invariants : ndarray of float64, shape [invariant_count, species_count]
-        Weights of sums that no reaction changes.
-    absolute : ndarray of float64, shape [variable_count]
-        Absolute tolerances.
-    place : ndarray of uint32, shape [variable_count, variable_count]
-        Index of the entry of a row and column of the factors, or of one that is zero and nobody's;
-        of shape [1, 1] where nothing asks for it.
-    """
-
-    complexes: Complexes
-    flows: Flows
-    rates: Rates
-    thermo: Thermodynamics
-    invariants: np.ndarray
-    absolute: np.ndarray
-    place: np.ndarray
-    plan: Elimination
-    terms: Terms
-
-
-class Workspace(NamedTuple):
-    """Where a zone's rates are worked out.
-
-    Attributes
-    ----------
-    slots, slopes, saved, partners, volumes
-        Coefficients; d ln k / d ln M of those that have collision partners; d k / d ln M;
-        concentrations of the partners of each kind; logarithms of partition functions.
-    energies : ndarray, shape [species_count]
-        Internal energies, or enthalpies at constant pressure [erg/mol].
-    values, products, derivatives
-        What the entries of the flows make of coefficients; products of amounts, and their
-        derivatives.
-    partial, reduced
-        What threads add up together.
-    """
-
-    slots: np.ndarray
-    slopes: np.ndarray
-    saved: np.ndarray
-    partners: np.ndarray
-    volumes: np.ndarray
-    energies: np.ndarray
-    values: np.ndarray
-    products: np.ndarray
-    derivatives: np.ndarray
-    partial: np.ndarray
-    reduced: np.ndarray
+from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, VOLUME, Complexes, System, Terms
 
 
 def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:

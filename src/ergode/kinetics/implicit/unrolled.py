@@ -16,8 +16,8 @@ from ergode.core.compiler.language import cuda, real, unroll
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.block.thread_group import ALONE
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_from_queue
-from ergode.kinetics.implicit.system import System, Workspace
 from ergode.kinetics.implicit.tableaus import Method
+from ergode.kinetics.tables import System, Workspace
 
 _MOST_ENTRIES = 200
 

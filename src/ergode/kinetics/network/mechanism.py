@@ -17,53 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
-"""Mask that says of an index that it is not negative."""
-
-SLOTS = 3
-"""Reactants of a complex at most; fewer are filled up with a species whose amount is one."""
-
-
-class Complexes(NamedTuple):
-    """The distinct left-hand sides.
-
-    Attributes
-    ----------
-    first, second, third : ndarray of uint32, shape [complex_count]
-        Their reactants; the number of variables, where Y is one, stands for none.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    third: np.ndarray
-
-
-class Flows(NamedTuple):
-    """A sparse matrix of species by complexes, and what its values are made of.
-
-    Attributes
-    ----------
-    start : ndarray of uint32, shape [species_count + 1]
-        Where each species' entries begin.
-    complex : ndarray of uint32, shape [entry_count]
-        Which complex an entry multiplies.
-    source_start : ndarray of uint32, shape [entry_count + 1]
-        Where the terms of each entry begin.
-    source : ndarray of uint32, shape [term_count]
-        The coefficient of a term.
-    weight : ndarray of float64, shape [term_count]
-        What it is multiplied with: stoichiometry.
-    """
-
-    start: np.ndarray
-    complex: np.ndarray
-    source_start: np.ndarray
-    source: np.ndarray
-    weight: np.ndarray
+from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows
 
 
 @dataclass(frozen=True, eq=False)

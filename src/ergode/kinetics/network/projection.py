@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 

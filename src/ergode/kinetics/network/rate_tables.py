@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
-from ergode.kinetics.physics.rates import Rates
-from ergode.kinetics.physics.screening import NONE, Plasma
+from ergode.kinetics.physics.screening import NONE
 from ergode.kinetics.physics.third_bodies import CHEBYSHEV, LINDEMANN, LOGARITHMIC, PLAIN, SRI, TROE
+from ergode.kinetics.tables import Plasma, Rates
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import (

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
-from ergode.kinetics.network.mechanism import SLOTS, Structure, structure_of
+from ergode.kinetics.network.mechanism import Structure, structure_of
 from ergode.kinetics.network.rate_tables import rates_of
-from ergode.kinetics.physics.rates import GAS_CONSTANT, Rates, Thermodynamics
+from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.kinetics.physics.screening import SCREENING
+from ergode.kinetics.tables import SLOTS, Rates, Thermodynamics
 from ergode.models.reactions.mass_action import deterministic
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance

@@ -18,106 +18,11 @@ T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.network.mechanism import NONNEGATIVE
-from ergode.kinetics.physics.screening import Plasma
+from ergode.kinetics.tables import NONNEGATIVE
 
 GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
 STANDARD_PRESSURE = 1.01325e6  # dyn / cm2 (1 atm, what NASA polynomials of mechanisms mean)
-
-
-class Rates(NamedTuple):
-    """The laws of all reactions.
-
-    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits, and
-    coefficients at certain pressures.
-
-    Attributes
-    ----------
-    parameters : ndarray of float64, shape [7, set_count]
-        Of each exponential, sorted by slot.
-    prefactor : ndarray of float64, shape [set_count]
-        What each is multiplied with.
-    slot_start : ndarray of uint32, shape [slot_count + 1]
-        Where the exponentials of a slot begin.
-    order : ndarray of uint32, shape [reaction_count]
-        Number of reactants.
-    third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
-            shape [third_body_count]
-        Reactions whose coefficient depends on collision partners: the reaction, its first slot
-        beyond the reactions, the kind of dependence (see `third_bodies`), its row of `efficiency`.
-    third_body_start : ndarray of uint32, shape [third_body_count + 1]
-    third_body_number : ndarray of float64
-        Parameters of each, in the order of its kind.
-    third_body_of, third_body_slope : ndarray of uint32, shape [reaction_count]
-        Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
-        that it depends as, its own or the one it is the reverse of.
-    efficiency : ndarray of float64, shape [set_count, species_count]
-        How each species counts as a collision partner.
-    reverse, forward : ndarray of uint32, shape [reverse_count]
-        Reactions by detailed balance, and what they are the reverse of.
-    reverse_start : ndarray of uint32, shape [reverse_count + 1]
-    reverse_species : ndarray of uint32
-    reverse_change : ndarray of float64
-        Stoichiometry of the forward reaction: species, net change.
-    plasma : Plasma
-    """
-
-    parameters: np.ndarray
-    prefactor: np.ndarray
-    slot_start: np.ndarray
-    order: np.ndarray
-    third_body_reaction: np.ndarray
-    third_body_low: np.ndarray
-    third_body_kind: np.ndarray
-    third_body_set: np.ndarray
-    third_body_start: np.ndarray
-    third_body_number: np.ndarray
-    third_body_of: np.ndarray
-    third_body_slope: np.ndarray
-    efficiency: np.ndarray
-    reverse: np.ndarray
-    forward: np.ndarray
-    reverse_start: np.ndarray
-    reverse_species: np.ndarray
-    reverse_change: np.ndarray
-    plasma: Plasma
-
-    @property
-    def slot_count(self) -> int:
-        """Coefficients that are computed, low-pressure limits included."""
-        return self.slot_start.size - 1
-
-
-class Thermodynamics(NamedTuple):
-    """What species are apart from their reactions.
-
-    Attributes
-    ----------
-    polynomials : ndarray of float64, shape [15, species_count]
-        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
-    mass_excess : ndarray of float64, shape [species_count]
-        Of nuclei [erg/mol].
-    translation : ndarray of float64, shape [species_count]
-        Of nuclei: ln of q at 1 K without excitation and mass excess, spin included [mol/cm3].
-    grid : ndarray of float64, shape [point_count]
-        Temperatures of `partition` [K].
-    partition : ndarray of float64, shape [point_count, species_count]
-        ln of the normalised partition function of nuclei.
-    charge : ndarray of float64, shape [species_count]
-        Protons of nuclei.
-    """
-
-    polynomials: np.ndarray
-    mass_excess: np.ndarray
-    translation: np.ndarray
-    grid: np.ndarray
-    partition: np.ndarray
-    charge: np.ndarray
 
 
 # --- device functions -----------------------------------------------------------------------------

@@ -25,48 +25,14 @@ K. Langanke, G. Martinez-Pinedo: At. Data Nucl. Data Tables 79, 1 (2001) (tables
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.tables import NONNEGATIVE
 
 NONE, WEAK, CHUGUNOV = 0, 1, 2
 SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
-
-
-class Plasma(NamedTuple):
-    """Reactions that feel electrons.
-
-    Attributes
-    ----------
-    method : int
-        `NONE`, `WEAK` or `CHUGUNOV`.
-    pair : ndarray of float64, shape [8, group_count]
-        Z and A of two nuclei that meet, and of two more, or zeros, that meet next.
-    group_start : ndarray of uint32, shape [group_count + 1]
-        Where the reactions of each such encounter begin.
-    group_reaction : ndarray of uint32
-    weak_reaction : ndarray of uint32, shape [table_count]
-        Reactions with a table.
-    weak_shape : ndarray of uint32, shape [2, table_count]
-        Points of electron density, and of temperature.
-    weak_start : ndarray of uint32, shape [table_count + 1]
-    weak_number : ndarray of float64
-        Of each table both axes, then its values [ln], row by row.
-    """
-
-    method: int
-    pair: np.ndarray
-    group_start: np.ndarray
-    group_reaction: np.ndarray
-    weak_reaction: np.ndarray
-    weak_shape: np.ndarray
-    weak_start: np.ndarray
-    weak_number: np.ndarray
 
 
 # --- device functions -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ P. K. Venkatesh, A. M. Dean, M. H. Cohen, R. W. Carr: J. Chem. Phys. 107, 8904 (
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.network.mechanism import NONNEGATIVE
+from ergode.kinetics.tables import NONNEGATIVE
 
 PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
 

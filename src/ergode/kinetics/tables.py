@@ -1,0 +1,431 @@
+"""The tables that kernels take: named tuples of arrays, and the constants of their layout."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
+"""Mask that tells the compiler that an index is not negative."""
+
+SLOTS = 3
+"""Most reactants of a complex. A complex with fewer is filled up with a species of amount one."""
+
+FIXED, VOLUME, PRESSURE = 0, 1, 2
+"""The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
+
+
+class ConditionHistory(NamedTuple):
+    """Temperatures and densities of all zones over time, straight between knots.
+
+    Attributes
+    ----------
+    times : ndarray of float64, shape [knot_count]
+        From the first to the last time that is integrated; one number where nothing changes.
+    temperature, density : ndarray of float64, shape [zone_count, knot_count]
+        [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
+    """
+
+    times: np.ndarray
+    temperature: np.ndarray
+    density: np.ndarray
+
+
+class Complexes(NamedTuple):
+    """The distinct left-hand sides.
+
+    Attributes
+    ----------
+    first, second, third : ndarray of uint32, shape [complex_count]
+        Their reactants; the number of variables, where Y is one, stands for none.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+
+
+class Flows(NamedTuple):
+    """A sparse matrix of species by complexes, and what its values are made of.
+
+    Attributes
+    ----------
+    start : ndarray of uint32, shape [species_count + 1]
+        Where each species' entries begin.
+    complex : ndarray of uint32, shape [entry_count]
+        Which complex an entry multiplies.
+    source_start : ndarray of uint32, shape [entry_count + 1]
+        Where the terms of each entry begin.
+    source : ndarray of uint32, shape [term_count]
+        The coefficient of a term.
+    weight : ndarray of float64, shape [term_count]
+        What it is multiplied with: stoichiometry.
+    """
+
+    start: np.ndarray
+    complex: np.ndarray
+    source_start: np.ndarray
+    source: np.ndarray
+    weight: np.ndarray
+
+
+class Plasma(NamedTuple):
+    """Reactions that feel electrons.
+
+    Attributes
+    ----------
+    method : int
+        `NONE`, `WEAK` or `CHUGUNOV`.
+    pair : ndarray of float64, shape [8, group_count]
+        Z and A of two nuclei that meet, and of two more, or zeros, that meet next.
+    group_start : ndarray of uint32, shape [group_count + 1]
+        Where the reactions of each such encounter begin.
+    group_reaction : ndarray of uint32
+    weak_reaction : ndarray of uint32, shape [table_count]
+        Reactions with a table.
+    weak_shape : ndarray of uint32, shape [2, table_count]
+        Points of electron density, and of temperature.
+    weak_start : ndarray of uint32, shape [table_count + 1]
+    weak_number : ndarray of float64
+        Of each table both axes, then its values [ln], row by row.
+    """
+
+    method: int
+    pair: np.ndarray
+    group_start: np.ndarray
+    group_reaction: np.ndarray
+    weak_reaction: np.ndarray
+    weak_shape: np.ndarray
+    weak_start: np.ndarray
+    weak_number: np.ndarray
+
+
+class Rates(NamedTuple):
+    """The laws of all reactions.
+
+    Reaction r has the coefficient slot r; slots beyond the reactions hold low-pressure limits, and
+    coefficients at certain pressures.
+
+    Attributes
+    ----------
+    parameters : ndarray of float64, shape [7, set_count]
+        Of each exponential, sorted by slot.
+    prefactor : ndarray of float64, shape [set_count]
+        What each is multiplied with.
+    slot_start : ndarray of uint32, shape [slot_count + 1]
+        Where the exponentials of a slot begin.
+    order : ndarray of uint32, shape [reaction_count]
+        Number of reactants.
+    third_body_reaction, third_body_low, third_body_kind, third_body_set : ndarray of uint32, \
+            shape [third_body_count]
+        Reactions whose coefficient depends on collision partners: the reaction, its first slot
+        beyond the reactions, the kind of dependence (see `third_bodies`), its row of `efficiency`.
+    third_body_start : ndarray of uint32, shape [third_body_count + 1]
+    third_body_number : ndarray of float64
+        Parameters of each, in the order of its kind.
+    third_body_of, third_body_slope : ndarray of uint32, shape [reaction_count]
+        Row of `efficiency` that a coefficient depends on, or the number of rows; and the reaction
+        that it depends as, its own or the one it is the reverse of.
+    efficiency : ndarray of float64, shape [set_count, species_count]
+        How each species counts as a collision partner.
+    reverse, forward : ndarray of uint32, shape [reverse_count]
+        Reactions by detailed balance, and what they are the reverse of.
+    reverse_start : ndarray of uint32, shape [reverse_count + 1]
+    reverse_species : ndarray of uint32
+    reverse_change : ndarray of float64
+        Stoichiometry of the forward reaction: species, net change.
+    plasma : Plasma
+    """
+
+    parameters: np.ndarray
+    prefactor: np.ndarray
+    slot_start: np.ndarray
+    order: np.ndarray
+    third_body_reaction: np.ndarray
+    third_body_low: np.ndarray
+    third_body_kind: np.ndarray
+    third_body_set: np.ndarray
+    third_body_start: np.ndarray
+    third_body_number: np.ndarray
+    third_body_of: np.ndarray
+    third_body_slope: np.ndarray
+    efficiency: np.ndarray
+    reverse: np.ndarray
+    forward: np.ndarray
+    reverse_start: np.ndarray
+    reverse_species: np.ndarray
+    reverse_change: np.ndarray
+    plasma: Plasma
+
+    @property
+    def slot_count(self) -> int:
+        """Coefficients that are computed, low-pressure limits included."""
+        return self.slot_start.size - 1
+
+
+class Thermodynamics(NamedTuple):
+    """What species are apart from their reactions.
+
+    Attributes
+    ----------
+    polynomials : ndarray of float64, shape [15, species_count]
+        NASA: the middle temperature [K], seven coefficients below it, seven above. Zero for nuclei.
+    mass_excess : ndarray of float64, shape [species_count]
+        Of nuclei [erg/mol].
+    translation : ndarray of float64, shape [species_count]
+        Of nuclei: ln of q at 1 K without excitation and mass excess, spin included [mol/cm3].
+    grid : ndarray of float64, shape [point_count]
+        Temperatures of `partition` [K].
+    partition : ndarray of float64, shape [point_count, species_count]
+        ln of the normalised partition function of nuclei.
+    charge : ndarray of float64, shape [species_count]
+        Protons of nuclei.
+    """
+
+    polynomials: np.ndarray
+    mass_excess: np.ndarray
+    translation: np.ndarray
+    grid: np.ndarray
+    partition: np.ndarray
+    charge: np.ndarray
+
+
+class Elimination(NamedTuple):
+    """Where the entries of L, U and the inverse pivots lie.
+
+    Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
+    order of columns.
+
+    Attributes
+    ----------
+    order : ndarray of uint32, shape [size]
+        Which variable is eliminated k-th.
+    start : ndarray of uint32, shape [size + 1]
+        Where each row begins.
+    column : ndarray of uint32, shape [entry_count]
+        Column of an entry, as the position of its variable in `order`.
+    pivot : ndarray of uint32, shape [size]
+        Where each row's pivot is.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+    column: np.ndarray
+    pivot: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return self.order.size
+
+    def positions(self) -> dict[tuple[int, int], int]:
+        """Index of the entry of each (row variable, column variable)."""
+        places = {}
+        for k in range(self.size):
+            for index in range(self.start[k], self.start[k + 1]):
+                places[int(self.order[k]), int(self.order[self.column[index]])] = index
+        return places
+
+    def levels(self) -> np.ndarray:
+        """How many eliminations each pivot has to wait for, one after another."""
+        level = np.zeros(self.size, np.int64)
+        for k in range(self.size):
+            before = self.column[self.start[k] : self.pivot[k]]
+            if before.size:
+                level[k] = level[before].max() + 1
+        return level
+
+
+class Terms(NamedTuple):
+    """How the Jacobian is put together.
+
+    Attributes
+    ----------
+    start : ndarray of uint32, shape [entry_count + 1]
+        Where the terms of each entry of the factors begin.
+    value : ndarray of uint32, shape [term_count]
+        Entry of the flows.
+    slope : ndarray of uint32, shape [term_count]
+        Derivative of a product: complex times `SLOTS`, plus the slot.
+    """
+
+    start: np.ndarray
+    value: np.ndarray
+    slope: np.ndarray
+
+
+class System(NamedTuple):
+    """Everything about the network that a zone needs.
+
+    Attributes
+    ----------
+    invariants : ndarray of float64, shape [invariant_count, species_count]
+        Weights of sums that no reaction changes.
+    absolute : ndarray of float64, shape [variable_count]
+        Absolute tolerances.
+    place : ndarray of uint32, shape [variable_count, variable_count]
+        Index of the entry of a row and column of the factors, or of one that is zero and nobody's;
+        of shape [1, 1] where nothing asks for it.
+    """
+
+    complexes: Complexes
+    flows: Flows
+    rates: Rates
+    thermo: Thermodynamics
+    invariants: np.ndarray
+    absolute: np.ndarray
+    place: np.ndarray
+    plan: Elimination
+    terms: Terms
+
+
+class Workspace(NamedTuple):
+    """Where a zone's rates are worked out.
+
+    Attributes
+    ----------
+    slots, slopes, saved, partners, volumes
+        Coefficients; d ln k / d ln M of those that have collision partners; d k / d ln M;
+        concentrations of the partners of each kind; logarithms of partition functions.
+    energies : ndarray, shape [species_count]
+        Internal energies, or enthalpies at constant pressure [erg/mol].
+    values, products, derivatives
+        What the entries of the flows make of coefficients; products of amounts, and their
+        derivatives.
+    partial, reduced
+        What threads add up together.
+    """
+
+    slots: np.ndarray
+    slopes: np.ndarray
+    saved: np.ndarray
+    partners: np.ndarray
+    volumes: np.ndarray
+    energies: np.ndarray
+    values: np.ndarray
+    products: np.ndarray
+    derivatives: np.ndarray
+    partial: np.ndarray
+    reduced: np.ndarray
+
+
+class Segments(NamedTuple):
+    """Sums over rows for many threads.
+
+    Attributes
+    ----------
+    item : ndarray of int64, shape [width, segment_count]
+        The k-th term of every segment: indices of 16 bits each, the first in the lowest. There are
+        as many segments as make whole warps.
+    target : ndarray of int32, shape [segment_count]
+        Row that begins with this segment; -1 if none does; or -2 - place for a part of a row that
+        is too long for one warp, summed up there.
+    rest : ndarray of int32, shape [segment_count]
+        How many of the segments that follow belong to the same row.
+    joined : int
+        Where segments begin that are a row each.
+    row : ndarray of int32, shape [long_row_count]
+        Rows in several parts, the longest first.
+    start, stop : ndarray of int32, shape [long_row_count]
+        Where the places of each begin and end.
+    """
+
+    item: np.ndarray
+    target: np.ndarray
+    rest: np.ndarray
+    joined: int
+    row: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def place_count(self) -> int:
+        """Parts of rows that have several."""
+        return int(self.stop.max(initial=0))
+
+
+class Program(NamedTuple):
+    """Rounds of items.
+
+    Attributes
+    ----------
+    item : ndarray of int64, shape [round_count + AHEAD, thread_count]
+        Four indices each, the first in the lowest bits; the last rounds do nothing.
+    level : ndarray of int32, shape [level_count + 2]
+        Where the rounds of each level begin; the last twice.
+    """
+
+    item: np.ndarray
+    level: np.ndarray
+
+
+class BlockFlows(NamedTuple):
+    """Sums over the flows of a network: net changes, or gains and then losses.
+
+    Attributes
+    ----------
+    triple : ndarray of int64, shape [complex_count]
+        The amounts that make a complex.
+    sums : Segments
+        Value and complex of each term.
+    source_start, source, weight : ndarray
+        As in `Flows`, in the order of the values.
+    value_count : int
+        The last value is zero.
+    """
+
+    triple: np.ndarray
+    sums: Segments
+    source_start: np.ndarray
+    source: np.ndarray
+    weight: np.ndarray
+    value_count: int
+
+
+class BlockSystem(NamedTuple):
+    """A network for implicit methods on blocks.
+
+    Attributes
+    ----------
+    flows : BlockFlows
+    rates, thermo, invariants, absolute, place
+        As in `System`.
+    slopes : Segments
+        Entries of the Jacobian: value of each term, and the two amounts it is multiplied with.
+    pivots : Program
+        Pivots by level: variable, and place of its entry; -1 where a thread has none.
+    pivot : ndarray of int32, shape [variable_count]
+        Where the pivot of each variable is.
+    tail : ndarray of int32, shape [tail_of(variable_count)]
+        Variables of the tail; the number of variables where there are fewer.
+    tail_count : int
+        Their matrix is the last `tail_count` squared entries, by rows.
+    gather, scatter : Segments
+        What the variables of the tail take from the others on the way forward, and the others from
+        those of the tail on the way back: entry and variable k of x_i -= sum of a_ik x_k / a_kk.
+    factorization : Program
+        Places of a_ij, a_ik, a_kj, and variable k, of a_ij -= a_ik a_kj / a_kk.
+    forward, backward : ndarray of int64, shape [round_count + AHEAD, WARP]
+        Variable i, entry and variable k of x_i -= a_ik x_k / a_kk.
+    entry_count : int
+        Entries of the factors, the first of which is zero.
+    """
+
+    flows: BlockFlows
+    rates: Rates
+    thermo: Thermodynamics
+    invariants: np.ndarray
+    absolute: np.ndarray
+    place: np.ndarray
+    slopes: Segments
+    pivots: Program
+    pivot: np.ndarray
+    tail: np.ndarray
+    tail_count: int
+    gather: Segments
+    scatter: Segments
+    factorization: Program
+    forward: np.ndarray
+    backward: np.ndarray
+    entry_count: int
