@@ -18,6 +18,7 @@ import ergode
 from ergode.core import devices
 from ergode.kinetics import launch
 from ergode.kinetics.conditions import zones_of
+from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
 
 TYPE_IA = {"temperature": 7e9, "density": 1e8, "initial": {"12C": 0.49992, "16O": 0.5}}
@@ -55,10 +56,10 @@ def burner(network, count, device, method, rtol=1e-3):
         initial=TYPE_IA["initial"], heating=None,
     )  # fmt: skip
     grid = np.array([0.0, 1e-9])
-    options = launch.Options(method, rtol, None, True, 10**6)
+    options = launch.Options(METHODS[method].runner, rtol, None, True, 10**6)
 
     def work():
-        outcome = launch.Outcome.empty(zones, grid)
+        outcome = launch.empty_outcome(zones, grid)
         launch.run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
         return outcome
 
@@ -222,10 +223,10 @@ def alpha(options, rows, network, device):
         initial={"4He": 0.2, "12C": 0.4, "16O": 0.4}, heating=None,
     )  # fmt: skip
     grid = np.array([0.0, 1e-3])
-    how = launch.Options("rodas4", 1e-3, None, False, 10**6)
+    how = launch.Options(METHODS["rodas4"].runner, 1e-3, None, False, 10**6)
 
     def ours():
-        outcome = launch.Outcome.empty(zones, grid)
+        outcome = launch.empty_outcome(zones, grid)
         launch.run_zones(mechanism, zones, grid, how, device, outcome, lambda _: None)
 
     (seconds,) = medians([ours], 3)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import ergode
+from ergode.kinetics.methods import METHODS
 
 # The packages show the functions, so the modules are asked for by name.
 density = import_module("ergode.density.propagate")
-kinetics = import_module("ergode.kinetics.integrate")
 stochastic = import_module("ergode.stochastic.simulate")
 trajectories = import_module("ergode.trajectories.integrate")
 
@@ -151,7 +151,7 @@ def test_delays_and_events(method, steps):
 # ---- kinetics
 
 
-@pytest.mark.parametrize("method", get_args(kinetics.Method))
+@pytest.mark.parametrize("method", ["auto", *METHODS])
 def test_kinetics(method):
     network = ergode.ReactionNetwork(
         {"A": 1, "B": 0, "C": 0},

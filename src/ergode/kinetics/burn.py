@@ -18,17 +18,10 @@ from ergode.core import devices, kernels
 from ergode.core.arguments import integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status, failures
-from ergode.kinetics.block.runner import zones_at_once
+from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
-from ergode.kinetics.launch import (
-    IMPLICIT,
-    METHODS,
-    Options,
-    Outcome,
-    bindings_of,
-    launch_of,
-    run_zones,
-)
+from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
+from ergode.kinetics.methods import check_heating, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.equation_of_state import (
@@ -38,7 +31,6 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.tables import FIXED, ConditionHistory
 from ergode.kinetics.tolerances import (
-    absolute_tolerances,
     asked_tolerances,
     number,
     relative_tolerance,
@@ -159,17 +151,15 @@ def burn(
         )
     if heating not in (None, "constant-volume"):
         raise ModelError(f"heating is {heating!r}; expected None or 'constant-volume'")
-    if method not in METHODS:
-        raise PlanError(f"method {method!r} is unknown; expected {', '.join(map(repr, METHODS))}")
-    if heating and method not in IMPLICIT:
-        raise PlanError(f"method {method!r} cannot follow a temperature; use 'rodas4'")
+    chosen, _ = choose(method, auto=False)
+    check_heating(chosen, HEATING[heating])
     rtol = relative_tolerance(rtol)
     time = number(duration)
     if not 0 <= time < np.inf:
         raise ModelError(f"duration is {duration!r}; expected seconds, 0 or more")
     limit = integer("step_limit", step_limit, 1, 2**31 - 1)
     tolerances = None if atol is None else _asked(network, mechanism, atol, rtol)
-    options = Options(method, rtol, tolerances, False, limit, equation_of_state)
+    options = Options(chosen.runner, rtol, tolerances, False, limit, equation_of_state)
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
     there = [name for name, a in given.items() if hasattr(a, "__cuda_array_interface__")]
     if there and len(there) < len(given):
@@ -252,7 +242,7 @@ def _on_host(
             electrons = (fractions / weight) @ mechanism.thermo.charge
             warn_of_pairs(options.state, hot, dense, electrons, stacklevel=3)
         zones = _zones(mechanism, hot, dense, fractions / weight, heating)
-        outcome = Outcome.empty(zones, grid)
+        outcome = empty_outcome(zones, grid)
         run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
         status[good] = outcome.status
         done = outcome.status == Status.DONE
@@ -326,19 +316,15 @@ def _on_device(
     # A cell on the host says which kernel it takes, and what a trace is.
     here, there, first = (cuda.get(array[:1]) for array in (hot, dense, fractions))
     cell = _zones(mechanism, here, there, first / weight, heating)
-    launch = launch_of(
-        mechanism, heating, bindings_of(mechanism, cell, options.state),
-        absolute_tolerances(mechanism, cell, options.atol, options.rtol), options, device, total,
-    )  # fmt: skip
+    launch = options.runner.launch(problem_of(mechanism, cell, options), device, total)
     load, store = (kernels.for_each(body) for body in (_load, _store))
     tables = device.put(weight), device.put(energy)
     times, grid_there = device.put(np.zeros(1)), device.put(grid)
-    burnt, released, status, checked = (
-        device.empty(shape, kind)
-        for shape, kind in (
-            ((total, count), np.float64), (total, np.float64), (total, np.uint8), (total, np.uint8)
-        )
+    burned = Burned(
+        device.empty((total, count), np.float64), device.empty(total, np.float64),
+        device.empty(total, np.uint8),
     )  # fmt: skip
+    checked = device.empty(total, np.uint8)
     width = count + (heating != FIXED)
     chunk = zones_at_once(device, 2 * width + 5)
     for start, stop in devices.spans(total, chunk):
@@ -349,13 +335,15 @@ def _on_device(
             load, stop - start, fractions[part], hot[part], dense[part], tables[0],
             int(mechanism.molecular), inside, out, checked[part],
         )  # fmt: skip
-        found = launch.start(times, hot[part].reshape(-1, 1), inside, grid_there, out)
+        history = ConditionHistory(times, hot[part].reshape(-1, 1), inside)
+        status = launch.start(history, grid_there, out).status
         device.run(
             store, stop - start, out, dense[part], fractions[part], *tables,
-            int(mechanism.molecular), checked[part], found[0], int(grid[1] > 0.0), burnt[part],
-            released[part], status[part],
+            int(mechanism.molecular), checked[part], status, int(grid[1] > 0.0),
+            Burned(*(array[part] for array in burned)),
         )  # fmt: skip
-    shaped = burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells)
+    shapes = (*cells, count), cells, cells
+    shaped = (array.reshape(shape) for array, shape in zip(burned, shapes, strict=True))
     return Burned(*(cuda.like(given["temperature"], array) for array in shaped))
 
 
@@ -401,19 +389,18 @@ def _load(  # type: ignore[no-untyped-def]
 
 
 def _store(  # type: ignore[no-untyped-def]
-    zone, out, density, given, weight, energy, molecular, checked, ended, burns, fractions,
-    released, status,
-):  # fmt: skip
+    zone, out, density, given, weight, energy, molecular, checked, ended, burns, burned
+):
     scale = density[zone] if molecular else 1.0
     code = checked[zone]
     if code == DONE and burns:
         code = ended[zone]
-    status[zone] = code
+    burned.status[zone] = code
     total = 0.0
     for i in range(weight.size):
         if code == DONE and burns:
             total += (out[zone, 0, i] - out[zone, 1, i]) / scale * energy[i]
-            fractions[zone, i] = out[zone, 1, i] / scale * weight[i]
+            burned.mass_fraction[zone, i] = out[zone, 1, i] / scale * weight[i]
         else:
-            fractions[zone, i] = given[zone, i]
-    released[zone] = total
+            burned.mass_fraction[zone, i] = given[zone, i]
+    burned.energy[zone] = total

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
+from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials

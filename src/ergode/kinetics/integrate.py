@@ -23,8 +23,8 @@ from ergode.core.progress import track
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
-from ergode.kinetics.explicit.flows import conserves
-from ergode.kinetics.launch import EXPLICIT, IMPLICIT, METHODS, Options, Outcome, run_zones
+from ergode.kinetics.launch import Options, empty_outcome, run_zones
+from ergode.kinetics.methods import check_heating, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
@@ -34,24 +34,14 @@ from ergode.kinetics.physics.equation_of_state import (
     warn_of_pairs,
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
-from ergode.kinetics.physics.rates import GAS_CONSTANT
-from ergode.kinetics.tables import FIXED, PRESSURE
+from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
+from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
     import xarray
-
-Method = Literal[
-    "auto",
-    "rodas4",
-    "rosenbrock23",
-    "asymptotic",
-    "quasi-steady-state",
-    "partial-equilibrium",
-    "partial-equilibrium-quasi-steady-state",
-]
 
 _COMMON = [
     Variable("temperature", ("zone", "time"), "float64", "K", "temperature; NaN if not given"),
@@ -116,7 +106,7 @@ results.register(
     ],
 )
 
-_MOST_STEPS = 2**31 - 1
+_LARGEST_LIMIT = 2**31 - 1
 
 
 def integrate(
@@ -130,7 +120,15 @@ def integrate(
     heating: Literal["constant-volume", "constant-pressure"] | None = None,
     equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
     screening: Literal["weak", "chugunov"] | None = None,
-    method: Method = "auto",
+    method: Literal[
+        "auto",
+        "rodas4",
+        "rosenbrock23",
+        "asymptotic",
+        "quasi-steady-state",
+        "partial-equilibrium",
+        "partial-equilibrium-quasi-steady-state",
+    ] = "auto",
     rtol: float = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     reference_control: bool = False,
@@ -256,10 +254,7 @@ def integrate(
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected the first and at least one more")
-    if method not in ("auto", *METHODS):
-        known = ", ".join(repr(name) for name in ("auto", *METHODS))
-        raise PlanError(f"method {method!r} is unknown; expected {known}")
-    chosen = "rodas4" if method == "auto" else method
+    chosen, reason = choose(method)
     rtol = relative_tolerance(rtol)
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     mechanism = to_tables(network, screening)
@@ -269,41 +264,33 @@ def integrate(
         initial=initial, heating=heating, grid=grid, rtol=rtol,
     )  # fmt: skip
     tolerances = asked_tolerances(network, mechanism, zones, atol, rtol).tolist()
-    if zones.heating != FIXED and chosen in EXPLICIT:
-        raise PlanError(f"method {chosen!r} cannot follow a temperature; use 'rodas4'")
-    limit = 100_000 if chosen in IMPLICIT else _MOST_STEPS
+    check_heating(chosen, zones.heating)
+    limit = chosen.step_limit
     if step_limit is not None:
-        limit = integer("step_limit", step_limit, 1, _MOST_STEPS)
+        limit = integer("step_limit", step_limit, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
-    options = Options(chosen, rtol, tuple(tolerances), reference_control, limit, equation_of_state)
-    if not conserves(mechanism) and chosen in ("asymptotic", "partial-equilibrium"):
-        warnings.warn(
-            f"{chosen}: the network conserves no sum of its species, by which the error of steps "
-            "is controlled; use 'rodas4', or compare with it",
-            AccuracyWarning,
-            stacklevel=2,
-        )
+    options = Options(
+        chosen.runner, rtol, tuple(tolerances), reference_control, limit, equation_of_state
+    )
+    uncontrolled = chosen.why_uncontrolled(mechanism)
+    if uncontrolled:
+        warnings.warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning, stacklevel=2)
     started = perf_counter()
-    outcome = Outcome.empty(zones, grid)
-    _run(mechanism, zones, grid, options, device, outcome, progress)
+    outcome = _run(mechanism, zones, grid, options, device, progress)
     bad = (outcome.status == Status.DONE) & ~(outcome.defect <= conservation_tolerance)
     outcome.status[bad] = Status.INACCURATE
     if bad.any():
         warnings.warn(
-            f"{chosen}: in {bad.sum()} of {zones.count} zones conserved sums are off by up to "
+            f"{chosen.name}: in {bad.sum()} of {zones.count} zones conserved sums are off by up to "
             f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
             AccuracyWarning,
             stacklevel=2,
         )
     attrs = results.provenance(
         engine="kinetics",
-        method=chosen,
-        method_reason=(
-            "implicit, of order 4: the fewest steps on stiff networks"
-            if method == "auto"
-            else "asked for"
-        ),
+        method=chosen.name,
+        method_reason=reason,
         rtol=rtol,
         atol=tolerances[0] if len(set(tolerances)) == 1 else tolerances,
         heating=heating or "none",
@@ -328,8 +315,8 @@ def integrate(
     worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
     if worst > conservation_tolerance:
         warnings.warn(
-            f"{chosen}: energy released and internal energy gained differ by up to {worst:.1e}, "
-            f"relative, more than {conservation_tolerance:g}; use a smaller rtol",
+            f"{chosen.name}: energy released and internal energy gained differ by up to "
+            f"{worst:.1e}, relative, more than {conservation_tolerance:g}; use a smaller rtol",
             AccuracyWarning,
             stacklevel=2,
         )
@@ -342,9 +329,10 @@ def _run(
     grid: np.ndarray,
     options: Options,
     device: devices.Device,
-    outcome: Outcome,
     show: bool,
-) -> None:
+) -> Outcome:
+    """Integrate all zones, or those before an interruption."""
+    outcome = empty_outcome(zones, grid)
     done = 0
     with track("zones", zones.count, unit="zones", show=show) as report:
 
@@ -359,12 +347,13 @@ def _run(
             if done == 0:
                 raise
             if isinstance(error, Abandoned):
-                outcome.let_go()
+                outcome = outcome.copied()
             warnings.warn(
                 f"interrupted: {done} of {zones.count} zones were integrated",
                 InterruptionWarning,
                 stacklevel=3,
             )
+    return outcome
 
 
 def _dataset(
@@ -394,7 +383,7 @@ def _dataset(
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
         "conservation_error": outcome.defect,
-        "steepest_time": outcome.peak,
+        "steepest_time": outcome.fastest_heating,
         "status": outcome.status,
     }
     coords: dict[str, Any] = {

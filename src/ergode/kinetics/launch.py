@@ -1,44 +1,41 @@
-"""Zones on a device: tables put there, kernels chosen and started."""
+"""What the runners of all methods share: options, outcome, and what kernels are compiled for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.status import Status
-from ergode.kinetics.block.runner import Launch, UnrolledLaunch, run_on_device, shape_for
-from ergode.kinetics.block.schedule import block_system_of
+from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.explicit import loop
-from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
-from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
-from ergode.kinetics.implicit import rosenbrock
-from ergode.kinetics.implicit.system import coupled, system_of
-from ergode.kinetics.implicit.tableaus import TABLEAUS, method_of
-from ergode.kinetics.implicit.unrolled import can_be_unrolled
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_state
-from ergode.kinetics.tables import FIXED, BlockSystem, System
+from ergode.kinetics.tables import FIXED, Outcome
 from ergode.kinetics.tolerances import absolute_tolerances
 
-IMPLICIT = tuple(TABLEAUS)
-EXPLICIT = {
-    "asymptotic": {"QUASI_STEADY": False, "PARTIAL": False},
-    "quasi-steady-state": {"QUASI_STEADY": True, "PARTIAL": False},
-    "partial-equilibrium": {"QUASI_STEADY": False, "PARTIAL": True},
-    "partial-equilibrium-quasi-steady-state": {"QUASI_STEADY": True, "PARTIAL": True},
-}
-"""Explicit methods, and what kernels are specialised to for each."""
-METHODS = (*IMPLICIT, *EXPLICIT)
 
-_MANY_ZONES_PER_CORE = 64
-"""From so many zones on a small network is written out for threads of a CUDA device."""
+class Runner(Protocol):
+    """How a method integrates zones on a device."""
+
+    def run_on_cpu(
+        self,
+        problem: Problem,
+        zones: Zones,
+        grid: np.ndarray,
+        device: Device,
+        outcome: Outcome,
+        finished: Callable[[int, int], None],
+    ) -> None:
+        """Integrate all zones and fill `outcome`."""
+
+    def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
+        """A kernel on a CUDA device with the tables of a network, ready for so many zones."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +44,18 @@ class Options:
 
     Attributes
     ----------
-    method : str
+    runner : Runner
+        Of the method.
     rtol : float
     atol : float, tuple of float or None
         Of every amount, or of each species.
     reference_control : bool
     step_limit : int
     state : str or EquationOfState
-        Of nuclei that heat themselves.
+        Equation of state of nuclei that heat themselves.
     """
 
-    method: str
+    runner: Runner
     rtol: float
     atol: float | tuple[float, ...] | None
     reference_control: bool
@@ -65,43 +63,60 @@ class Options:
     state: str | EquationOfState = "ideal"
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What kernels fill.
+@dataclass(frozen=True)
+class Problem:
+    """What a kernel is compiled and laid out for: everything but the zones.
 
     Attributes
     ----------
-    amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
-    status : ndarray of uint8, shape [zone_count]
-    taken, repeated : ndarray of int64, shape [zone_count]
-    defect, peak : ndarray of float64, shape [zone_count]
+    mechanism : Mechanism
+    heating : int
+        `FIXED`, `VOLUME` or `PRESSURE`.
+    bound : tuple of pairs
+        Bindings of kernels.
+    absolute : tuple of float
+        Absolute tolerance of each variable.
+    options : Options
     """
 
-    amounts: np.ndarray
-    status: np.ndarray
-    taken: np.ndarray
-    repeated: np.ndarray
-    defect: np.ndarray
-    peak: np.ndarray
+    mechanism: Mechanism
+    heating: int
+    bound: tuple[tuple[str, Any], ...]
+    absolute: tuple[float, ...]
+    options: Options
 
-    @classmethod
-    def empty(cls, zones: Zones, grid: np.ndarray) -> Outcome:
-        """NaN everywhere but at the first time."""
-        amounts = np.full((zones.count, grid.size, zones.amounts.shape[1]), np.nan)
-        amounts[:, 0] = zones.amounts
-        return cls(
-            amounts,
-            np.full(zones.count, Status.NOT_RUN, np.uint8),
-            np.zeros(zones.count, np.int64),
-            np.zeros(zones.count, np.int64),
-            np.zeros(zones.count),
-            np.full(zones.count, np.nan),
-        )
+    @property
+    def bindings(self) -> dict[str, Any]:
+        """What kernels are specialised to."""
+        return dict(self.bound)
 
-    def let_go(self) -> None:
-        """Copy what kernels that still compute write to; zones that they leave are `NOT_RUN`."""
-        for name in ("status", *(one.name for one in fields(self) if one.name != "status")):
-            object.__setattr__(self, name, np.array(getattr(self, name)))
+    @property
+    def tolerances(self) -> np.ndarray:
+        """Absolute tolerances, shape [variable_count]."""
+        return np.array(self.absolute)
+
+
+def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
+    """The problem that these zones pose."""
+    bindings = bindings_of(mechanism, zones, options.state)
+    absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
+    return Problem(
+        mechanism, zones.heating, tuple(bindings.items()), tuple(absolute.tolist()), options
+    )
+
+
+def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
+    """NaN everywhere but at the first time; no zone has run."""
+    amounts = np.full((zones.count, grid.size, zones.amounts.shape[1]), np.nan)
+    amounts[:, 0] = zones.amounts
+    return Outcome(
+        amounts,
+        np.full(zones.count, Status.NOT_RUN, np.uint8),
+        np.zeros(zones.count, np.int64),
+        np.zeros(zones.count, np.int64),
+        np.zeros(zones.count),
+        np.full(zones.count, np.nan),
+    )
 
 
 def bindings_of(
@@ -124,81 +139,10 @@ def bindings_of(
     return bindings | bindings_of_state(state if heats else "ideal")
 
 
-@lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heating: int) -> System:
-    nothing = np.zeros(mechanism.structure.species_count + (heating != FIXED))
-    return system_of(mechanism, nothing, heating=heating)
-
-
-@lru_cache(maxsize=16)
-def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
-    system = _tables(mechanism, heating)
-    threads, _ = shape_for(system.absolute.size, False, few)
-    return block_system_of(system, coupled(mechanism, heating)[0], threads)
-
-
-@lru_cache(maxsize=32)
-def _explicit_tables(mechanism: Mechanism, partial: bool, blocks: bool) -> ExplicitSystem:
-    nothing = np.zeros(mechanism.structure.species_count)
-    return explicit_system_of(mechanism, nothing, partial=partial, blocks=blocks)
-
-
-def launch_of(
-    mechanism: Mechanism,
-    heating: int,
-    bindings: dict[str, Any],
-    absolute: np.ndarray,
-    options: Options,
-    device: Device,
-    zone_count: int | None = None,
-) -> Launch | UnrolledLaunch:
-    """A kernel on a CUDA device with everything of a network, ready for zones; many, or so many."""
-    few = zone_count is not None and zone_count <= device.core_count
-    many = zone_count is None or zone_count >= _MANY_ZONES_PER_CORE * device.core_count
-    return _launch(
-        mechanism, heating, tuple(bindings.items()), tuple(absolute.tolist()), options, device, few,
-        many,
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=16)
-def _launch(
-    mechanism: Mechanism,
-    heating: int,
-    bound: tuple[tuple[str, Any], ...],
-    tolerances: tuple[float, ...],
-    options: Options,
-    device: Device,
-    few: bool,
-    many: bool,
-) -> Launch | UnrolledLaunch:
-    bindings, absolute = dict(bound), np.array(tolerances)
-    options_of: dict[str, Any] = {"rtol": options.rtol, "step_limit": options.step_limit}
-    if options.method in EXPLICIT:
-        bindings |= EXPLICIT[options.method]
-        flows = _explicit_tables(mechanism, bindings["PARTIAL"], True)
-        return Launch(
-            device, bindings, flows._replace(absolute=absolute), _control(mechanism, options),
-            few=few, **options_of,
-        )  # fmt: skip
-    method = method_of(TABLEAUS[options.method])
-    system = _tables(mechanism, heating)._replace(absolute=absolute)
-    if many and not bindings["DYNAMIC"] and can_be_unrolled(system):
-        return UnrolledLaunch(device, bindings, system, method, **options_of)
-    blocks = _block_tables(mechanism, heating, few)._replace(absolute=absolute)
-    return Launch(device, bindings, blocks, method, few=few, **options_of)
-
-
 @lru_cache(maxsize=64)
-def _cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[str, Any], ...]) -> kernels.Kernel:
-    """Kept, for what a user's own functions are made of is gathered only once."""
+def cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[str, Any], ...]) -> kernels.Kernel:
+    """A kernel, kept: gathering the source of a user's functions takes time."""
     return kernels.cpu_kernel(body, bindings=dict(bound))
-
-
-def _control(mechanism: Mechanism, options: Options) -> Control:
-    return Control(
-        FLUX_FRACTION, MASS_TOLERANCE, options.rtol, options.reference_control, mechanism.nuclear
-    )
 
 
 def run_zones(
@@ -211,32 +155,13 @@ def run_zones(
     report: Callable[[int], None],
 ) -> None:
     """Integrate all zones and fill `outcome`."""
-    bindings = bindings_of(mechanism, zones, options.state)
-    absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
+    problem, runner = problem_of(mechanism, zones, options), options.runner
 
     def finished(start: int, stop: int) -> None:
         report(stop - start)
 
     if device.is_cuda:
-        launch = launch_of(
-            mechanism, zones.heating, bindings, absolute, options, device, zones.count
-        )
+        launch = runner.launch(problem, device, zones.count)
         run_on_device(launch, zones, grid, outcome, finished)
-    elif options.method in IMPLICIT:
-        method = method_of(TABLEAUS[options.method])
-        system = _tables(mechanism, zones.heating)._replace(absolute=absolute)
-        kernel = _cpu_kernel(rosenbrock.integrate_cpu, tuple(bindings.items()))
-        device.run(
-            kernel, zones.count, system, method, zones.history, grid, options.rtol,
-            options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
-            outcome.defect, outcome.peak, finished=finished,
-        )  # fmt: skip
     else:
-        bindings |= EXPLICIT[options.method]
-        flows = _explicit_tables(mechanism, bindings["PARTIAL"], False)._replace(absolute=absolute)
-        kernel = _cpu_kernel(loop.explicit_cpu, tuple(bindings.items()))
-        device.run(
-            kernel, zones.count, flows, _control(mechanism, options), zones.history, grid,
-            options.step_limit, outcome.amounts, outcome.status, outcome.taken, outcome.repeated,
-            outcome.defect, finished=finished,
-        )  # fmt: skip
+        runner.run_on_cpu(problem, zones, grid, device, outcome, finished)

@@ -32,6 +32,38 @@ class ConditionHistory(NamedTuple):
     density: np.ndarray
 
 
+class Outcome(NamedTuple):
+    """The arrays that kernels fill.
+
+    Attributes
+    ----------
+    amounts : ndarray of float64, shape [zone_count, time_count, variable_count]
+        Specific amounts [mol/g], and the temperature [K] where it is a variable.
+    status : ndarray of uint8, shape [zone_count]
+    taken, repeated : ndarray of int64, shape [zone_count]
+        Steps that were accepted, and steps that were repeated.
+    defect : ndarray of float64, shape [zone_count]
+        Relative error of conserved sums.
+    fastest_heating : ndarray of float64, shape [zone_count]
+        Time when the temperature rose fastest.
+    """
+
+    amounts: np.ndarray
+    status: np.ndarray
+    taken: np.ndarray
+    repeated: np.ndarray
+    defect: np.ndarray
+    fastest_heating: np.ndarray
+
+    def copied(self) -> Outcome:
+        """Copies, which kernels that still compute do not write to.
+
+        The status is copied first: zones that finish meanwhile are `NOT_RUN`.
+        """
+        status = self.status.copy()
+        return Outcome(*(array.copy() for array in self))._replace(status=status)
+
+
 class Complexes(NamedTuple):
     """The distinct left-hand sides.
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ergode.core.errors import ReadError
+from ergode.models.constants import AVOGADRO
 from ergode.readers.bounded import short
 
 _GAS_CONSTANT = 8.31446261815324  # J / (mol K)
-_AVOGADRO = 6.02214076e23
 
 # What one unit is, in cm, mol, s, J, dyn/cm2 and K; and the kind of quantity.
 _LENGTH = {
@@ -22,7 +22,7 @@ _LENGTH = {
     "km": 1e5,
 }  # fmt: skip
 _QUANTITY = {
-    "mol": 1.0, "gmol": 1.0, "kmol": 1e3, "mmol": 1e-3, "umol": 1e-6, "molec": 1.0 / _AVOGADRO,
+    "mol": 1.0, "gmol": 1.0, "kmol": 1e3, "mmol": 1e-3, "umol": 1e-6, "molec": 1.0 / AVOGADRO,
 }  # fmt: skip
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "hr": 3600.0}
 _ENERGY = {
@@ -156,7 +156,7 @@ def _activation(unit: Any, what: str) -> float:
     if dims == {"energy": 1, "quantity": -1}:
         return factor / _GAS_CONSTANT
     if dims == {"energy": 1}:  # of one molecule
-        return factor * _AVOGADRO / _GAS_CONSTANT
+        return factor * AVOGADRO / _GAS_CONSTANT
     raise ReadError(
         f"{what} has the unit {short(unit)} of activation-energy; expected such as J/kmol, "
         "cal/mol, K or eV"

@@ -6,8 +6,9 @@ The tables are those of `schedule`. The matrix is in shared memory, its tail in 
 from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, no_unroll, real, unroll
-from ergode.kinetics.block.collectives import ALL, block_rows, put_segment
+from ergode.kinetics.block.collectives import ALL
 from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH
+from ergode.kinetics.block.segments import block_rows, put_segment
 from ergode.kinetics.tables import NONNEGATIVE, BlockSystem
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
-from ergode.kinetics.block.collectives import block_products, block_rows, put_segment
 from ergode.kinetics.block.schedule import FLOW_WIDTH, block_flows_of
+from ergode.kinetics.block.segments import block_products, block_rows, put_segment
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of

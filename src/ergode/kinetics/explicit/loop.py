@@ -160,20 +160,18 @@ def explicit_zone(
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def explicit_cpu(
-    start, stop, system, control, history, grid, step_limit, out, status, taken, repeated, defect
-):
+def explicit_cpu(start, stop, system, control, history, grid, step_limit, outcome):
     """Zones `start` to `stop`, one after another."""
     workspace = workspace_of(system)
     for zone in range(start, stop):
-        outcome, steps, again, off = explicit_zone(
+        status, taken, repeated, defect = explicit_zone(
             system, control, workspace, history.times, history.temperature[zone],
-            history.density[zone], grid, step_limit, out[zone],
+            history.density[zone], grid, step_limit, outcome.amounts[zone],
         )  # fmt: skip
-        status[zone] = outcome
-        taken[zone] = steps
-        repeated[zone] = again
-        defect[zone] = off
+        outcome.status[zone] = status
+        outcome.taken[zone] = taken
+        outcome.repeated[zone] = repeated
+        outcome.defect[zone] = defect
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -195,10 +193,7 @@ def scratch_count(system: ExplicitSystem) -> int:
     return numbers + system.weight.size + system.flows.value_count
 
 
-def explicit_block(
-    system, several, control, times, temperature, density, grid, step_limit, scratch, counter, out,
-    status, taken, repeated, defect, peak,
-):  # fmt: skip
+def explicit_block(system, several, control, history, grid, step_limit, scratch, counter, outcome):
     """Zones from a queue, each by one block."""
     species, groups = system.weight.size, system.groups.left.shape[1]
     shared = cuda.shared.array(0, real)
@@ -225,14 +220,14 @@ def explicit_block(
         shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
     )  # fmt: skip
     zone = next_zone(counter, workspace.reduced)
-    while zone < out.shape[0]:
-        outcome, steps, again, off = explicit_zone(
-            system, control, workspace, times, temperature[zone], density[zone], grid, step_limit,
-            out[zone],
+    while zone < outcome.amounts.shape[0]:
+        status, taken, repeated, defect = explicit_zone(
+            system, control, workspace, history.times, history.temperature[zone],
+            history.density[zone], grid, step_limit, outcome.amounts[zone],
         )  # fmt: skip
         if cuda.threadIdx.x == 0:
-            status[zone] = outcome
-            taken[zone] = steps
-            repeated[zone] = again
-            defect[zone] = off
+            outcome.status[zone] = status
+            outcome.taken[zone] = taken
+            outcome.repeated[zone] = repeated
+            outcome.defect[zone] = defect
         zone = next_zone(counter, workspace.reduced)

@@ -408,12 +408,9 @@ def add_electrons(system, workspace, vectors, electrons, squares):
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def integrate_cpu(
-    start, stop, system, method, history, grid, rtol, step_limit, out, status, taken, repeated,
-    defect, peak,
-):  # fmt: skip
+def integrate_cpu(start, stop, system, method, history, grid, rtol, step_limit, outcome):
     """Zones `start` to `stop`, one after another."""
-    count = out.shape[2]
+    count = outcome.amounts.shape[2]
     rates, species = system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
     workspace = Workspace(
@@ -444,15 +441,15 @@ def integrate_cpu(
         nothing,
     )
     for zone in range(start, stop):
-        outcome, steps, again, worst, when = integrate_zone(
+        status, taken, repeated, defect, peak = integrate_zone(
             system, method, workspace, vectors, history.times, history.temperature[zone],
-            history.density[zone], grid, rtol, step_limit, out[zone],
+            history.density[zone], grid, rtol, step_limit, outcome.amounts[zone],
         )  # fmt: skip
-        status[zone] = outcome
-        taken[zone] = steps
-        repeated[zone] = again
-        defect[zone] = worst
-        peak[zone] = when
+        outcome.status[zone] = status
+        outcome.taken[zone] = taken
+        outcome.repeated[zone] = repeated
+        outcome.defect[zone] = defect
+        outcome.fastest_heating[zone] = peak
 
 
 # --- CUDA, a block for every zone -----------------------------------------------------------------
@@ -493,9 +490,8 @@ def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kin
 
 
 def integrate_block(
-    system, several, method, times, temperature, density, grid, rtol, step_limit, scratch, counter,
-    out, status, taken, repeated, defect, peak,
-):  # fmt: skip
+    system, several, method, history, grid, rtol, step_limit, scratch, counter, outcome
+):
     """Zones from a queue, each by one block."""
     count, species = system.pivot.size, system.invariants.shape[1]
     invariants, width = system.invariants.shape[0], system.pivot.size + 1
@@ -539,26 +535,24 @@ def integrate_block(
         for r in no_unroll(range(thread_rank(), rates.order.size, thread_count())):
             workspace.slopes[r] = 0.0
     integrate_from_queue(
-        system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
-        counter, out, status, taken, repeated, defect, peak,
-    )  # fmt: skip
+        system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+    )
 
 
 def integrate_from_queue(
-    system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
-    counter, out, status, taken, repeated, defect, peak,
-):  # fmt: skip
+    system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+):
     """Zones from a queue, one after another, until it is empty."""
     zone = next_zone(counter, workspace.reduced)
-    while zone < out.shape[0]:
-        outcome, steps, again, worst, when = integrate_zone(
-            system, method, workspace, vectors, times, temperature[zone], density[zone], grid, rtol,
-            step_limit, out[zone],
+    while zone < outcome.amounts.shape[0]:
+        status, taken, repeated, defect, peak = integrate_zone(
+            system, method, workspace, vectors, history.times, history.temperature[zone],
+            history.density[zone], grid, rtol, step_limit, outcome.amounts[zone],
         )  # fmt: skip
         if thread_rank() == 0:
-            status[zone] = outcome
-            taken[zone] = steps
-            repeated[zone] = again
-            defect[zone] = worst
-            peak[zone] = when
+            outcome.status[zone] = status
+            outcome.taken[zone] = taken
+            outcome.repeated[zone] = repeated
+            outcome.defect[zone] = defect
+            outcome.fastest_heating[zone] = peak
         zone = next_zone(counter, workspace.reduced)

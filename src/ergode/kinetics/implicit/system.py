@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll
-from ergode.kinetics.block.collectives import block_products, block_sums
 from ergode.kinetics.block.elimination import block_slopes
+from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
@@ -27,7 +27,6 @@ from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import response
 from ergode.kinetics.physics.rates import (
-    GAS_CONSTANT,
     base_coefficients,
     detailed_balance,
     energies,
@@ -37,6 +36,7 @@ from ergode.kinetics.physics.rates import (
 from ergode.kinetics.physics.screening import charges, plasma_coefficients
 from ergode.kinetics.physics.third_bodies import collision_partners, third_bodies
 from ergode.kinetics.tables import FIXED, NONNEGATIVE, PRESSURE, VOLUME, Complexes, System, Terms
+from ergode.models.constants import GAS_CONSTANT
 
 
 def coupled(mechanism: Mechanism, heating: int) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:

@@ -33,7 +33,7 @@ class Tableau:
     q: Row
 
 
-class Method(NamedTuple):
+class Coefficients(NamedTuple):
     """A tableau as arrays, so that all methods are one kernel."""
 
     a: np.ndarray
@@ -48,7 +48,7 @@ class Method(NamedTuple):
     exponent: float
 
 
-def method_of(tableau: Tableau) -> Method:
+def coefficients_of(tableau: Tableau) -> Coefficients:
     """Arrays of a tableau."""
     stages = len(tableau.m)
 
@@ -60,7 +60,7 @@ def method_of(tableau: Tableau) -> Method:
 
     rows = (np.array(getattr(tableau, name)) for name in ("m", "e", "alpha", "gammas", "p", "q"))
     m, e, alpha, gammas, p, q = rows
-    return Method(
+    return Coefficients(
         square(tableau.a), square(tableau.c), m, e, alpha, gammas, p, q,
         tableau.gamma, 1.0 / tableau.order,
     )  # fmt: skip
@@ -119,5 +119,3 @@ ROSENBROCK23 = Tableau(
     p=(0.0, -1.0 / (_D * (1.0 - 2.0 * _D)), 0.0),
     q=(0.0, 0.0, 0.0),
 )
-
-TABLEAUS = {"rodas4": RODAS4, "rosenbrock23": ROSENBROCK23}

@@ -16,7 +16,7 @@ from ergode.core.compiler.language import cuda, real, unroll
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.block.thread_group import ALONE
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_from_queue
-from ergode.kinetics.implicit.tableaus import Method
+from ergode.kinetics.implicit.tableaus import Coefficients
 from ergode.kinetics.tables import System, Workspace
 
 _MOST_ENTRIES = 200
@@ -27,7 +27,7 @@ def can_be_unrolled(system: System) -> bool:
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 
-def unrolled_bindings(system: System, method: Method) -> dict[str, Any]:
+def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[str, Any]:
     """Bindings that make a kernel one of this network."""
     plan, terms, complexes = system.plan, system.terms, system.complexes
     places = np.zeros((plan.size, plan.size), int)
@@ -46,7 +46,7 @@ def unrolled_bindings(system: System, method: Method) -> dict[str, Any]:
         "ENTRIES": plan.column.size, "COMPLEXES": complexes.first.size,
         "VALUES": system.flows.complex.size,
         "COEFFICIENTS": system.rates.slot_start.size - 1, "VECTOR": plan.size + 1,
-        "STAGES": method.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
+        "STAGES": coefficients.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
         "GRAM": (len(system.invariants) + 3) * len(system.invariants) or 1,
         "change_at": change_unrolled, "fill_slopes": slopes_unrolled,
         "factorize": factorize_unrolled, "solve_trial": solve_unrolled,
@@ -124,10 +124,7 @@ def next_zone_alone(counter, workspace):
     return cuda.atomic.add(counter, 0, 1)
 
 
-def integrate_unrolled(
-    system, method, times, temperature, density, grid, rtol, step_limit, counter, out, status,
-    taken, repeated, defect, peak,
-):  # fmt: skip
+def integrate_unrolled(system, method, history, grid, rtol, step_limit, counter, outcome):
     """Zones from a queue, each by one thread."""
     workspace = Workspace(
         cuda.local.array(COEFFICIENTS, real),
@@ -157,6 +154,5 @@ def integrate_unrolled(
         cuda.local.array(1, real),
     )
     integrate_from_queue(
-        system, method, workspace, vectors, times, temperature, density, grid, rtol, step_limit,
-        counter, out, status, taken, repeated, defect, peak,
-    )  # fmt: skip
+        system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+    )

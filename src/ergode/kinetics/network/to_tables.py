@@ -11,20 +11,15 @@ import numpy as np
 from ergode.core.errors import ModelError, PlanError
 from ergode.kinetics.network.mechanism import Structure, structure_of
 from ergode.kinetics.network.rate_tables import rates_of
-from ergode.kinetics.physics.rates import GAS_CONSTANT
 from ergode.kinetics.physics.screening import SCREENING
 from ergode.kinetics.tables import SLOTS, Rates, Thermodynamics
+from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, DALTON_MEV, MEV, PLANCK
 from ergode.models.reactions.mass_action import deterministic
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance
 from ergode.models.reactions.thermochemistry import NasaPolynomials, Nucleus
 
-_MEV = 1.602176634e-6 * 6.02214076e23  # erg/mol
-_AVOGADRO = 6.02214076e23
-_BOLTZMANN = 1.380649e-16  # erg/K
-_PLANCK = 6.62607015e-27  # erg s
-_DALTON = 1.66053906660e-24  # g
-_DALTON_MEV = 931.49410242
+_MEV_PER_MOLE = MEV * AVOGADRO  # erg/mol
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +210,9 @@ def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
         if isinstance(known, NasaPolynomials):
             polynomials[:, i] = (known.middle, *known.low, *known.high)
         elif isinstance(known, Nucleus):
-            excess[i] = known.mass_excess * _MEV
-            grams = ((one.mass_number or 0) + known.mass_excess / _DALTON_MEV) * _DALTON
-            volume = (2 * math.pi * grams * _BOLTZMANN / _PLANCK**2) ** 1.5 / _AVOGADRO
+            excess[i] = known.mass_excess * _MEV_PER_MOLE
+            grams = ((one.mass_number or 0) + known.mass_excess / DALTON_MEV) * DALTON
+            volume = (2 * math.pi * grams * BOLTZMANN / PLANCK**2) ** 1.5 / AVOGADRO
             translation[i] = math.log((2 * known.spin + 1) * volume)
             if known.partition:
                 partition[:, i] = np.interp(grid, known.temperatures, np.log(known.partition))
@@ -232,6 +227,3 @@ def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
                         f"but species '{name}' has no thermochemistry"
                     )
     return Thermodynamics(polynomials, excess, translation, grid, partition, charge)
-
-
-__all__ = ["GAS_CONSTANT", "Mechanism", "to_tables"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.kinetics.physics.rates import GAS_CONSTANT
+from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials
 

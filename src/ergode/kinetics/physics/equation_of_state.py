@@ -30,6 +30,7 @@ from ergode.core import devices, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.math.elementary import exp, log
+from ergode.models.constants import AVOGADRO, GAS_CONSTANT
 
 IDEAL, DEGENERATE, OTHER = 0, 1, 2
 _KNOWN = {"ideal": IDEAL, "degenerate": DEGENERATE}
@@ -146,7 +147,7 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
     """
     from scipy.special import kve
 
-    theta = temperature * _GAS_CONSTANT / _REST
+    theta = temperature * GAS_CONSTANT / _REST
     # Electrons of a thin gas without charge: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
     alone = _COMPTON_DENSITY * theta * kve(2, 1.0 / theta) * np.exp(-1.0 / theta)
     momentum = _MOMENTUM * np.cbrt(per_volume)
@@ -162,24 +163,23 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
 
 STATE = IDEAL
 
-_GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
 _RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
-_REST = 8.1871057769e-7 * 6.02214076e23  # of electrons [erg/mol]
+_REST = 8.1871057769e-7 * AVOGADRO  # of electrons [erg/mol]
 _MOMENTUM = 1.0088409e-2  # Fermi momentum [m c] at an electron density of 1 mol/cm3
-_COMPTON_DENSITY = 1.7594e30 / 6.02214076e23  # (m c / hbar)^3 / pi^2 [mol/cm3]
+_COMPTON_DENSITY = 1.7594e30 / AVOGADRO  # (m c / hbar)^3 / pi^2 [mol/cm3]
 _STEP = 3e-5
 
 
 def ideal_energy(temperature, density, nuclei, electrons):
     """Nuclei, electrons and radiation [erg/g]."""
     t = temperature
-    return 1.5 * _GAS_CONSTANT * t * (nuclei + electrons) + _RADIATION * t * t * t * t / density
+    return 1.5 * GAS_CONSTANT * t * (nuclei + electrons) + _RADIATION * t * t * t * t / density
 
 
 def ideal_pressure(temperature, density, nuclei, electrons):
     """Nuclei, electrons and radiation [dyn/cm2]."""
     t = temperature
-    gas = _GAS_CONSTANT * t * (nuclei + electrons) * density
+    gas = GAS_CONSTANT * t * (nuclei + electrons) * density
     return gas + _RADIATION * t * t * t * t / 3.0
 
 
@@ -193,7 +193,7 @@ def _electrons(temperature, per_volume):
     else:
         cold = momentum * (1.0 + 2.0 * square) * root - log(momentum + root)
         cold = 0.375 * cold / (square * momentum) - 1.0
-    theta = temperature * _GAS_CONSTANT / _REST
+    theta = temperature * GAS_CONSTANT / _REST
     degenerate = 0.5 * 9.869604401089358 * theta * theta * root / square
     # 3/2 of slow and 3 of fast electrons; exact is a quotient of Bessel functions.
     thin = theta * (1.5 + 1.5 * theta * (theta + 2.5) / (theta * theta + 3.2 * theta + 2.0))
@@ -204,7 +204,7 @@ def degenerate_energy(temperature, density, nuclei, electrons):
     """Nuclei, radiation and electrons that may be degenerate [erg/g]."""
     cold, hot, square = _electrons(temperature, density * electrons)
     t = temperature
-    ions = 1.5 * _GAS_CONSTANT * t * nuclei + _RADIATION * t * t * t * t / density
+    ions = 1.5 * GAS_CONSTANT * t * nuclei + _RADIATION * t * t * t * t / density
     return ions + _REST * electrons * (cold + hot)
 
 
@@ -212,7 +212,7 @@ def degenerate_pressure(temperature, density, nuclei, electrons):
     """Nuclei, radiation and electrons that may be degenerate [dyn/cm2]."""
     cold, hot, square = _electrons(temperature, density * electrons)
     t = temperature
-    ions = _GAS_CONSTANT * t * nuclei * density + _RADIATION * t * t * t * t / 3.0
+    ions = GAS_CONSTANT * t * nuclei * density + _RADIATION * t * t * t * t / 3.0
     # Cold: P = n (E_F) - u by the first law, with the kinetic Fermi energy.
     still = (1.0 + square) ** 0.5 - 1.0 - cold
     warm = hot * (1.0 + 1.0 / (1.0 + square)) / 3.0

@@ -26,7 +26,7 @@ from ergode.core import results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
-from ergode.kinetics.physics.rates import GAS_CONSTANT
+from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Nucleus
 

@@ -20,10 +20,7 @@ from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.tables import NONNEGATIVE
-
-GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
-STANDARD_PRESSURE = 1.01325e6  # dyn / cm2 (1 atm, what NASA polynomials of mechanisms mean)
-
+from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -52,24 +49,29 @@ def base_coefficients(rates, temperature, density, slots, first, stride):
         slots[slot] = total
 
 
+def reduced_enthalpy(a, o, i, t):
+    """Enthalpy of molecule i over R T, from the seven coefficients from row o on."""
+    return (
+        a[o, i]
+        + t
+        * (
+            a[o + 1, i] / 2.0
+            + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
+        )
+        + a[o + 5, i] / t
+    )
+
+
 def log_volumes(thermo, temperature, found, first, stride):
     """Logarithm of the partition function per volume of every species [ln(mol/cm3)]."""
     logarithm = log(temperature)
     if MOLECULES:
         a = thermo.polynomials
-        unit = log(STANDARD_PRESSURE / (GAS_CONSTANT * temperature))
+        unit = log(STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature))  # that of NASA polynomials
         for i in range(first, found.size, stride):
             o = 1 if temperature <= a[0, i] else 8
             t = temperature
-            enthalpy = (
-                a[o, i]
-                + t
-                * (
-                    a[o + 1, i] / 2.0
-                    + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
-                )
-                + a[o + 5, i] / t
-            )
+            enthalpy = reduced_enthalpy(a, o, i, t)
             entropy = (
                 a[o, i] * logarithm
                 + t
@@ -113,15 +115,7 @@ def energies(thermo, temperature, found, first, stride):
     t = temperature
     for i in range(first, found.size, stride):
         o = 1 if t <= a[0, i] else 8
-        enthalpy = (
-            a[o, i]
-            + t
-            * (
-                a[o + 1, i] / 2.0
-                + t * (a[o + 2, i] / 3.0 + t * (a[o + 3, i] / 4.0 + t * a[o + 4, i] / 5.0))
-            )
-            + a[o + 5, i] / t
-        )
+        enthalpy = reduced_enthalpy(a, o, i, t)
         found[i] = (enthalpy - 1.0) * GAS_CONSTANT * t
 
 

@@ -30,6 +30,7 @@ from ergode.core.compiler.language import no_unroll
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.tables import NONNEGATIVE
+from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, ELEMENTARY_CHARGE, REDUCED_PLANCK
 
 NONE, WEAK, CHUGUNOV = 0, 1, 2
 SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
@@ -37,17 +38,12 @@ SCREENING = {None: NONE, "weak": WEAK, "chugunov": CHUGUNOV}
 
 # --- device functions -----------------------------------------------------------------------------
 
-_ELEMENTARY_CHARGE = 4.803204712570263e-10  # statC
-_BOLTZMANN = 1.380649e-16  # erg/K
-_REDUCED_PLANCK = 1.054571817646156e-27  # erg s
-_AVOGADRO = 6.02214076e23
-_DALTON = 1.66053906660e-24  # g
 _PI = math.pi
-_LENGTH = _ELEMENTARY_CHARGE * _ELEMENTARY_CHARGE / _BOLTZMANN  # cm K
+_LENGTH = ELEMENTARY_CHARGE * ELEMENTARY_CHARGE / BOLTZMANN  # cm K
 # tau = _BARRIER (Z1^2 Z2^2 A_reduced / T)^(1/3)
-_BARRIER = (
-    13.5 * (math.pi * _ELEMENTARY_CHARGE**2 / _REDUCED_PLANCK) ** 2 * _DALTON / _BOLTZMANN
-) ** (1 / 3)
+_BARRIER = (13.5 * (math.pi * ELEMENTARY_CHARGE**2 / REDUCED_PLANCK) ** 2 * DALTON / BOLTZMANN) ** (
+    1 / 3
+)
 _LEAST = 1e-100
 
 
@@ -69,10 +65,10 @@ def plasma_coefficients(plasma, temperature, density, electrons, squares, slots,
             _on_table(plasma, w, log(density * electrons), log(temperature))
         )
     if plasma.method == WEAK:
-        strength = _AVOGADRO * density * (squares + electrons)
+        strength = AVOGADRO * density * (squares + electrons)
         strength = (4.0 * _PI * strength * (_LENGTH / temperature) ** 3) ** 0.5
     else:
-        third = exp(log(4.0 * _PI / 3.0 * _AVOGADRO * density * electrons) / 3.0)
+        third = exp(log(4.0 * _PI / 3.0 * AVOGADRO * density * electrons) / 3.0)
         strength = _LENGTH / temperature * third
     spread = (squares / electrons) ** 0.5
     for g in range(first, plasma.group_start.size - 1, stride):

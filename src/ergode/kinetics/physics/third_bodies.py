@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.tables import NONNEGATIVE
+from ergode.models.constants import GAS_CONSTANT
 
 PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV = range(6)
 
-_GAS_CONSTANT = 8.31446261815324e7  # erg / (mol K)
 _TINY = 1e-300
 _TEN = 2.302585092994046
 
@@ -55,7 +55,7 @@ def third_bodies(rates, temperature, density, partners_of, slots, slopes, first,
             slots[r] *= partners
             slopes[r] = 1.0
         elif kind == LOGARITHMIC or kind == CHEBYSHEV:
-            pressure = log(max(partners * _GAS_CONSTANT * temperature, _TINY))
+            pressure = log(max(partners * GAS_CONSTANT * temperature, _TINY))
             if kind == LOGARITHMIC:
                 value, slope = _logarithmic(numbers, slots, rates.third_body_low[b], pressure)
             else:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from kernel_cases import EXPLICIT
 from scipy.linalg import expm
 
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate
 from ergode.kinetics.explicit.partial_equilibrium import groups_of
-from ergode.kinetics.launch import EXPLICIT, METHODS
+from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
 
 RATES = {"A -> B": 3.0, "B -> A": 5.0, "B -> C": 400.0, "C -> B": 100.0, "C -> D": 2.0}

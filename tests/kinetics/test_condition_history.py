@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from kernel_cases import EXPLICIT
 from scipy.integrate import quad
 
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import Trajectory, integrate
 from ergode.kinetics.conditions import tabulated
-from ergode.kinetics.launch import EXPLICIT, METHODS
+from ergode.kinetics.methods import METHODS
 
 FACTOR, ACTIVATION = 10.0, 12_000.0
 DECAY = ergode.ReactionNetwork(

@@ -1,0 +1,231 @@
+"""Kernels on a CUDA device with the tables of a network, and the loop over chunks of zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device, spans
+from ergode.kinetics.block.schedule import INDEXABLE, SMALL
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.tables import ConditionHistory, Outcome
+
+_MANY_ZONES_PER_CORE = 64
+"""From so many zones on a small network is unrolled for single threads of a CUDA device."""
+
+# Threads of a block, and most registers of a thread, by the number of species. Where there is at
+# most one zone for each multiprocessor, a block takes as many threads as help it. Otherwise shared
+# memory limits how many blocks run together.
+_SHAPES: dict[tuple[bool, bool], tuple[tuple[int, int, int], ...]] = {
+    (False, False): ((SMALL, 32, 96), (48, 64, 168), (INDEXABLE, 128, 128)),
+    (False, True): ((SMALL, 32, 255), (48, 64, 255), (INDEXABLE, 128, 255)),
+    (True, False): ((48, 64, 128), (INDEXABLE, 128, 128)),
+    (True, True): ((48, 64, 255), (INDEXABLE, 256, 255)),
+}
+"""By whether the method is explicit and zones are few."""
+_ZONES_AT_ONCE = 1 << 20
+
+
+def shape_for(variable_count: int, explicit: bool, few: bool) -> tuple[int, int]:
+    """Threads of a block, and registers, that serve a network well."""
+    sizes = _SHAPES[explicit, few]
+    return next((threads, most) for count, threads, most in sizes if variable_count <= count)
+
+
+def are_few(zone_count: int, device: Device) -> bool:
+    """Whether each multiprocessor has at most one zone."""
+    return zone_count <= device.core_count
+
+
+def are_many(zone_count: int, device: Device) -> bool:
+    """Whether a thread for every zone keeps a device busy."""
+    return zone_count >= _MANY_ZONES_PER_CORE * device.core_count
+
+
+def put_all(device: Device, value: Any) -> Any:
+    """A named tuple, or an array, on a device; numbers stay what they are."""
+    if isinstance(value, np.ndarray):
+        return device.put(value)
+    if isinstance(value, tuple):
+        return type(value)(*(put_all(device, item) for item in value))
+    return value
+
+
+class Launch(Protocol):
+    """A kernel with the tables of a network on a device."""
+
+    device: Device
+
+    def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
+        """Start the kernel on zones whose arrays are on the device; returns at once.
+
+        The amounts of the outcome are `amounts`.
+        """
+
+
+class BlockLaunch:
+    """A kernel of which every block integrates one zone at a time.
+
+    Parameters
+    ----------
+    device : Device
+    kernel : Kernel
+    tables : tuple
+        Tables on the device, in the order of the kernel's first arguments.
+    options : tuple of float or int
+        What the kernel takes between the times of the result and its scratch memory.
+    threads : int
+        Of a block.
+    shared_count, scratch_count : int
+        Numbers of a block in shared memory, and in device memory.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kernel: kernels.Kernel,
+        tables: tuple[Any, ...],
+        options: tuple[float, ...],
+        *,
+        threads: int,
+        shared_count: int,
+        scratch_count: int,
+    ) -> None:
+        self.device = device
+        self.kernel = kernel
+        self.tables = tables
+        self.options = options
+        self.threads = threads
+        self.shared_bytes = 8 * shared_count
+        self.scratch_count = scratch_count
+
+    def arguments(
+        self, history: ConditionHistory, grid: Any, scratch: Any, counter: Any, outcome: Outcome
+    ) -> tuple[Any, ...]:
+        """What the kernel takes, in order."""
+        return (*self.tables, history, grid, *self.options, scratch, counter, outcome)
+
+    def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
+        """Start the kernel, as `Launch.start`."""
+        from ergode.core import cuda
+
+        count = amounts.shape[0]
+        counter, outcome = _results(self.device, amounts)
+        compiled = self.kernel.compiled("cuda")
+        probe = self.device.empty((1, self.scratch_count), np.float64)
+        arguments = self.arguments(history, grid, probe, counter, outcome)
+        blocks = cuda.cooperative_block_count(compiled, self.threads, arguments, self.shared_bytes)
+        blocks = min(count, max(blocks, 1))
+        scratch = self.device.empty((blocks, self.scratch_count), np.float64)
+        arguments = self.arguments(history, grid, scratch, counter, outcome)
+        cuda.launch(compiled, blocks, self.threads, arguments, self.shared_bytes)
+        return outcome
+
+
+_ALONE_THREADS = 32
+_ALONE_BLOCKS_PER_CORE = 16
+
+
+class ThreadLaunch:
+    """A kernel of which every thread integrates one zone at a time.
+
+    Parameters
+    ----------
+    device, kernel, tables, options
+        As of `BlockLaunch`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kernel: kernels.Kernel,
+        tables: tuple[Any, ...],
+        options: tuple[float, ...],
+    ) -> None:
+        self.device = device
+        self.kernel = kernel
+        self.tables = tables
+        self.options = options
+
+    def arguments(
+        self, history: ConditionHistory, grid: Any, counter: Any, outcome: Outcome
+    ) -> tuple[Any, ...]:
+        """What the kernel takes, in order."""
+        return (*self.tables, history, grid, *self.options, counter, outcome)
+
+    def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
+        """Start the kernel, as `Launch.start`."""
+        from ergode.core import cuda
+
+        counter, outcome = _results(self.device, amounts)
+        most = _ALONE_BLOCKS_PER_CORE * self.device.core_count
+        blocks = min(-(-amounts.shape[0] // _ALONE_THREADS), most)
+        arguments = self.arguments(history, grid, counter, outcome)
+        cuda.launch(self.kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
+        return outcome
+
+
+def _results(device: Device, amounts: Any) -> tuple[Any, Outcome]:
+    """A counter at zero, and arrays on the device for the outcome of all zones."""
+    count = amounts.shape[0]
+    counter, repeated = device.empty(1, np.int32), device.empty(count, np.int64)
+    device.fill_zero(counter)
+    device.fill_zero(repeated)
+    return counter, Outcome(
+        amounts,
+        device.empty(count, np.uint8),
+        device.empty(count, np.int64),
+        repeated,
+        device.empty(count, np.float64),
+        device.put(np.full(count, np.nan)),
+    )
+
+
+def zones_at_once(device: Device, numbers: int) -> int:
+    """Zones of so many numbers each that fit a device beside everything else."""
+    return max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (16 * numbers)))
+
+
+def run_on_device(
+    launch: Launch,
+    zones: Zones,
+    grid: np.ndarray,
+    outcome: Outcome,
+    finished: Callable[[int, int], None],
+) -> None:
+    """Integrate all zones in chunks that fit the device, and fill `outcome`."""
+    from ergode.core import cuda
+
+    device, history = launch.device, zones.history
+    each = grid.size * zones.amounts.shape[1] + 2 * history.times.size + 5
+    times, grid_there = device.put(history.times), device.put(grid)
+    begin = kernels.for_each(_begin)
+    for first, last in spans(zones.count, zones_at_once(device, each)):
+        part = slice(first, last)
+        amounts = device.empty((last - first, *outcome.amounts.shape[1:]), np.float64)
+        device.run(begin, last - first, device.put(zones.amounts[part]), amounts)
+        there = ConditionHistory(
+            times, device.put(history.temperature[part]), device.put(history.density[part])
+        )
+        found = launch.start(there, grid_there, amounts)
+        cuda.copy_from(amounts, outcome.amounts[part])
+        for whole, array in zip(outcome[1:], found[1:], strict=True):
+            whole[part] = device.get(array)
+        finished(first, last)
+
+
+# --- device functions -----------------------------------------------------------------------------
+
+
+def _begin(zone, amounts, out):  # type: ignore[no-untyped-def]
+    """A zone before it is integrated: its amounts, then nothing known."""
+    for i in range(out.shape[2]):
+        out[zone, 0, i] = amounts[zone, i]
+        for point in range(1, out.shape[1]):
+            out[zone, point, i] = NOT_A_NUMBER
+
+
+NOT_A_NUMBER = float("nan")

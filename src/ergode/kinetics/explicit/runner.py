@@ -1,0 +1,120 @@
+"""The runner of explicit methods: tables, kernels and launches on both devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.kinetics.block.launch import BlockLaunch, Launch, are_few, put_all, shape_for
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.explicit import loop
+from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
+from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
+from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import Outcome
+
+
+@dataclass(frozen=True)
+class ExplicitRunner:
+    """Runs an algebraically stabilised explicit method.
+
+    Parameters
+    ----------
+    quasi_steady : bool
+        Whether steps are quasi-steady-state steps; otherwise they are asymptotic.
+    partial : bool
+        Whether flows of balanced reactions are removed.
+    """
+
+    quasi_steady: bool
+    partial: bool
+
+    @property
+    def bindings(self) -> dict[str, Any]:
+        """What kernels are specialised to."""
+        return {"QUASI_STEADY": self.quasi_steady, "PARTIAL": self.partial}
+
+    def run_on_cpu(
+        self,
+        problem: Problem,
+        zones: Zones,
+        grid: np.ndarray,
+        device: Device,
+        outcome: Outcome,
+        finished: Callable[[int, int], None],
+    ) -> None:
+        """Integrate all zones and fill `outcome`."""
+        system = _tables(problem.mechanism, self.partial, False)
+        device.run(
+            cpu_kernel(loop.explicit_cpu, (*problem.bound, *self.bindings.items())), zones.count,
+            system._replace(absolute=problem.tolerances), _control(problem), zones.history, grid,
+            problem.options.step_limit, outcome, finished=finished,
+        )  # fmt: skip
+
+    def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
+        """A kernel on a CUDA device, ready for so many zones; kept."""
+        return _launch(self, problem, device, are_few(zone_count, device))
+
+
+@lru_cache(maxsize=32)
+def _tables(mechanism: Mechanism, partial: bool, blocks: bool) -> ExplicitSystem:
+    nothing = np.zeros(mechanism.structure.species_count)
+    return explicit_system_of(mechanism, nothing, partial=partial, blocks=blocks)
+
+
+def _control(problem: Problem) -> Control:
+    options = problem.options
+    return Control(
+        FLUX_FRACTION, MASS_TOLERANCE, options.rtol, options.reference_control,
+        problem.mechanism.nuclear,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _launch(runner: ExplicitRunner, problem: Problem, device: Device, few: bool) -> Launch:
+    system = _tables(problem.mechanism, runner.partial, True)
+    return block_launch(
+        device, problem.bindings | runner.bindings, system._replace(absolute=problem.tolerances),
+        _control(problem), problem.options.step_limit, few=few,
+    )  # fmt: skip
+
+
+def block_launch(
+    device: Device,
+    bindings: dict[str, Any],
+    system: ExplicitSystem,
+    control: Control,
+    step_limit: int,
+    *,
+    few: bool = False,
+    threads: int | None = None,
+) -> BlockLaunch:
+    """A kernel with a block for every zone.
+
+    Parameters
+    ----------
+    device : Device
+    bindings : mapping
+        As from `launch.bindings_of`, and those of the runner.
+    system : ExplicitSystem
+    control : Control
+    step_limit : int
+    few : bool
+        Whether each multiprocessor has at most one zone.
+    threads : int, optional
+        Of a block; by the size of the network if not given.
+    """
+    usual, registers = shape_for(system.absolute.size, True, few)
+    kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)
+    tables = put_all(device, system), system.flows.sums.place_count, put_all(device, control)
+    return BlockLaunch(
+        device, kernel, tables, (step_limit,), threads=threads or usual,
+        shared_count=loop.shared_count(system), scratch_count=loop.scratch_count(system),
+    )  # fmt: skip

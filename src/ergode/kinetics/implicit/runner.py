@@ -1,0 +1,163 @@
+"""The runner of implicit methods: tables, kernels and launches on both devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.core.errors import PlanError
+from ergode.kinetics.block.elimination import tiles
+from ergode.kinetics.block.launch import (
+    BlockLaunch,
+    Launch,
+    ThreadLaunch,
+    are_few,
+    are_many,
+    put_all,
+    shape_for,
+)
+from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
+from ergode.kinetics.conditions import Zones
+from ergode.kinetics.implicit import rosenbrock
+from ergode.kinetics.implicit.system import coupled, system_of
+from ergode.kinetics.implicit.tableaus import Tableau, coefficients_of
+from ergode.kinetics.implicit.unrolled import (
+    can_be_unrolled,
+    integrate_unrolled,
+    unrolled_bindings,
+)
+from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import FIXED, BlockSystem, Outcome, System
+
+
+@dataclass(frozen=True)
+class ImplicitRunner:
+    """Runs a Rosenbrock method.
+
+    Parameters
+    ----------
+    tableau : Tableau
+    """
+
+    tableau: Tableau
+
+    def run_on_cpu(
+        self,
+        problem: Problem,
+        zones: Zones,
+        grid: np.ndarray,
+        device: Device,
+        outcome: Outcome,
+        finished: Callable[[int, int], None],
+    ) -> None:
+        """Integrate all zones and fill `outcome`."""
+        options = problem.options
+        system = _tables(problem.mechanism, problem.heating)
+        device.run(
+            cpu_kernel(rosenbrock.integrate_cpu, problem.bound), zones.count,
+            system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
+            zones.history, grid, options.rtol, options.step_limit, outcome, finished=finished,
+        )  # fmt: skip
+
+    def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
+        """A kernel on a CUDA device, ready for so many zones; kept."""
+        few, many = are_few(zone_count, device), are_many(zone_count, device)
+        return _launch(self.tableau, problem, device, few, many)
+
+
+@lru_cache(maxsize=32)
+def _tables(mechanism: Mechanism, heating: int) -> System:
+    nothing = np.zeros(mechanism.structure.species_count + (heating != FIXED))
+    return system_of(mechanism, nothing, heating=heating)
+
+
+@lru_cache(maxsize=16)
+def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
+    system = _tables(mechanism, heating)
+    threads, _ = shape_for(system.absolute.size, False, few)
+    return block_system_of(system, coupled(mechanism, heating)[0], threads)
+
+
+@lru_cache(maxsize=16)
+def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
+    bindings, options = problem.bindings, (problem.options.rtol, problem.options.step_limit)
+    system = _tables(problem.mechanism, problem.heating)
+    if many and not bindings["DYNAMIC"] and can_be_unrolled(system):
+        system = system._replace(absolute=problem.tolerances)
+        return thread_launch(device, bindings, system, tableau, options)
+    blocks = _block_tables(problem.mechanism, problem.heating, few)
+    blocks = blocks._replace(absolute=problem.tolerances)
+    return block_launch(device, bindings, blocks, tableau, options, few=few)
+
+
+def block_launch(
+    device: Device,
+    bindings: dict[str, Any],
+    system: BlockSystem,
+    tableau: Tableau,
+    options: tuple[float, int],
+    *,
+    few: bool = False,
+    threads: int | None = None,
+) -> BlockLaunch:
+    """A kernel with a block for every zone.
+
+    Parameters
+    ----------
+    device : Device
+    bindings : mapping
+        As from `launch.bindings_of`.
+    system : BlockSystem
+    tableau : Tableau
+    options : tuple
+        rtol and step_limit.
+    few : bool
+        Whether each multiprocessor has at most one zone.
+    threads : int, optional
+        Of a block; by the size of the network if not given.
+    """
+    if max(system.entry_count, system.flows.value_count) >= INDEXABLE:
+        raise PlanError(
+            f"the factors of the Jacobian have {system.entry_count} entries; at most "
+            f"{INDEXABLE - 1} are possible on '{device.name}': use device='cpu'"
+        )
+    usual, registers = shape_for(system.absolute.size, False, few)
+    threads = threads or usual
+    rates, stages = system.rates, len(tableau.m)
+    kernel = kernels.cuda_kernel(
+        rosenbrock.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
+    )
+    tables = (
+        put_all(device, system), rosenbrock.partial_count(system),
+        put_all(device, coefficients_of(tableau)),
+    )  # fmt: skip
+    return BlockLaunch(
+        device, kernel, tables, options, threads=threads,
+        shared_count=rosenbrock.shared_count(system, stages, bindings["DYNAMIC"]),
+        scratch_count=rosenbrock.scratch_count(
+            system, rates.slot_count, rates.order.size, len(rates.efficiency)
+        ),
+    )  # fmt: skip
+
+
+def thread_launch(
+    device: Device,
+    bindings: dict[str, Any],
+    system: System,
+    tableau: Tableau,
+    options: tuple[float, int],
+) -> ThreadLaunch:
+    """A kernel with a thread for every zone, in which a small network is unrolled."""
+    coefficients = coefficients_of(tableau)
+    kernel = kernels.cuda_kernel(
+        integrate_unrolled, bindings=bindings | unrolled_bindings(system, coefficients)
+    )
+    tables = put_all(device, system), put_all(device, coefficients)
+    return ThreadLaunch(device, kernel, tables, options)

@@ -1,0 +1,125 @@
+"""The methods of integration: what each is, what it needs and what runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ergode.core.errors import PlanError
+from ergode.kinetics.explicit.flows import conserves
+from ergode.kinetics.explicit.runner import ExplicitRunner
+from ergode.kinetics.implicit.runner import ImplicitRunner
+from ergode.kinetics.implicit.tableaus import RODAS4, ROSENBROCK23
+from ergode.kinetics.launch import Runner
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.tables import FIXED
+
+_LARGEST_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of integration.
+
+    Attributes
+    ----------
+    name : str
+    summary : str
+        What it is, in one sentence.
+    runner : Runner
+        Integrates zones on the CPU and on CUDA devices: every method runs on both.
+    implicit : bool
+        Whether it follows `rtol` on stiff networks, and a temperature that reactions change.
+    needs_conserved_sum : bool
+        Whether a conserved sum of species controls the error of its steps.
+    step_limit : int
+        Steps after which a zone is given up, if the user does not say.
+    """
+
+    name: str
+    summary: str
+    runner: Runner
+    implicit: bool = False
+    needs_conserved_sum: bool = False
+    step_limit: int = _LARGEST_COUNT
+
+    def why_unsupported(self, heating: int) -> str | None:
+        """Why zones of this kind of heating cannot be integrated; None if they can."""
+        if heating != FIXED and not self.implicit:
+            return "cannot follow a temperature; use 'rodas4'"
+        return None
+
+    def why_uncontrolled(self, mechanism: Mechanism) -> str | None:
+        """Why the error of steps is not controlled on this network; None if it is."""
+        if self.needs_conserved_sum and not conserves(mechanism):
+            return (
+                "the network conserves no sum of its species, by which the error of steps is "
+                "controlled; use 'rodas4', or compare with it"
+            )
+        return None
+
+
+_RECORDS = (
+    Method(
+        "rodas4", "Implicit, of order 4.", ImplicitRunner(RODAS4), implicit=True,
+        step_limit=100_000,
+    ),
+    Method(
+        "rosenbrock23", "Implicit, of order 2.", ImplicitRunner(ROSENBROCK23), implicit=True,
+        step_limit=100_000,
+    ),
+    Method(
+        "asymptotic", "Explicit: stiff species take the asymptotic formula.",
+        ExplicitRunner(quasi_steady=False, partial=False), needs_conserved_sum=True,
+    ),
+    Method(
+        "quasi-steady-state", "Explicit: every species relaxes towards its steady state.",
+        ExplicitRunner(quasi_steady=True, partial=False),
+    ),
+    Method(
+        "partial-equilibrium", "Asymptotic, with balanced reactions removed.",
+        ExplicitRunner(quasi_steady=False, partial=True), needs_conserved_sum=True,
+    ),
+    Method(
+        "partial-equilibrium-quasi-steady-state",
+        "Quasi-steady-state, with balanced reactions removed.",
+        ExplicitRunner(quasi_steady=True, partial=True),
+    ),
+)  # fmt: skip
+METHODS = {one.name: one for one in _RECORDS}
+AUTO = "rodas4"
+_AUTO_REASON = "implicit, of order 4: the fewest steps on stiff networks"
+
+
+def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
+    """The method of this name, and why it was chosen.
+
+    Parameters
+    ----------
+    name : str
+    auto : bool
+        Whether ``"auto"`` is a name.
+
+    Raises
+    ------
+    PlanError
+        The name is unknown.
+    """
+    if auto and name == "auto":
+        return METHODS[AUTO], _AUTO_REASON
+    if name not in METHODS:
+        known = ", ".join(repr(one) for one in (*(["auto"] if auto else []), *METHODS))
+        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    return METHODS[name], "asked for"
+
+
+def check_heating(method: Method, heating: int) -> None:
+    """Refuse a method that cannot follow this kind of heating.
+
+    Raises
+    ------
+    PlanError
+        It cannot.
+    """
+    why = method.why_unsupported(heating)
+    if why:
+        raise PlanError(f"method {method.name!r} {why}")

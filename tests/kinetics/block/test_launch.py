@@ -1,0 +1,171 @@
+"""What the compilers make of the kernels, and that both targets compute the same."""
+
+import numpy as np
+import pytest
+from grid_of_threads import Block
+from kernel_cases import CASES, EXPLICIT, ROBERTSON, burning, launch_of
+from type_ia import TYPE_IA
+
+import ergode
+from ergode.core import kernels
+from ergode.core.devices import resolve
+from ergode.kinetics.launch import Options, empty_outcome, run_zones
+from ergode.kinetics.methods import METHODS
+from ergode.kinetics.network.to_tables import to_tables
+
+
+@pytest.mark.parametrize("method", ["rodas4", *EXPLICIT])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
+    network, initial, stop, threads = case
+    mechanism, zones, launch = launch_of(network, initial, threads, method)
+    explicit = method != "rodas4"
+    # Explicit steps are many: the first fifty tell.
+    grid = np.array([0.0, 1e-9 if explicit else 0.1, 1.0]) * stop
+    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
+    block = Block(launch.kernel.source("cuda"), launch.threads, launch.shared_bytes // 8)
+    history, scratch = zones.history, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            history, grid, scratch,
+            np.zeros(1, np.int32), found,
+        )
+    )  # fmt: skip
+    options = Options(METHODS[method].runner, 1e-2, None, True, 60)
+    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    np.testing.assert_array_equal(found.status, expected.status)
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
+def test_a_block_follows_conditions_as_a_thread_does(method):
+    law = ergode.Arrhenius(1e3, 0.0, 9e3)
+    network = ergode.ReactionNetwork(
+        {"A": 1, "B": 0}, [ergode.Reaction("A -> B", rate_constant=law)]
+    )
+    grid = np.array([3.0, 3.25, 4.0])
+    course = ergode.kinetics.Trajectory([3.2, 3.5, 3.6, 3.9], [300.0, 300.0, 2500.0, 900.0])
+    mechanism, zones, launch = launch_of(
+        network, None, 32, method, temperature=course, grid=grid, limit=20_000
+    )
+    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    given, scratch = zones.history, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            given, grid, scratch, np.zeros(1, np.int32),
+            found.amounts, found,
+        )
+    )  # fmt: skip
+    options = Options(METHODS[method].runner, 1e-2, None, True, 20_000)
+    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and expected.amounts[0, -1, 1] > 0.5
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
+
+
+def test_a_reactor_by_a_block_is_the_one_by_a_thread():
+    """Third bodies, reverse reactions, warmth and a density that follows from the pressure."""
+    mechanism, zones, launch = launch_of(
+        burning(), {"H": 0.2, "OH": 0.3, "H2": 0.5}, 32, "rodas4", temperature=1500.0,
+        pressure=1e6, heating="constant-pressure",
+    )  # fmt: skip
+    grid = np.array([0.0, 1e-8, 2e-7])
+    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
+    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
+    history, scratch = zones.history, np.zeros((1, launch.scratch_count))
+    block.run(
+        *launch.arguments(
+            history, grid, scratch,
+            np.zeros(1, np.int32),
+            found.amounts, found,
+        )
+    )  # fmt: skip
+    options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
+    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
+    assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 50.0
+    np.testing.assert_array_equal(found.taken, expected.taken)
+    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9)
+    np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "dynamic"),
+    [("rodas4", False), ("rodas4", True), ("asymptotic", False), (EXPLICIT[3], True)],
+)
+def test_block_kernels_compile(method, dynamic):
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
+    bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
+    bindings |= {"THIRD_BODIES": dynamic, "TIMED": dynamic}
+    if method == "rodas4":
+        bindings |= {"HEATING": 2 * dynamic, "PLASMA": dynamic, "MOLECULES": dynamic}
+    kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
+    mechanism = to_tables(ROBERTSON)
+    full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
+    launch.tables = launch.tables[0]._replace(**full), *launch.tables[1:]
+    outcome = empty_outcome(zones, np.array([0.0, 1.0]))
+    history = zones.history
+    text = cuda.ptx(
+        kernel.compiled("cuda"),
+        launch.arguments(
+            history, np.array([0.0, 1.0]),
+            np.zeros((1, 9)), np.zeros(1, np.int32), outcome,
+        ),
+    )  # fmt: skip
+    assert "__local_depot" not in text
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", *EXPLICIT])
+def test_cuda_agrees_with_cpu(fern, method):
+    zones = TYPE_IA | {"temperature": np.linspace(5e9, 8e9, 5)}
+    options = {"times": [0, 1e-13, 1e-11], "method": method, "rtol": 1e-4}
+    one, other = (
+        ergode.kinetics.integrate(fern, device=device, **options, **zones)
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(one["status"], other["status"])
+    np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-9)
+    np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=1e-3)
+
+
+@pytest.mark.cuda
+def test_cuda_many_zones_of_a_small_network():
+    """Enough of them that the network is written out."""
+    amounts = np.linspace(0.5, 1.0, 20_000)
+    one, other = (
+        ergode.kinetics.integrate(
+            ROBERTSON, times=[0, 1e-3, 40.0], initial={"A": amounts}, device=device
+        )
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.cuda
+def test_cuda_type_ia_zone_step_for_step(fern, reference):
+    result = ergode.kinetics.integrate(
+        fern, times=[0, 1e-9], method="asymptotic", reference_control=True, device="cuda", **TYPE_IA
+    )
+    assert result["step_count"].item() == pytest.approx(32_181, rel=1e-3)
+    np.testing.assert_allclose(result["mass_fraction"].values[0, -1], reference, atol=1e-5)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_cuda_reactors_agree_with_cpu(heating):
+    one, other = (
+        ergode.kinetics.integrate(
+            burning(), times=[0, 1e-7, 1e-3], temperature=np.linspace(1200.0, 2000.0, 5),
+            pressure=1e6, initial={"H": 0.2, "OH": 0.3, "H2": 0.5}, heating=heating, device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
+    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6)

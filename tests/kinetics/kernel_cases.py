@@ -1,0 +1,101 @@
+"""Networks and kernels that several tests run."""
+
+import ergode
+from ergode.core.devices import resolve
+from ergode.kinetics.block.schedule import block_system_of
+from ergode.kinetics.conditions import zones_of
+from ergode.kinetics.explicit import asymptotic
+from ergode.kinetics.explicit import runner as explicit
+from ergode.kinetics.explicit.flows import explicit_system_of
+from ergode.kinetics.implicit import runner as implicit
+from ergode.kinetics.implicit.system import coupled, system_of
+from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.methods import METHODS
+from ergode.kinetics.network.to_tables import to_tables
+from ergode.kinetics.tolerances import absolute_tolerances
+
+EXPLICIT = tuple(name for name, method in METHODS.items() if not method.implicit)
+
+
+def chain(count):
+    """A network that is too large to be all tail, with a species that all others make."""
+    names = [f"s{i}" for i in range(count)]
+    reactions = [
+        ergode.Reaction(f"{a} + {names[0]} -> {b}", rate_constant=1.0 + 0.1 * i)
+        for i, (a, b) in enumerate(zip(names[1:], names[2:], strict=False))
+    ]
+    reactions += [
+        ergode.Reaction(f"{b} -> {a} + {names[0]}", rate_constant=30.0 / (i + 1))
+        for i, (a, b) in enumerate(zip(names[1:], names[2:], strict=False))
+    ]
+    return ergode.ReactionNetwork(dict.fromkeys(names, 0.0), reactions)
+
+
+ROBERTSON = ergode.ReactionNetwork(
+    {"A": 1, "B": 0, "C": 0},
+    [
+        ergode.Reaction("A -> B", rate_constant=0.04),
+        ergode.Reaction("2 B -> B + C", rate_constant=3e7),
+        ergode.Reaction("B + C -> A + C", rate_constant=1e4),
+    ],
+)
+
+
+CHAIN = chain(56)
+
+
+CASES = {
+    "robertson": (ROBERTSON, {"A": 1.0}, 1e-2, 32),
+    "chain": (CHAIN, {"s0": 1.0, "s1": 0.7}, 1.0, 64),
+}
+
+
+def burning():
+    """A few molecules, with third bodies and reverse reactions."""
+    kinds = {"H": (2.5, -700.0), "OH": (3.0, 3e3), "H2O": (4.0, -3e4), "H2": (3.5, -1e3)}
+    made = {"H": {"H": 1}, "OH": {"O": 1, "H": 1}, "H2O": {"O": 1, "H": 2}, "H2": {"H": 2}}
+    species = []
+    for name, (heat, energy) in kinds.items():
+        row = (heat, 1e-4, 0.0, 0.0, 0.0, energy, 1.0)
+        gas = ergode.NasaPolynomials(row, row, 1000.0, made[name])
+        species.append(ergode.Species(name, thermochemistry=gas))
+    weak = ergode.ThreeBody(ergode.Arrhenius(1e18, -1.0, 0.0), {"H2O": 6.0, "H2": 0.0})
+    fall = ergode.Falloff(
+        ergode.Arrhenius(1e22, -2.0, 0.0), ergode.Arrhenius(1e14, 0.0, 0.0), {"H2": 2.0},
+        troe=(0.6, 100.0, 1e4),
+    )  # fmt: skip
+    reactions = []
+    for text, law in (("2 H -> H2", weak), ("H + OH -> H2O", fall), ("H2 + OH -> H2O + H",
+                      ergode.Arrhenius(1e10, 1.0, 2e3))):  # fmt: skip
+        left, right = text.split(" -> ")
+        reactions += [
+            ergode.Reaction(text, rate_constant=law),
+            ergode.Reaction(f"{right} -> {left}", rate_constant=ergode.DetailedBalance(law)),
+        ]
+    return ergode.ReactionNetwork(species, reactions)
+
+
+def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditions):
+    """A kernel for a block of so many threads, with tables on the host."""
+    mechanism = to_tables(network)
+    zones = zones_of(
+        network, mechanism, initial=initial,
+        **dict.fromkeys(("temperature", "density", "pressure", "heating")) | conditions,
+    )  # fmt: skip
+    bindings = bindings_of(mechanism, zones)
+    absolute = absolute_tolerances(mechanism, zones, None, rtol)
+    device, run_by = resolve("cpu:1"), METHODS[method].runner
+    if method in EXPLICIT:
+        how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
+        system = explicit_system_of(mechanism, absolute, partial=run_by.partial, blocks=True)
+        launch = explicit.block_launch(
+            device, bindings | run_by.bindings, system, how, limit, threads=threads
+        )
+    else:
+        pattern, _ = coupled(mechanism, zones.heating)
+        alone = system_of(mechanism, absolute, heating=zones.heating)
+        system = block_system_of(alone, pattern, threads)
+        launch = implicit.block_launch(
+            device, bindings, system, run_by.tableau, (rtol, limit), threads=threads
+        )
+    return mechanism, zones, launch
