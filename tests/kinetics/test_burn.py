@@ -8,7 +8,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
-from ergode.kinetics.burn import _load, _store
+from ergode.kinetics.burn import Burned, _load, _store
 from ergode.kinetics.physics.equation_of_state import DEGENERATE, _matter
 
 CELLS = (2, 3)
@@ -69,7 +69,8 @@ def test_what_goes_between_layouts_compiles():
     one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
     code = np.ones(3, np.uint8)
     load = (0, 3, two, one, one, np.ones(2), 1, np.ones((3, 1)), out, code)
-    store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, two, one, code)
+    burned = Burned(two, one, code)
+    store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, burned)
     matter = (0, 3, one, one, one, one, np.ones(3), np.ones(3))
     for body, arguments in ((_load, load), (_store, store), (_matter, matter)):
         kernel = kernels.for_each(body, bindings={"STATE": DEGENERATE})

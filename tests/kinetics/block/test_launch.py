@@ -55,7 +55,7 @@ def test_a_block_follows_conditions_as_a_thread_does(method):
     block.run(
         *launch.arguments(
             given, grid, scratch, np.zeros(1, np.int32),
-            found.amounts, found,
+            found,
         )
     )  # fmt: skip
     options = Options(METHODS[method].runner, 1e-2, None, True, 20_000)
@@ -79,7 +79,7 @@ def test_a_reactor_by_a_block_is_the_one_by_a_thread():
         *launch.arguments(
             history, grid, scratch,
             np.zeros(1, np.int32),
-            found.amounts, found,
+            found,
         )
     )  # fmt: skip
     options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
