@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.kinetics.methods import METHODS
 
 # The packages show the functions, so the modules are asked for by name.
 density = import_module("ergode.density.propagate")
+kinetics = import_module("ergode.kinetics.methods")
 stochastic = import_module("ergode.stochastic.simulate")
 trajectories = import_module("ergode.trajectories.integrate")
+trajectory_methods = import_module("ergode.trajectories.methods")
 
 pytestmark = pytest.mark.cuda
 
@@ -114,7 +115,7 @@ VALUES = {"s": 10.0, "r": np.linspace(20, 30, 70), "b": 8 / 3}
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("steps", ["step", "rtol"])
-@pytest.mark.parametrize("method", get_args(trajectories.Method))
+@pytest.mark.parametrize("method", ["auto", *trajectory_methods.METHODS])
 def test_vector_fields(method, steps, precision):
     noise = method in ("euler-maruyama", "milstein", "sra1")
     options = {"step": 1 / 256} if steps == "step" else {"rtol": 1e-5}
@@ -151,7 +152,7 @@ def test_delays_and_events(method, steps):
 # ---- kinetics
 
 
-@pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("method", ["auto", *kinetics.METHODS])
 def test_kinetics(method):
     network = ergode.ReactionNetwork(
         {"A": 1, "B": 0, "C": 0},
