@@ -95,6 +95,10 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: _stochastic(0.1, [1.0, 2.0], output="statistics"),
         lambda: _stochastic(1e3, 1e6, output="statistics"),
     ),
+    "stochastic-sums": (
+        lambda: _stochastic(1e-3, [1e-6] * 1000, output="statistics"),
+        lambda: _stochastic(1e3, _MIXED, output="statistics"),
+    ),
     "kinetics": (lambda: _kinetics(1, [1.0, 2.0]), lambda: _kinetics(_MUCH, [1.0, 2.0])),
     "sellke": (lambda: _epidemics(1, 2, "sellke"), lambda: _epidemics(1e7, 1, "sellke")),
     "leap": (lambda: _epidemics(1, 2, "markov-leap"), lambda: _epidemics(1e7, 1, "markov-leap")),

@@ -36,7 +36,7 @@ def test_a_run_of_which_nothing_is_done_is_interrupted(case):
     assert interrupted(case)["raised"] in ("KeyboardInterrupt", "Abandoned")
 
 
-@pytest.mark.parametrize("case", ["adaptive", "stochastic", "kinetics"])
+@pytest.mark.parametrize("case", ["adaptive", "stochastic", "stochastic-sums", "kinetics"])
 def test_what_was_done_is_returned(case):
     found = interrupted(case)
     assert found["raised"] is None

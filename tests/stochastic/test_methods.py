@@ -1,142 +1,54 @@
-"""Every method on every model: the distribution is that of the master equation."""
+"""The table of methods is what the docstring, the type and the refusals say."""
 
-import tracemalloc
+import importlib
+from typing import get_args
 
-import numpy as np
 import pytest
 from reaction_networks import colloidal_aggregation, cyclic_chain
-from small_networks import (
-    BURSTS,
-    NETWORKS,
-    PROPENSITIES,
-    SATURATED,
-    chi_square,
-    master_equation,
-)  # fmt: skip
+from small_networks import BURSTS, SATURATED
 
 import ergode
-from ergode.stochastic import methods
+from ergode.stochastic import methods, outputs
 from ergode.stochastic.algorithms import partial_propensity, three_level
+from ergode.stochastic.algorithms.algorithm import Algorithm
+from ergode.stochastic.algorithms.direct import ALGORITHM as DIRECT
 from ergode.stochastic.runners import thread_groups
 from ergode.stochastic.tables import build
 
-REPLICATES = 20_000
-# Every method and model at two times: 1e-6 altogether.
-LEVEL = 1e-6 / 80
+simulate = importlib.import_module("ergode.stochastic.simulate")
 
 
-@pytest.fixture(scope="module")
-def exact():
-    found = {}
-    for name, (network, end, most) in NETWORKS.items():
-        for time in (0.25 * end, end):
-            table = master_equation(network, PROPENSITIES[name], most, time)
-            assert table.sum() > 1 - 1e-9  # no probability is beyond the states
-            others = tuple(range(1, table.ndim))
-            found[name, time] = table.sum(axis=others)
-    return found
+def test_the_docstring_and_the_type_list_the_methods_of_the_table():
+    said = " ".join(simulate.simulate.__doc__.split())
+    places = [
+        said.index(f'- ``"{method.name}"``: {method.description}')
+        for method in methods.METHODS.values()
+    ]
+    assert places == sorted(places)
+    assert said.count('- ``"') == len(places)
+    last_exact = places[len(methods.EXACT) - 1]
+    assert last_exact < said.index("Approximations:") < places[len(methods.EXACT)]
+    assert get_args(simulate.Method) == ("auto", *methods.METHODS)
 
 
-def run(network, end, method, **options):
-    options = {"replicates": REPLICATES, "seed": 5, "device": "cpu", **options}
-    return ergode.stochastic.simulate(network, times=[0, 0.25 * end, end], method=method, **options)
+def test_the_docstring_and_the_type_list_the_outputs_of_the_table():
+    assert get_args(simulate.Output) == tuple(outputs.OUTPUTS)
+    listed = ", ".join(f'"{name}"' for name in outputs.OUTPUTS)
+    assert f"output : {{{listed}}}" in simulate.simulate.__doc__
 
 
-@pytest.mark.parametrize("method", methods.EXACT)
-@pytest.mark.parametrize("name", NETWORKS)
-def test_distribution(exact, name, method):
-    network, end, _ = NETWORKS[name]
-    if method == "partial-propensity" and name in ("schloegl", "saturated"):
-        with pytest.raises(ergode.PlanError, match="at most two molecules"):
-            run(network, end, method)
-        return
-    result = run(network, end, method, output="histogram")
-    assert (result["status"] <= 1).all()
-    for k, time in ((1, 0.25 * end), (2, end)):
-        counts = result["histogram"].values[k, 0]
-        assert chi_square(counts, exact[name, time]) > LEVEL
+def test_an_unknown_method_is_refused_with_the_names_of_the_table():
+    network = ergode.ReactionNetwork({"X": 1}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
+    with pytest.raises(ergode.PlanError, match="unknown") as error:
+        ergode.stochastic.simulate(network, times=[0, 1], method="gillespie")
+    assert all(repr(name) in str(error.value) for name in methods.METHODS)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_auto_is_exact_and_says_why(name):
-    network, end, _ = NETWORKS[name]
-    result = run(network, end, "auto")  # with the kernels of the test above
-    assert result.attrs["exact"] == 1
-    assert "reactions" in result.attrs["method_reason"]
-
-
-def test_chi_square_notices_one_percent():
-    """A rate that is one percent off does not pass as the right one at this level."""
-    name = "immigration-death"
-    network, end, most = NETWORKS[name]
-    wrong = master_equation(network, lambda x: (10.1, 0.5 * x), most, end)
-    result = run(network, end, "direct", output="histogram", replicates=400_000)
-    assert chi_square(result["histogram"].values[2, 0], wrong) < LEVEL
-
-
-@pytest.mark.parametrize("method", methods.APPROXIMATE)
-def test_leaping_is_close(method):
-    """Means and variances at large counts, where both approximations hold."""
-    network = ergode.ReactionNetwork(
-        {"A": 4000, "B": 0},
-        [
-            ergode.Reaction("A -> B", rate_constant=1.0),
-            ergode.Reaction("B -> 0", rate_constant=0.5),
-        ],
-    )
-    result = run(network, 1.0, method, output="statistics")
-    # Each molecule is by itself: a binomial number of them is A.
-    p = np.exp(-1.0)
-    mean, variance = 4000 * p, 4000 * p * (1 - p)
-    assert result.attrs["exact"] == 0
-    assert abs(result["mean"].values[2, 0] / mean - 1) < 0.03  # epsilon
-    assert abs(result["variance"].values[2, 0] / variance - 1) < 0.06
-    exact = run(network, 1.0, "direct", output="statistics", replicates=200)
-    firings, expected = (float(one["firing_count"].mean()) for one in (result, exact))
-    assert firings == pytest.approx(expected, rel=0.02)
-
-
-def test_leaping_near_extinction_never_goes_below_zero():
-    network = ergode.ReactionNetwork(
-        {"A": 500, "B": 40},
-        [
-            ergode.Reaction("A + B -> 0", rate_constant=0.05),
-            ergode.Reaction("A -> 0", rate_constant=0.5),
-        ],
-    )
-    leap, direct = (
-        run(network, 4.0, method, replicates=20_000) for method in ("tau-leap", "direct")
-    )
-    assert leap["amount"].min() >= 0
-    for species in ("A", "B"):
-        a, b = (r["amount"].sel(species=species).isel(time=1) for r in (leap, direct))
-        error = 5 * float(b.std()) / np.sqrt(10_000)
-        assert abs(float(a.mean() - b.mean())) <= 0.03 * float(b.mean()) + error
-
-
-@pytest.mark.parametrize("network", [colloidal_aggregation(48), cyclic_chain(2100)])
-def test_three_levels_find_what_two_levels_find(network):
-    """Sums of whole numbers are exact; lists are of species in one, of reactions in the other."""
-    end = 200.0 / len(network.reactions)
-    two, three = (run(network, end, m, replicates=3) for m in ("direct", "warp-direct"))
-    assert two.attrs["firings"] > 200
-    np.testing.assert_array_equal(two["amount"], three["amount"])
-
-
-def test_a_channel_that_large_ones_hid_still_fires():
-    """Sums that lost a small propensity beside a large one find it again when that is gone."""
-    species = {f"S{i}": 0 for i in range(70)}
-    network = ergode.ReactionNetwork(
-        {**species, "A": 1, "B": 1, "Z": 0},
-        [
-            ergode.Reaction("A -> 0", stochastic_rate_constant=1e18),
-            ergode.Reaction("B -> Z", stochastic_rate_constant=1.0),
-            *[ergode.Reaction(f"{s} -> 0", stochastic_rate_constant=1.0) for s in species],
-        ],
-    )
-    for method in ("warp-direct", "partial-propensity", "direct"):
-        result = run(network, 60.0, method, replicates=20)
-        assert (result["amount"].sel(species="Z")[:, -1] == 1).all(), method
+@pytest.mark.parametrize("missing", [{"choose": None}, {"arrive": None, "between": len}])
+def test_an_algorithm_without_a_part_is_refused(missing):
+    fields = {name: getattr(DIRECT, name) for name in DIRECT.__dataclass_fields__}
+    with pytest.raises(TypeError, match="needs"):
+        Algorithm(**{**fields, **missing})
 
 
 def test_threads_that_share_a_realization():
@@ -156,17 +68,3 @@ def test_threads_that_share_a_realization():
     assert size(SATURATED, three_level, 4096) == thread_groups.WARP
     assert size(chain, three_level, 16_384) == thread_groups.QUARTER
     assert size(coupled, partial_propensity, 16_384) == thread_groups.WARP
-
-
-def test_memory_of_a_large_network():
-    """31,752 reactions need less than 50 MB beside the states, whatever the method."""
-    network = colloidal_aggregation(252)
-    assert len(network.reactions) == 31_752
-    for method in ("partial-propensity", "warp-direct", "composition-rejection"):
-        options = {"end": 1e-6, "method": method, "replicates": 1, "device": "cpu:1"}
-        run(network, **options)
-        tracemalloc.start()
-        run(network, **options)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 50e6, method

@@ -135,7 +135,8 @@ def simulate(
     FailureWarning
         Realizations failed; `status` says how.
     InterruptionWarning
-        The run was interrupted (Ctrl-C): what was not reached has the status ``NOT_RUN``.
+        The run was interrupted (Ctrl-C). Realizations that were not simulated have the status
+        ``NOT_RUN``; statistics are those of the other realizations, and ``count`` says how many.
     AccuracyWarning
         An approximate method is less accurate than 10 %, or led below zero.
     PerformanceWarning

@@ -1,6 +1,5 @@
 """What did not happen is missing, and enters no mean, no histogram and no summary."""
 
-import importlib
 import warnings
 
 import numpy as np
@@ -77,35 +76,6 @@ def test_amounts_stay_whole_numbers_where_nothing_is_missing():
     fine = ReactionNetwork({"X": 4}, [Reaction("X -> 0", rate_constant=1.0)])
     result = ergode.stochastic.simulate(fine, times=[0, 1], replicates=10, device="cpu:1")
     assert result["amount"].dtype == np.int64
-
-
-@pytest.mark.parametrize("output", ["trajectories", "final", "statistics"])
-def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
-    fine = ReactionNetwork({"X": 100}, [Reaction("X -> 0", rate_constant=1.0)])
-    options = {"times": [0, 1], "replicates": 60, "seed": 1, "device": "cpu:1", "output": output}
-    whole = ergode.stochastic.simulate(fine, **options)
-    module = importlib.import_module("ergode.stochastic.runners.chunks")
-    small = importlib.import_module("ergode.stochastic.runners.compiled_direct")
-    done = small.CompiledDirectRunner.run
-
-    def stopped(self, first, count, wanted, report):
-        found = done(self, first, count, wanted, report)
-        if first > 0:  # as Ctrl-C leaves it
-            for name, unseen in (("status", Status.NOT_RUN), ("rows", 0)):
-                found[name][:] = unseen
-            for name in set(found) - {"status", "rows"}:
-                found[name][:] = 0
-        return found
-
-    monkeypatch.setattr(small.CompiledDirectRunner, "run", stopped)
-    monkeypatch.setattr(module, "chunks", lambda total, *_: [(0, 20), (20, 40), (40, 60)])
-    with pytest.warns(ergode.InterruptionWarning, match="20 of 60"):
-        cut = ergode.stochastic.simulate(fine, **options)
-    if output == "statistics":
-        assert cut["count"].values.tolist() == [20, 20]
-        return
-    np.testing.assert_array_equal(cut["amount"][:20], whole["amount"][:20])
-    assert np.isnan(cut["amount"][20:]).all()
 
 
 def test_a_message_names_the_reaction_the_state_and_the_time():
