@@ -17,6 +17,9 @@ from ergode.core.compiler.language import cuda, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.lanes import (
     LANES,
+    Lanes,
+    Out,
+    Run,
     commit,
     end_in,
     enter_cell,
@@ -302,88 +305,56 @@ def integrate_cpu(
     )
     whole = np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64)
     marks = np.empty((mark_count, MARK_ROWS, LANES), real)
+    run = Run(
+        times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit, rtol, atol,
+        largest, since, most, source, offset, origin, last, period,
+    )  # fmt: skip
+    lanes = Lanes(
+        y, f, y1, f1, y2, f2, k, p, g, g1, s, t, t1, t2, h, size, miss, previous, soonest, looked,
+        stumbled, working, tried, kept_count, goal, width, miss_most, stray, who, cursor, ring,
+        marks, whole, pieces,
+    )  # fmt: skip
+    outcome = Out(out, hit_counts, hits, seen, status, taken, rejected, misses, trail)
     following = start
     while following < stop:
         for lane in range(LANES):
-            # Lanes without a trajectory of their own do the work of the first, to no end.
+            # Lanes without a trajectory of their own repeat the work of the first.
             who[lane] = following if following < stop else start
             working[lane] = 1 if following < stop else 0
-            load(
-                lane, who[lane], times, initial, parameters, frame, given, jumps, period,
-                t, goal, width, y, f, p, previous, stumbled, tried, kept_count, miss_most, stray,
-                cursor, soonest, ring, marks, whole, pieces, out, trail,
-            )  # fmt: skip
+            load(lane, who[lane], run, lanes, outcome)
             following += 1
         count = min(stop - following + LANES, LANES)
         n, now = 0, 0
         if SHARED:
-            enter_cell(
-                n, now, period, origin, last, lags, breaks, t, goal, width, y, f, p, g, ring,
-                whole, pieces,
-            )  # fmt: skip
+            enter_cell(n, now, run, lanes)
         for lane in range(LANES):
-            start_in(
-                lane, who[lane], origin, period, sizes, rtol, atol, largest,
-                t, goal, width, h, y, f, p, g, s, ring, marks, whole, pieces,
-            )  # fmt: skip
+            start_in(lane, who[lane], run, lanes)
         while count > 0:
-            looks = try_steps(
-                goal, rtol, atol, source, offset, origin, period, who, t, t1, t2, h, size, miss,
-                width, y, f, y1, f1, y2, f2, k, p, g, g1, soonest, looked, working, ring, marks,
-                whole, pieces,
-            )  # fmt: skip
+            looks = try_steps(run, lanes)
             if looks > 0:
                 for lane in range(LANES):
                     if looked[lane] > 0:
-                        look_into(
-                            lane, who[lane], since, times, origin, period, t, t1, t2, size, width,
-                            y, f, y1, f1, y2, f2, k, p, g, g1, cursor, soonest, working, ring,
-                            marks, whole, pieces, out, hit_counts, hits,
-                        )  # fmt: skip
-            ends, waits = commit(
-                last, largest, since, real(most), goal, t, t1, t2, h, size, miss, y, f, y1, f1, y2,
-                f2, p, g, g1, s, previous, stumbled, tried, kept_count, working, stray, who, frame,
-                trail,
-            )  # fmt: skip
+                        look_into(lane, who[lane], run, lanes, outcome)
+            ends, waits = commit(run, lanes, outcome)
             if SHARED and waits > 0 and waits == count - ends:
-                ends += leave_cell(
-                    n, now, period, breaks, limit, rtol, atol, width, y, miss_most, working, ring
-                )
+                ends += leave_cell(n, now, run, lanes)
                 n += 1
                 now = now + 1 if now + 1 < period else 0
-                enter_cell(
-                    n, now, period, origin, last, lags, breaks, t, goal, width, y, f, p, g, ring,
-                    whole, pieces,
-                )  # fmt: skip
+                enter_cell(n, now, run, lanes)
             elif CELLS and not SHARED and waits > 0:
                 for lane in range(LANES):
                     if working[lane] == 1.0 and t[lane] >= goal[lane]:
-                        ends += go_on(
-                            lane, origin, last, period, limit, rtol, atol, t, goal, width, y, f, p,
-                            g, miss_most, working, ring, marks, whole, pieces,
-                        )  # fmt: skip
+                        ends += go_on(lane, run, lanes)
             if ends > 0:
                 for lane in range(LANES):
                     if working[lane] > 1:
-                        end_in(
-                            lane, who[lane], last, most, t, h, y, p, s, tried, kept_count,
-                            miss_most, stray, working, whole, seen, status, taken, rejected,
-                            misses,
-                        )  # fmt: skip
+                        end_in(lane, who[lane], run, lanes, outcome)
                         working[lane] = 0
                         count -= 1
                         if following < stop and not SHARED:
                             who[lane] = following
                             working[lane] = 1
-                            load(
-                                lane, following, times, initial, parameters, frame, given, jumps,
-                                period, t, goal, width, y, f, p, previous, stumbled, tried,
-                                kept_count, miss_most, stray, cursor, soonest, ring, marks, whole,
-                                pieces, out, trail,
-                            )  # fmt: skip
-                            start_in(
-                                lane, following, origin, period, sizes, rtol, atol, largest,
-                                t, goal, width, h, y, f, p, g, s, ring, marks, whole, pieces,
-                            )  # fmt: skip
+                            load(lane, following, run, lanes, outcome)
+                            start_in(lane, following, run, lanes)
                             following += 1
                             count += 1

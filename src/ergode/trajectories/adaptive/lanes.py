@@ -6,6 +6,8 @@ to a lane now and then is done for one lane.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real, unroll
@@ -76,16 +78,100 @@ from ergode.trajectories.steppers.inside_step import (
 LANES = 64
 
 
-def load(
-    lane, me, times, initial, parameters, frame, given, jumps, period,
-    t, goal, width, y, f, p, previous, stumbled, tried, kept_count, miss_most, stray,
-    cursor, soonest, ring, marks, whole, pieces, out, trail,
-):  # fmt: skip
+class Run(NamedTuple):
+    """What all trajectories of a run have in common (see `integrate_cuda`)."""
+
+    times: Any  # real [time]
+    initial: Any  # real [variable, trajectory]
+    parameters: Any  # real [parameter, trajectory]
+    sizes: Any  # real [trajectory]: of the first step, if above zero
+    frame: Any  # real [width, and the range of each delay, trajectory]
+    lags: Any  # int64 [delay]: in cells
+    breaks: Any  # uint8 [cell]: whether the solution breaks where it begins
+    given: Any  # real [slot, delayed variable, 2, trajectory]: points of the history
+    jumps: Any  # real [jump, row]: of the history
+    limit: Any  # real: what a polynomial may miss
+    rtol: Any
+    atol: Any
+    largest: Any  # real: largest step [time]
+    since: Any  # real: time from which to observe
+    most: Any  # int64: most steps
+    source: Any  # of the noise
+    offset: Any  # int64: of the trajectories of the noise
+    origin: Any  # real: first time
+    last: Any  # real: last time
+    period: Any  # int64: slots of the ring
+
+
+class Lanes(NamedTuple):
+    """Workspace of a thread; each [lane], or [row, lane]."""
+
+    y: Any  # state, where the step begins
+    f: Any  # slope there
+    y1: Any  # state to go on with, after the step
+    f1: Any  # slope there
+    y2: Any  # state at the end of the step, before an event acts
+    f2: Any  # slope there
+    k: Any  # stages of the step
+    p: Any  # parameters
+    g: Any  # functions of the events, where the step begins
+    g1: Any  # the same after the step
+    s: Any  # what observables keep
+    t: Any  # time where the step begins
+    t1: Any  # where it ends
+    t2: Any  # where it ends before an event
+    h: Any  # step that is wanted
+    size: Any  # step that was tried
+    miss: Any  # logarithm of its error
+    previous: Any  # the same of the step before
+    soonest: Any  # next time to be saved
+    looked: Any  # whether to look into the step
+    stumbled: Any  # whether the last step was rejected
+    working: Any  # 0 without a trajectory, 1 on its way, 2 ended, 3 stopped by an event
+    tried: Any  # steps that were tried
+    kept_count: Any  # steps that were kept
+    goal: Any  # where steps must end
+    width: Any  # of a cell
+    miss_most: Any  # what polynomials miss of the past at most
+    stray: Any  # whether a delay left its range
+    who: Any  # int64: number of the trajectory
+    cursor: Any  # int64: index of the next time
+    ring: Any  # [slot, delayed variable, 2, lane]
+    marks: Any  # [mark, row, lane]
+    whole: Any  # int64
+    pieces: Any  # polynomials that are read
+
+
+class Out(NamedTuple):
+    """What became of trajectories (see `Outcome`)."""
+
+    states: Any
+    hit_counts: Any
+    hits: Any
+    observed: Any
+    status: Any
+    taken: Any
+    rejected: Any
+    misses: Any
+    trail: Any
+
+
+def load(lane, me, run, lanes, out):
     """Put a trajectory into a lane, with its past."""
+    times, initial, parameters, given = run.times, run.initial, run.parameters, run.given
+    jumps, period = run.jumps, run.period
+    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
+    soonest, ring, marks, whole, pieces = (
+        lanes.soonest,
+        lanes.ring,
+        lanes.marks,
+        lanes.whole,
+        lanes.pieces,
+    )
     begin, last = times[0], times[times.size - 1]
     y0 = tuple(initial[i, me] for i in range(VARIABLES))
     q = tuple(parameters[i, me] for i in range(PARAMETERS))
-    width[lane] = frame[0, me]
+    width[lane] = run.frame[0, me]
     goal[lane] = last
     f0 = y0
     if SHARED:
@@ -100,48 +186,58 @@ def load(
     for i in unroll(range(VARIABLES)):
         y[i, lane] = y0[i]
         f[i, lane] = f0[i]
-        out[0, i, me] = y0[i]
+        out.states[0, i, me] = y0[i]
     for i in unroll(range(PARAMETERS)):
         p[i, lane] = q[i]
     t[lane] = begin
-    previous[lane] = SMALLEST
-    stumbled[lane] = 0
-    tried[lane] = 0
-    kept_count[lane] = 0
-    miss_most[lane] = 0
-    stray[lane] = 0
-    cursor[lane] = 1
+    lanes.previous[lane] = SMALLEST
+    lanes.stumbled[lane] = 0
+    lanes.tried[lane] = 0
+    lanes.kept_count[lane] = 0
+    lanes.miss_most[lane] = 0
+    lanes.stray[lane] = 0
+    lanes.cursor[lane] = 1
     soonest[lane] = times[1] if times.size > 1 else begin
-    leave_trail(0, begin, y0, trail, me)
+    leave_trail(0, begin, y0, out.trail, me)
 
 
-def start_in(
-    lane, me, origin, period, sizes, rtol, atol, largest,
-    t, goal, width, h, y, f, p, g, s, ring, marks, whole, pieces,
-):  # fmt: skip
+def start_in(lane, me, run, lanes):
     """Its first step, and what is observed."""
+    origin, period, rtol, atol = run.origin, run.period, run.rtol, run.atol
+    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
+    g, s, ring, marks, whole, pieces = (
+        lanes.g,
+        lanes.s,
+        lanes.ring,
+        lanes.marks,
+        lanes.whole,
+        lanes.pieces,
+    )
     y0 = tuple(y[i, lane] for i in range(VARIABLES))
     f0 = tuple(f[i, lane] for i in range(VARIABLES))
     q = tuple(p[i, lane] for i in range(PARAMETERS))
     past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
     g0 = gaps_here(t[lane], y0, past, q)
     s0 = begin_observing(t[lane], y0, q)
-    wanted = sizes[me]
+    wanted = run.sizes[me]
     span = goal[lane] - t[lane]
     wanted = wanted if wanted > 0.0 else first_step(t[lane], span, y0, f0, past, q, rtol, atol)
     for e in unroll(range(EVENTS)):
         g[e, lane] = g0[e]
     for j in unroll(range(SEEN)):
         s[j, lane] = s0[j]
-    h[lane] = min(wanted, largest)
+    lanes.h[lane] = min(wanted, run.largest)
 
 
-def try_steps(
-    goal, rtol, atol, source, offset, origin, period, who, t, t1, t2, h, size, miss,
-    width, y, f, y1, f1, y2, f2, k, p, g, g1, soonest, looked, working, ring,
-    marks, whole, pieces,
-):  # fmt: skip
+def try_steps(run, lanes):
     """A step of every lane, and how many of them have to be looked at."""
+    rtol, atol, source, offset, origin = run.rtol, run.atol, run.source, run.offset, run.origin
+    period = run.period
+    goal, who, t, t1, t2, h = lanes.goal, lanes.who, lanes.t, lanes.t1, lanes.t2, lanes.h
+    size, miss, width, y, f, y1 = lanes.size, lanes.miss, lanes.width, lanes.y, lanes.f, lanes.y1
+    f1, y2, f2, k, p, g, g1 = lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p, lanes.g, lanes.g1
+    soonest, looked, working, ring = lanes.soonest, lanes.looked, lanes.working, lanes.ring
+    marks, whole, pieces = lanes.marks, lanes.whole, lanes.pieces
     looks = 0
     for lane in range(LANES):
         y0 = tuple(y[i, lane] for i in range(VARIABLES))
@@ -185,11 +281,13 @@ def try_steps(
     return looks
 
 
-def look_into(
-    lane, me, since, times, origin, period, t, t1, t2, size, width, y, f, y1, f1, y2, f2, k,
-    p, g, g1, cursor, soonest, working, ring, marks, whole, pieces, out, hit_counts, hits,
-):  # fmt: skip
+def look_into(lane, me, run, lanes, out):
     """Save and find events in the step of one lane."""
+    since, times, origin, period = run.since, run.times, run.origin, run.period
+    t, t1, t2, size, width, y = lanes.t, lanes.t1, lanes.t2, lanes.size, lanes.width, lanes.y
+    f, y1, f1, y2, f2, k, p = lanes.f, lanes.y1, lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p
+    g, g1, cursor, ring, marks = lanes.g, lanes.g1, lanes.cursor, lanes.ring, lanes.marks
+    whole, pieces = lanes.whole, lanes.pieces
     q = tuple(p[i, lane] for i in range(PARAMETERS))
     past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
@@ -201,7 +299,7 @@ def look_into(
         tuple(tuple(k[j * VARIABLES + i, lane] for i in range(VARIABLES)) for j in range(STAGES)),
         tuple(g[e, lane] for e in range(EVENTS)),
         tuple(g1[e, lane] for e in range(EVENTS)),
-        past, q, me, cursor[lane], since, times, out, hit_counts, hits,
+        past, q, me, cursor[lane], since, times, out.states, out.hit_counts, out.hits,
     )  # fmt: skip
     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
         f_next, g_next = note_break(
@@ -216,16 +314,35 @@ def look_into(
         g1[e, lane] = g_next[e]
     t2[lane] = end
     cursor[lane] = next_time
-    soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
+    lanes.soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
     if ended:
-        working[lane] = 2
+        lanes.working[lane] = 2
 
 
-def commit(
-    last, largest, since, most, goal, t, t1, t2, h, size, miss, y, f, y1, f1, y2, f2, p, g, g1,
-    s, previous, stumbled, tried, kept_count, working, stray, who, frame, trail,
-):  # fmt: skip
+def commit(run, lanes, out):
     """Take the steps that can be kept; how many lanes have ended, and how many are at a goal."""
+    last, largest, since, frame = run.last, run.largest, run.since, run.frame
+    most = real(run.most)
+    goal, t, t1, t2, h, size = lanes.goal, lanes.t, lanes.t1, lanes.t2, lanes.h, lanes.size
+    miss, y, f, y1, f1, y2, f2 = (
+        lanes.miss,
+        lanes.y,
+        lanes.f,
+        lanes.y1,
+        lanes.f1,
+        lanes.y2,
+        lanes.f2,
+    )
+    p, g, g1, s, previous, stumbled = (
+        lanes.p,
+        lanes.g,
+        lanes.g1,
+        lanes.s,
+        lanes.previous,
+        lanes.stumbled,
+    )
+    tried, kept_count, working, stray = lanes.tried, lanes.kept_count, lanes.working, lanes.stray
+    who = lanes.who
     ends, waits = 0, 0
     for lane in range(LANES):
         active = working[lane] > 0.0
@@ -280,7 +397,7 @@ def commit(
         if TRAILS and kept:
             leave_trail(
                 np.int64(kept_count[lane]), now, tuple(y[i, lane] for i in range(VARIABLES)),
-                trail, who[lane],
+                out.trail, who[lane],
             )  # fmt: skip
         ended = over & (working[lane] > 0.0)
         working[lane] += 1.0 if ended else 0.0
@@ -290,8 +407,11 @@ def commit(
     return ends, waits
 
 
-def leave_cell(n, now, period, breaks, limit, rtol, atol, width, y, miss_most, working, ring):
+def leave_cell(n, now, run, lanes):
     """What the past misses of every lane at the end of a cell; how many it ends."""
+    period, breaks, limit, rtol, atol = run.period, run.breaks, run.limit, run.rtol, run.atol
+    width, y, miss_most, working = lanes.width, lanes.y, lanes.miss_most, lanes.working
+    ring = lanes.ring
     ends = 0
     if smooth_before(n, breaks):
         for lane in range(LANES):
@@ -307,10 +427,11 @@ def leave_cell(n, now, period, breaks, limit, rtol, atol, width, y, miss_most, w
     return ends
 
 
-def enter_cell(
-    n, now, period, origin, last, lags, breaks, t, goal, width, y, f, p, g, ring, whole, pieces
-):  # fmt: skip
+def enter_cell(n, now, run, lanes):
     """Begin a cell in every lane: what is read in it, and the point where it begins."""
+    period, origin, last, lags, breaks = run.period, run.origin, run.last, run.lags, run.breaks
+    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
+    g, ring, whole, pieces = lanes.g, lanes.ring, lanes.whole, lanes.pieces
     if JUMPS:
         for d in unroll(range(len(PLACES))):
             if n == lags[d]:
@@ -346,11 +467,18 @@ def enter_cell(
         whole[CUT, lane] = 0
 
 
-def go_on(
-    lane, origin, last, period, limit, rtol, atol, t, goal, width, y, f, p, g, miss_most, working,
-    ring, marks, whole, pieces,
-):  # fmt: skip
+def go_on(lane, run, lanes):
     """Go on in a lane where what it read has ended; 1 if its past misses too much."""
+    origin, last, period, rtol, atol = run.origin, run.last, run.period, run.rtol, run.atol
+    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
+    g, miss_most, working, ring, marks = (
+        lanes.g,
+        lanes.miss_most,
+        lanes.working,
+        lanes.ring,
+        lanes.marks,
+    )
+    whole, pieces = lanes.whole, lanes.pieces
     y0 = tuple(y[i, lane] for i in range(VARIABLES))
     f0 = tuple(f[i, lane] for i in range(VARIABLES))
     q = tuple(p[i, lane] for i in range(PARAMETERS))
@@ -369,35 +497,42 @@ def go_on(
     for e in unroll(range(EVENTS)):
         g[e, lane] = g0[e]
     goal[lane] = end if end < last - near_to(last, origin, width[lane]) else last
-    if worst > limit:
+    if worst > run.limit:
         working[lane] = 2
         return 1
     return 0
 
 
 @noinline_cpu
-def end_in(
-    lane, me, last, most, t, h, y, p, s, tried, kept_count, miss_most, stray, working, whole,
-    seen, status, taken, rejected, misses,
-):  # fmt: skip
+def end_in(lane, me, run, lanes, out):
     """Note how the trajectory of a lane ended."""
+    t, h, y, p, s, tried, kept_count = (
+        lanes.t,
+        lanes.h,
+        lanes.y,
+        lanes.p,
+        lanes.s,
+        lanes.tried,
+        lanes.kept_count,
+    )
+    working = lanes.working
     state = tuple(y[i, lane] for i in range(VARIABLES))
     if OBSERVED > 0:
         q = tuple(p[i, lane] for i in range(PARAMETERS))
         o = observed(tuple(s[j, lane] for j in range(SEEN)), t[lane], state, q)
         for j in unroll(range(OBSERVED)):
-            seen[j, me] = o[j]
-    outcome = outcome_of(t[lane], h[lane], state, tried[lane], most)
+            out.observed[j, me] = o[j]
+    outcome = outcome_of(t[lane], h[lane], state, tried[lane], run.most)
     if outcome != NOT_FINITE:
         if working[lane] > 2:
             outcome = STOPPED
-        elif t[lane] >= last:
+        elif t[lane] >= run.last:
             outcome = DONE
-        if misses_too_much(miss_most[lane]) and (outcome == DONE or outcome == STOPPED):
+        if misses_too_much(lanes.miss_most[lane]) and (outcome == DONE or outcome == STOPPED):
             outcome = INACCURATE
-        if stray[lane] > 0.0:
+        if lanes.stray[lane] > 0.0:
             outcome = OUTSIDE
-    status[me] = outcome
-    taken[me] = np.int64(kept_count[lane])
-    rejected[me] = np.int64(tried[lane] - kept_count[lane])
-    misses[me] = miss_most[lane]
+    out.status[me] = outcome
+    out.taken[me] = np.int64(kept_count[lane])
+    out.rejected[me] = np.int64(tried[lane] - kept_count[lane])
+    out.misses[me] = lanes.miss_most[lane]
