@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu, real, unroll
+from ergode.core.compiler.language import no_refcount, noinline_cpu, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.step import (
     ADAPTS,
@@ -156,6 +156,7 @@ class Out(NamedTuple):
     trail: Any
 
 
+@no_refcount
 def load(lane, me, run, lanes, out):
     """Put a trajectory into a lane, with its past."""
     times, initial, parameters, given = run.times, run.initial, run.parameters, run.given
@@ -201,6 +202,7 @@ def load(lane, me, run, lanes, out):
     leave_trail(0, begin, y0, out.trail, me)
 
 
+@no_refcount
 def start_in(lane, me, run, lanes):
     """Its first step, and what is observed."""
     origin, period, rtol, atol = run.origin, run.period, run.rtol, run.atol
@@ -229,6 +231,7 @@ def start_in(lane, me, run, lanes):
     lanes.h[lane] = min(wanted, run.largest)
 
 
+@no_refcount
 def try_steps(run, lanes):
     """A step of every lane, and how many of them have to be looked at."""
     rtol, atol, source, offset, origin = run.rtol, run.atol, run.source, run.offset, run.origin
@@ -281,6 +284,7 @@ def try_steps(run, lanes):
     return looks
 
 
+@no_refcount
 def look_into(lane, me, run, lanes, out):
     """Save and find events in the step of one lane."""
     since, times, origin, period = run.since, run.times, run.origin, run.period
@@ -319,6 +323,7 @@ def look_into(lane, me, run, lanes, out):
         lanes.working[lane] = 2
 
 
+@no_refcount
 def commit(run, lanes, out):
     """Take the steps that can be kept; how many lanes have ended, and how many are at a goal."""
     last, largest, since, frame = run.last, run.largest, run.since, run.frame
@@ -407,6 +412,7 @@ def commit(run, lanes, out):
     return ends, waits
 
 
+@no_refcount
 def leave_cell(n, now, run, lanes):
     """What the past misses of every lane at the end of a cell; how many it ends."""
     period, breaks, limit, rtol, atol = run.period, run.breaks, run.limit, run.rtol, run.atol
@@ -427,6 +433,7 @@ def leave_cell(n, now, run, lanes):
     return ends
 
 
+@no_refcount
 def enter_cell(n, now, run, lanes):
     """Begin a cell in every lane: what is read in it, and the point where it begins."""
     period, origin, last, lags, breaks = run.period, run.origin, run.last, run.lags, run.breaks
@@ -467,6 +474,7 @@ def enter_cell(n, now, run, lanes):
         whole[CUT, lane] = 0
 
 
+@no_refcount
 def go_on(lane, run, lanes):
     """Go on in a lane where what it read has ended; 1 if its past misses too much."""
     origin, last, period, rtol, atol = run.origin, run.last, run.period, run.rtol, run.atol
