@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -237,6 +238,14 @@ def _ellipsoids(prior: Prior, lattice: Lattice, reach: float) -> np.ndarray:
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
+def _check_count(count: float) -> None:
+    if count > _CELLS_MOST:
+        raise PlanError(
+            f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
+            "threshold"
+        )
+
+
 def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.ndarray:
     """Integer points of an ellipsoid [point, dimension], in the order of their keys.
 
@@ -245,6 +254,9 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
     """
     dimension = len(middle)
     factor = np.linalg.cholesky(covariance[::-1, ::-1])
+    # Its volume is about the number of its points, and known before any is made.
+    unit = math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1)
+    _check_count(unit * np.prod(reach * np.diag(factor)) / 2)
     points = np.zeros((1, 0), np.int32)
     y = np.zeros((1, 0))
     for n in range(dimension):
@@ -255,11 +267,7 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
         counts = np.maximum(high - low + 1, 0.0)
         if not counts.any():  # between cells: the nearest
             low, counts = np.rint(centre), np.ones_like(centre)
-        if counts.sum() > _CELLS_MOST:
-            raise PlanError(
-                f"the prior covers more than {_CELLS_MOST} cells; use larger widths or a larger "
-                "threshold"
-            )
+        _check_count(counts.sum())
         counts = counts.astype(np.int64)
         row = np.repeat(np.arange(len(counts)), counts)
         value = low[row] + (np.arange(len(row)) - (np.cumsum(counts) - counts)[row])
