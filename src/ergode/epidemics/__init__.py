@@ -1,6 +1,6 @@
 """Contagion on contact networks: exactly, or in time steps where that is asked for."""
 
-from ergode.epidemics.analysis import final_size as percolation
+from ergode.epidemics.analysis import percolation
 from ergode.epidemics.analysis.line_list import (
     case_table,
     generation_interval,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode import epidemics, plots
-from ergode.epidemics.analysis import final_size
+from ergode.epidemics.analysis import percolation
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times.families import LogNormal
 from ergode.models.networks.contact_network import ContactNetwork
@@ -73,8 +73,8 @@ def visit() -> Stop:
     listed = np.array(
         [np.bincount(group[replicate == r], minlength=3) / _SIZES for r in range(_LISTED)]
     )
-    transmissibility = final_size.transmissibility(_RATE, infectious)
-    expected = final_size.final_size(_CONTACTS, transmissibility, _SEEDS / contacts.node_count)
+    transmissibility = percolation.transmissibility(_RATE, infectious)
+    expected = percolation.final_size(_CONTACTS, transmissibility, _SEEDS / contacts.node_count)
     overall = float(np.average(expected, weights=_SIZES))
     rows = [_row("everyone", attack, overall)]
     rows += [
