@@ -1,0 +1,37 @@
+"""What tests of CUDA kernels share: a device that is not there, and how PTX is made."""
+
+import numpy as np
+
+from ergode.core import cuda
+from ergode.stochastic.runners.chunks import Wanted
+
+
+class Pretended:
+    """A CUDA device as far as arrays go, which stay on the host."""
+
+    is_cuda, core_count = True, 132
+
+    def put(self, array):
+        return np.ascontiguousarray(array)
+
+    def empty(self, shape, kind):
+        return np.zeros(shape, kind)
+
+    zeros = empty
+
+    def available_bytes(self):
+        return 10**9
+
+
+OPTIONS = {
+    "grid": np.linspace(0, 1, 5), "begin": 0.0, "seed": 1, "replicates": 8,
+    "firings_most": 100, "device": Pretended(),
+}  # fmt: skip
+
+
+def ptx(kernel, ensemble, *arguments):
+    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
+    queue = np.zeros(1, np.int64)
+    return cuda.ptx(
+        kernel.compiled("cuda"), (queue, np.int64(8), *arguments, ensemble._plan, out)
+    )  # fmt: skip
