@@ -100,7 +100,9 @@ def reaction_rates(
         "rates",
         {"coefficient": found / power, "rate": found * products},
         coords={"zone": np.arange(count), "reaction": names},
-        attrs=results.provenance(engine="kinetics", model_digest=mechanism.digest),
+        attrs=results.provenance(
+            engine="kinetics", screening=screening or "none", model_digest=mechanism.digest
+        ),
     )
 
 

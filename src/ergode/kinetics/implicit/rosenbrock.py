@@ -162,6 +162,62 @@ def first_step(absolute, rtol, y, change, span, reduced):
     return min(span, max(step, LEAST_FIRST * span))
 
 
+def fastest_heating(rise, before, after, duration, begin, since, steepest, peak):
+    """The steepest slope of the temperature so far, and its time, after another step.
+
+    The temperature follows the cubic through both ends of the step, whose slopes are `before` and
+    `after`. The step has ended `since` after the time `begin`.
+    """
+    for eighth in no_unroll(range(1, 9)):
+        theta = 0.125 * eighth
+        slope = 6.0 * theta * (1.0 - theta) * rise
+        slope /= duration
+        slope += (3.0 * theta - 1.0) * (theta - 1.0) * before
+        slope += theta * (3.0 * theta - 2.0) * after
+        if slope > steepest:
+            steepest = slope
+            peak = begin + (since - (1.0 - theta) * duration)
+    return steepest, peak
+
+
+def finish_step(method, absolute, rtol, vectors):
+    """Amounts at the end of a step, into `vectors.new`; returns this thread's squared errors."""
+    y, new, U = vectors.y, vectors.new, vectors.stages
+    count, part = absolute.size, 0.0
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        total, error = y[i], 0.0
+        for j in no_unroll(range(method.m.size)):
+            total += method.m[j] * U[j * count + i]
+            error += method.e[j] * U[j * count + i]
+        new[i] = total
+        ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
+        part += ratio * ratio
+    return part
+
+
+def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
+    """Amounts at the times of the result within a step; returns the next place in `grid`.
+
+    The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
+    """
+    y, new, U = vectors.y, vectors.new, vectors.stages
+    count = out.shape[1]
+    while place < grid.size:
+        theta = ((grid[place] - base) - since) / h
+        if not (grid[place] <= stop if ends else theta <= 1.0):
+            break
+        theta = min(theta, 1.0)
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
+            curve, bend = 0.0, 0.0
+            for j in no_unroll(range(method.m.size)):
+                curve += method.p[j] * U[j * count + i]
+                bend += method.q[j] * U[j * count + i]
+            inner = new[i] + (1.0 - theta) * (curve + theta * bend)
+            out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
+        place += 1
+    return place
+
+
 @no_refcount
 def integrate_zone(
     system, method, workspace, vectors, times, temperatures, densities, grid, rtol, step_limit, out
@@ -255,16 +311,10 @@ def integrate_zone(
                     change[i] = trial[i]
                 barrier()
                 if HEATING != FIXED and taken > 0:
-                    # Of the cubic through both ends of the step.
-                    for eighth in no_unroll(range(1, 9)):
-                        theta = 0.125 * eighth
-                        slope = 6.0 * theta * (1.0 - theta) * (y[count - 1] - before)
-                        slope /= ago
-                        slope += (3.0 * theta - 1.0) * (theta - 1.0) * speed
-                        slope += theta * (3.0 * theta - 2.0) * change[count - 1]
-                        if slope > steepest:
-                            steepest = slope
-                            peak = begin + (since - (1.0 - theta) * ago)
+                    rise = y[count - 1] - before
+                    steepest, peak = fastest_heating(
+                        rise, speed, change[count - 1], ago, begin, since, steepest, peak
+                    )
                 if taken + repeated == 0:
                     h = first_step(system.absolute, rtol, y, change, whole, workspace.reduced)
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
@@ -331,15 +381,7 @@ def integrate_zone(
                             add_electrons(system, workspace, vectors, electrons, squares)
                 for i in no_unroll(range(first, count, stride)):
                     U[stage * count + i] = trial[i]
-        part = 0.0
-        for i in no_unroll(range(first, count, stride)):
-            total, error = y[i], 0.0
-            for j in no_unroll(range(stage_count)):
-                total += method.m[j] * U[j * count + i]
-                error += method.e[j] * U[j * count + i]
-            new[i] = total
-            ratio = error / (system.absolute[i] + rtol * max(abs(y[i]), abs(total)))
-            part += ratio * ratio
+        part = finish_step(method, system.absolute, rtol, vectors)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
         if not finite:
@@ -360,19 +402,7 @@ def integrate_zone(
         base = begin
         if TIMED:
             stop, base = times[last + 1], times[below]
-        while place < point_count:
-            theta = ((grid[place] - base) - since) / h
-            if not (grid[place] <= stop if ends else theta <= 1.0):
-                break
-            theta = min(theta, 1.0)
-            for i in no_unroll(range(first, count, stride)):
-                curve, bend = 0.0, 0.0
-                for j in no_unroll(range(stage_count)):
-                    curve += method.p[j] * U[j * count + i]
-                    bend += method.q[j] * U[j * count + i]
-                inner = new[i] + (1.0 - theta) * (curve + theta * bend)
-                out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
-            place += 1
+        place = fill_output(method, vectors, grid, place, base, since, h, stop, ends, out)
         if HEATING != FIXED:
             before, speed, ago = y[count - 1], change[count - 1], h
             barrier()

@@ -54,10 +54,11 @@ class EquationOfState:
     Examples
     --------
     >>> import ergode
-    >>> gas = ergode.kinetics.EquationOfState(
-    ...     energy=lambda T, rho, n, e: 1.5 * 8.314e7 * T * (n + e),
-    ...     pressure=lambda T, rho, n, e: 8.314e7 * rho * T * (n + e),
-    ... )
+    >>> def energy(temperature, density, nuclei, electrons):
+    ...     return 1.5 * 8.314e7 * temperature * (nuclei + electrons)
+    >>> def pressure(temperature, density, nuclei, electrons):
+    ...     return 8.314e7 * density * temperature * (nuclei + electrons)
+    >>> gas = ergode.kinetics.EquationOfState(energy, pressure)
     """
 
     energy: Callable[..., Any]
