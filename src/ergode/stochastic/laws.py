@@ -1,4 +1,4 @@
-"""Rate laws in the form they are simulated in: mass action wherever that is what they are.
+"""Rate laws in the form that is simulated: mass action wherever possible.
 
 A law such as ``k * X * (X - 1) / 2`` is recognised as a coefficient times falling factorials of
 amounts, n (n - 1) ..., which every method knows how to bound, factor and update.  What is left is
@@ -194,7 +194,7 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
 
 
 def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None:
-    """The expression as mass action, if that is what it is."""
+    """The expression as mass action; None if it is not mass action."""
     coefficient: ast.expr = ast.Constant(1.0)
     offsets: dict[str, list[float]] = {}
     for node, above in _factors(expression.tree):

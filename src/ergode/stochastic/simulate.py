@@ -91,8 +91,8 @@ def simulate(
         fall into each of `bins`; amounts at the last time; when `stop` was first met; every
         firing.
     parameters, initial : mapping of str to float or array_like
-        Other values of parameters and compartments, and of what there is of a species at the
-        beginning. Arrays of one length run side by side along the dim ``trajectory``; in
+        Other values of parameters and compartments, and of initial amounts of species. Arrays of
+        one length run side by side along the dim ``trajectory``; in
         `ergode.grid` every array is crossed with every other and becomes a dim of its own.
     stop : str, optional
         A condition that ends a realization, such as ``"X > 100"``; it is looked at after every
@@ -103,7 +103,8 @@ def simulate(
         For ``"tau-leap"`` and ``"langevin"``: share by which a propensity may change in a step;
         0.03 if not given. The step is also bounded by relaxation, see ``attrs["step_error"]``.
     step : float, optional
-        For the same, instead of `tolerance`: the length of every step [time].
+        For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: the length of every step
+        [time].
     rounding : {"stochastic", "nearest", "down"}, optional
         How events whose `ergode.Event` does not say make whole numbers of what they assign.
     firing_limit : int

@@ -31,7 +31,7 @@ class Net(NamedTuple):
     """What kernels read of a network's reactions.
 
     A variable is a species, or a parameter that events assign to.  Rows of a reaction or a variable
-    are found by their starts.  A program is -1 where there is none.
+    are found by their starts.  A program of -1 means no program.
     """
 
     initial: Any  # [point, variable + 1] amounts, and a one

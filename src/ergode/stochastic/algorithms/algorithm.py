@@ -99,7 +99,7 @@ class Algorithm:
     thread_group: ThreadGroupAlgorithm | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an algorithm of which a part is missing.
+        """Refuse an algorithm without one of its parts.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Composition and rejection: the same time a firing, however many reactions there are.
+"""Composition and rejection: constant time for each firing, for any number of reactions.
 
 Reactions whose propensity is above one power of two and not above the next are in one group.  A
 group is chosen by its size times the upper power, a member of it evenly, and the member is

@@ -1,7 +1,7 @@
 """The direct method on tables: propensities in blocks, a search over blocks and then in one.
 
 The search in levels is that of M. Komarov, R. D'Souza, PLoS ONE 7 e46693 (2012).  A block that
-changed is added up anew: sums that are only corrected drift.
+changed is summed again from its propensities: sums that are only corrected drift.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MethodState(NamedTuple):
 
     a: Any  # [worker, reaction] propensities
     sums: Any  # [worker, block]
-    dirty: Any  # [worker, block] whether the sum is to be made anew
+    dirty: Any  # [worker, block] whether the sum is out of date
     listed: Any  # [worker, block] which blocks are
     negative: Any  # [worker, 1] how many propensities are negative
     width: Any  # [1] reactions of a block

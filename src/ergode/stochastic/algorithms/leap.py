@@ -96,7 +96,7 @@ class MethodState(NamedTuple):
 
 
 def prepare(w, t, point, plan, replicate, net, work, state):
-    """Begin a step at a time anew."""
+    """Forget the last step: begin a new one from the present state."""
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
         for k in range(state.stats.shape[1]):

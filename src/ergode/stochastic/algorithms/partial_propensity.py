@@ -42,7 +42,7 @@ from ergode.stochastic.thread_group.ops import (
 )
 
 BLOCK = 16
-# Of what a sum was, so little may be left before it is added up anew.
+# A sum that falls below this share of what it was is recomputed: cancellation made it inexact.
 VANISHED = 2.0**-20
 
 
@@ -100,7 +100,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
     for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
         variable = net.changed[at(entry)]
         delta = net.changes[at(entry)]
-        # One by one: a sum that is added up anew knows the counts that were looked at, not others.
+        # One variable at a time: a recomputed sum must know only the changes made so far.
         state.counts[w, at(variable)] += delta
         first, last = state.touch_starts[at(variable)], state.touch_starts[at(variable + 1)]
         for k in range(np.int64(first), np.int64(last)):
@@ -247,7 +247,7 @@ def groups_of(tables: Tables) -> dict[str, np.ndarray]:
 # ---- a thread group
 
 # An entry is three numbers in one: where the count is, whether one molecule less of it counts, and
-# the number of the coefficient, of which most networks have few. What is read most is short so.
+# the number of the coefficient. Networks have few coefficients, so that entries stay short.
 _SPOTS, _ONE_LESS, _NUMBER = np.uint32(2**14 - 1), np.uint32(2**14), np.uint32(15)
 _NOT_A_NUMBER = float("nan")
 
@@ -403,7 +403,7 @@ def thread_group_rows(
 def thread_group_constants(
     tables: Tables, size: int, options: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """What all thread groups of so many threads share."""
+    """What all thread groups of `size` threads share."""
     found = groups_of(tables)
     groups = tables.variable_count + 1
     spots = shared_indices(groups, size)

@@ -46,9 +46,9 @@ from ergode.stochastic.thread_group.ops import (
 )
 
 WIDTH = 32
-# Of what a sum was, so little may be left before it is added up anew.
+# A sum that falls below this share of what it was is recomputed: cancellation made it inexact.
 VANISHED = 2.0**-20
-# Up to so many entries a reaction, on the average, each reaction has a list of its own.
+# Each reaction has its own list up to this many entries for each reaction, on the average.
 _LISTED_MOST = 32
 
 
@@ -404,7 +404,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
 def thread_group_options(
     tables: Tables, size: int, room: int
 ) -> tuple[int, tuple[tuple[str, Any], ...]]:
-    """Numbers that a thread group keeps in shared memory, of so much room, and what is bound."""
+    """float64 of shared memory of a thread group, at most `room` if possible, and what is bound."""
     found = (0, 0)
     for height in _HEIGHTS:
         chunks = -(-tables.reaction_count // (size * height))

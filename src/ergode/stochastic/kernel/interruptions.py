@@ -340,7 +340,7 @@ def moment_of(t, after):
 def is_over(g, limit, side):
     """Whether a time of the grid is over when a break at `limit` is next.
 
-    Times that differ by rounding alone are the same: 1.1 + 2.2 is not after 3.3.
+    Times that differ by rounding alone count as equal: 1.1 + 2.2 is not after 3.3.
     """
     return limit > g + abs(g) * real(ROUNDING) or (side == 1 and limit >= g)
 

@@ -1,6 +1,6 @@
-"""The next firing by the direct method, which is the same however propensities are kept.
+"""The next firing by the direct method, for every way to store propensities.
 
-When it is, the sum of all propensities says; which reaction it is, a search among them.
+The total propensity gives the waiting time; a search among propensities gives the reaction.
 
 D. T. Gillespie, "A general method for numerically simulating the stochastic time evolution of
 coupled chemical reactions", J. Comput. Phys. 22 (1976).

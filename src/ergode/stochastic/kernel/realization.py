@@ -1,11 +1,11 @@
 """One realization, by any exact method: from firing to firing, with all that interrupts them.
 
-A method tells what fires next (`advance`) and follows what changed (`prepare`, `update`).  The
-rest is the same for all and is here: results on the grid, events, delayed products, breaks
-at which rates turn, conditions that end a realization, and what went wrong.
+A method finds the next firing (`advance`) and follows the change of state (`prepare`, `update`).
+This module does the rest for all methods: results on the grid, events, delayed products, breaks at
+which rates turn, conditions that end a realization, and failures.
 
-Between breaks the process has no memory, so stopping at one and drawing anew is exact.  The grid
-of results is no break: it never changes a realization.
+Between breaks the process has no memory, so stopping at a break and drawing a new waiting time is
+exact.  The grid of results is no break: it never changes a realization.
 
 D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
 (1977).
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a worker keeps, whatever the method; rows of one worker each."""
+    """What a worker keeps by every method; one row for each worker."""
 
     x: Any  # [worker, variable + 1] the state, and a one
     stack: Any  # [worker, depth]
@@ -89,7 +89,7 @@ class Out(NamedTuple):
     rows: Any  # [row] times of the grid that were reported
     ended: Any  # [row] time at which it was ended by a condition, or failed
     states: Any  # [row, species] the last state, where it is asked for
-    leaps: Any  # [row, 4] what a method that leaps says of its steps (see `algorithms.leap`)
+    leaps: Any  # [row, 4] statistics of the steps of a method that leaps (see `algorithms.leap`)
     log_starts: Any  # [row + 1]
     log_times: Any
     log_reactions: Any
@@ -427,12 +427,12 @@ def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, pl
 
 
 def atomic_accumulate(array, slot, point, k, i, value):
-    """Add to a shared accumulator, whoever else does."""
+    """Add to an accumulator that other threads add to as well."""
     cuda.atomic.add(array, (slot, point, k, i), value)
 
 
 def atomic_accumulate_count(array, slot, point, k):
-    """Count, whoever else does."""
+    """Add one to a counter that other threads add to as well."""
     cuda.atomic.add(array, (slot, point, k), 1)
 
 

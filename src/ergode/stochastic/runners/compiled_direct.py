@@ -99,7 +99,7 @@ class CompiledDirectRunner(Runner):
                 kernel.compiled("cpu")(0, 0, 1, self.rates(), self._plan, out)
 
     def kernel_for(self, count: int, points: int, wanted: Wanted) -> kernels.Kernel:
-        """The kernel for so many realizations."""
+        """The kernel for `count` realizations of `points` points."""
         if self.device.is_cuda:
             return self.made_kernel(shared=self.shared_bytes(points, wanted) > 0)
         return self.made_kernel(LANES if self.ranges(count)[1] >= _LANES_FROM else 1)

@@ -37,7 +37,7 @@ def thread_group_kernel(
     interrupted: bool,
     options: tuple[tuple[str, Any], ...],
 ) -> kernels.Kernel:
-    """The kernel of an algorithm for thread groups of so many threads."""
+    """The kernel of an algorithm for thread groups of `size` threads."""
     bindings: dict[str, Any] = dict(algorithm.bindings())
     block = size > WARP
     part = min(size, WARP)
@@ -89,13 +89,13 @@ class ThreadGroupRunner(ThreadRunner):
         return self._group_network
 
     def options(self, group_count: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
-        """Numbers that each of so many thread groups keeps in shared memory, and what is bound."""
+        """float64 of shared memory for each of `group_count` thread groups, and what is bound."""
         room = shared_doubles(group_count, self.size, self.device.core_count)
         doubles, options = self.group.options(self.tables, self.size, room)
         return doubles + 1 + (self.size >> 4 if self.size > WARP else 0), options
 
     def kernel_for(self, group_count: int) -> tuple[kernels.Kernel, int]:
-        """The kernel for so many thread groups, and how many numbers of shared memory each has."""
+        """The kernel for `group_count` thread groups, and the float64 of shared memory of each."""
         doubles, options = self.options(group_count)
         tables = self.tables
         kernel = thread_group_kernel(
@@ -168,7 +168,7 @@ class ThreadGroupRunner(ThreadRunner):
         )  # fmt: skip
 
     def _blocks_most(self, group_count: int, asked: int) -> int:
-        """Blocks of so many thread groups whose rows fit into memory."""
+        """Blocks whose rows fit into memory, with `group_count` thread groups each."""
         options = dict(self.options(asked)[1])
         rows = self.group.rows(self.tables, self.size, options).values()
         group_bytes = sum(length * np.dtype(kind).itemsize for length, kind in rows)

@@ -1,4 +1,4 @@
-"""Realizations of one network by one method on one device, a chunk at a time."""
+"""Realizations by an algorithm on the tables of a network, a thread for each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PENDING = 32
 _DELAYED = 4096
 # Threads that a multiprocessor is given: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
-# Up to so many realizations each has a warp to itself.
+# Up to this many realizations for each multiprocessor, each realization has a warp.
 _WARPS_A_MULTIPROCESSOR = 64
-# Beginnings are made beforehand for points of a sweep with so many reactions altogether.
+# Initial states are prepared beforehand up to this many reactions over all points of a sweep.
 _PREPARED_MOST = 10**7
 # So that half of all warps that a multiprocessor can hold are there.
 _REGISTERS = 64
@@ -117,7 +117,7 @@ class ThreadRunner(Runner):
         return kernel_of(self.algorithm, self.device.is_cuda, general, prepared, led), prepared
 
     def _led(self, workers: int) -> bool:
-        """Whether each of so many realizations at once has a warp of a GPU."""
+        """Whether each of `workers` realizations has a warp of a GPU."""
         return self.device.is_cuda and workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
 
     def prepares(self) -> bool:

@@ -75,7 +75,7 @@ class ThreadGroupNet(NamedTuple):
 
 
 class ThreadGroupWork(NamedTuple):
-    """What propensities read and need; rows of one thread group each, and of one thread each."""
+    """The state and the stack that propensities use; a row for each thread group or thread."""
 
     x: Any  # [thread group, variable]
     stack: Any  # [thread, depth]
@@ -113,7 +113,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
 
 
 def thread_group_refresh(t, point, threads, net, work, state):
-    """Make everything that the method keeps anew, from the state as it is."""
+    """Make everything that the method keeps, from the present state."""
 
 
 def pick(who, target, threads, state):

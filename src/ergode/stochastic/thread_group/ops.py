@@ -46,17 +46,17 @@ def _lane_mask():
 
 
 def shuffle(value, k):
-    """What the thread at lane `k` of the same part has."""
+    """The value of the thread at lane `k` of the same warp."""
     return cuda.shfl_sync(_lane_mask(), value, np.int32(_first_lane() + k))
 
 
 def shuffle_up(value, distance):
-    """What the thread so many lanes before has; anything for the first ones."""
+    """The value of the thread `distance` lanes before; undefined for the first ones."""
     return cuda.shfl_up_sync(_lane_mask(), value, distance)
 
 
 def barrier():
-    """Wait for the others of the thread group: bound to one of the two below."""
+    """Wait for all threads of the group: bound to one of the two below."""
 
 
 def warp_barrier():
@@ -68,7 +68,7 @@ def block_barrier():
 
 
 def prefix_sum(value, threads):
-    """Sum of the values of this thread and those before it, and of all."""
+    """Inclusive prefix sum over the threads of the group, and the sum over all of them."""
     return value, value
 
 
@@ -181,7 +181,7 @@ def shared_index(i, width):
 
 
 def shared_indices(count: int, size: int) -> np.ndarray:
-    """Where in shared memory each of so many numbers is (see `shared_index`)."""
+    """Where in shared memory each of `count` numbers is (see `shared_index`)."""
     width = -(-count // size)
     i = np.arange(count)
     return i % width * (size + 1) + i // width
