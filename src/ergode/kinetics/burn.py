@@ -47,15 +47,15 @@ class Burned(NamedTuple):
     Attributes
     ----------
     mass_fraction : array of float64, shape [..., species_count]
-        Of cells that failed as it was given.
+        A cell that failed keeps its input.
     energy : array of float64, shape [...]
         Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
         enthalpy of formation at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
         How each cell ended (see `ergode.Status`). What is not finite on the way in is
         ``NOT_FINITE``; ``INVALID_INPUT`` is a temperature or density that is not positive, a mass
-        fraction below -1e-6, or mass fractions whose sum is off from one by more than 0.01. Other
-        cells are not concerned.
+        fraction below -1e-6, or mass fractions whose sum is off from one by more than 0.01. These
+        cells do not affect others.
     """
 
     mass_fraction: Any
@@ -91,7 +91,7 @@ def burn(
         In the order of the network's species. Values from -1e-6 to 0, as advection leaves them,
         are taken as 0, and the others scaled so that the sum stays.
     duration : float
-        [s]; after 0 s everything is as it was.
+        [s]; 0 s changes nothing.
     heating : {None, "constant-volume"}
         Whether the temperature of a cell follows what its reactions release, within the step.
     equation_of_state, screening, method, rtol, atol, step_limit
@@ -268,7 +268,7 @@ def input_status(hot: np.ndarray, dense: np.ndarray, fractions: np.ndarray) -> n
 
 
 def clipped(fractions: np.ndarray) -> np.ndarray:
-    """Without what is negative; the sums stay."""
+    """Mass fractions with negative values set to 0 and the sums kept."""
     positive = np.maximum(fractions, 0.0)
     scale = fractions.sum(axis=1, keepdims=True) / positive.sum(axis=1, keepdims=True)
     return np.where((fractions < 0.0).any(axis=1, keepdims=True), positive * scale, fractions)

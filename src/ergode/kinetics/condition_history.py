@@ -1,4 +1,4 @@
-"""Temperature and density as they are given over time, and how far a step may go beneath them.
+"""Temperature and density given over time, and how long a step they allow.
 
 Between two knots of a table both are straight. Within a step they may change by a small part only,
 so that no pulse lies between the times at which rates are asked for, however slow the reactions are
@@ -35,7 +35,7 @@ def history_at(times, values, below, last, since):
 
 
 def settled(times, below, since):
-    """The same time as that of the last knot before it and so much since."""
+    """The same time, as the last knot before it and the time since that knot."""
     while below + 2 < times.size and since >= times[below + 1] - times[below]:
         since -= times[below + 1] - times[below]
         below += 1

@@ -20,7 +20,7 @@ _USUAL_RTOL = 1e-4
 
 
 def number(value: Any) -> float:
-    """A number of Python or NumPy, also in an array without dimensions; NaN if it is none."""
+    """A number of Python or NumPy, or in an array without dimensions; NaN for anything else."""
     if isinstance(value, bool | np.bool_ | str) or np.ndim(value) != 0:
         return float("nan")
     try:
@@ -110,7 +110,7 @@ def usual_tolerance(mechanism: Mechanism, zones: Zones, rtol: float) -> float:
     # Traces of radicals decide when a flame begins: they are followed from next to nothing.
     relative = _MOLECULAR if mechanism.molecular else _RELATIVE
     scale = float(largest.min()) if largest.size else 1.0
-    # A power of ten, so that what is made ready for a network serves cells that differ.
+    # A power of ten, so that cells that differ share the tables of a launch.
     return tighter * relative * 10.0 ** math.floor(math.log10(scale))
 
 

@@ -142,13 +142,13 @@ def _solve_together(system, workspace, vectors):
 
 
 factorize = ByTarget(cpu=_factorize_alone, cuda=_factorize_together)
-"""Factors of the matrix and so much on its diagonal; whether pivots were numbers but zero."""
+"""Factorise the matrix plus `diagonal` times I; whether all pivots were finite and not zero."""
 solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
-"""Replace the right-hand side `vectors.trial` by the solution; begins and ends in a barrier."""
+"""Replace the right-hand side `vectors.trial` by the solution. Begins and ends in a barrier."""
 
 
 def first_step(absolute, rtol, y, change, span, reduced):
-    """A step in which little happens."""
+    """Length of a first step in which the solution changes little."""
     amount, speed = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
         allowed = absolute[i] + rtol * abs(y[i])
@@ -420,7 +420,7 @@ def integrate_zone(
 
 
 def add_electrons(system, workspace, vectors, electrons, squares):
-    """What a solution lacks that knows nothing of how electrons change coefficients."""
+    """Correct the solution for the dependence of coefficients on electrons (see the module)."""
     charge, columns, x = system.thermo.charge, vectors.columns, vectors.trial
     count = system.absolute.size
     a, b = charges(charge, x, workspace.reduced)

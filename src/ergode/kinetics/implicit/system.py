@@ -205,7 +205,7 @@ def add_temperature_rate(system, workspace, temperature, density, y, change):
 
 
 def matter(thermo, y, reduced):
-    """Nuclei and electrons; waits on the way."""
+    """Specific amounts of nuclei and of electrons [mol/g]; contains a barrier."""
     nuclei, electrons = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), thermo.charge.size, thread_count())):
         nuclei += y[i]
@@ -244,13 +244,13 @@ fill_slopes = ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment)
 
 
 def keep_slopes(rates, workspace):
-    """What coefficients change by as their collision partners do, d k / d ln M."""
+    """Keep the derivatives of coefficients by their collision partners, d k / d ln M."""
     for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
         workspace.saved[r] = workspace.slots[r] * workspace.slopes[rates.third_body_slope[r]]
 
 
 def put_slopes(rates, workspace, kind):
-    """In the place of coefficients what `keep_slopes` kept, of one kind of partners; then waits."""
+    """Replace coefficients by what `keep_slopes` kept for one kind; ends in a barrier."""
     for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
         workspace.slots[r] = workspace.saved[r] if rates.third_body_of[r] == kind else 0.0
     barrier()
@@ -268,7 +268,7 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
 
 
 def put_temperature_row(system, workspace, vectors, temperature, density, y, change, capacity):
-    """How the rise of temperature depends on amounts, from columns of species; then waits."""
+    """Fill the Jacobian's row of the temperature from those of species; ends in a barrier."""
     thermo, place, matrix = system.thermo, system.place, vectors.matrix
     count = workspace.energies.size
     rise = change[count]
@@ -307,7 +307,7 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
 
 
 def put_temperature_column(system, vectors, column):
-    """The Jacobian's column of the temperature; then waits."""
+    """Fill the Jacobian's column of the temperature; ends in a barrier."""
     count = system.absolute.size
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         vectors.matrix[system.place[i, count - 1]] = -column[i]
@@ -315,7 +315,7 @@ def put_temperature_column(system, vectors, column):
 
 
 def subtract_dilution(system, vectors, reduced, y, column):
-    """How all amounts thin the gas at constant pressure, a column times ones; then waits.
+    """Subtract how all amounts dilute the gas at constant pressure; ends in a barrier.
 
     `column` is what changes as the logarithm of the density does.
     """

@@ -1,8 +1,8 @@
 """Rosenbrock methods on CUDA for many zones of a small network: a thread for every zone.
 
-The tables of the network are constants here, and every loop over them is written out: what is left
-of an index is an address, so that a zone stays in registers and in the memory next to them. The
-method is `rosenbrock.integrate_zone`, of which four functions are replaced by those below. A kernel
+The tables of the network are constants here, and every loop over them is unrolled. Indices become
+addresses, so that a zone stays in registers and local memory. The
+method is `rosenbrock.integrate_zone`, with four functions replaced by those below. A kernel
 is made for each network, which for small ones takes seconds and for large ones would take minutes.
 """
 
@@ -23,7 +23,7 @@ _MOST_ENTRIES = 200
 
 
 def can_be_unrolled(system: System) -> bool:
-    """Whether a network is so small that a kernel of its own pays."""
+    """Whether a network is small enough for a kernel of its own."""
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 

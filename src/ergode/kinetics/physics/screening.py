@@ -48,7 +48,7 @@ _LEAST = 1e-100
 
 
 def charges(charge, amount, reduced):
-    """Electrons and squared charges of so much of every nucleus, summed up; waits on the way."""
+    """Sums of charges and of squared charges over all nuclei; contains a barrier."""
     electrons, squares = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), charge.size, thread_count())):
         electrons += charge[i] * amount[i]

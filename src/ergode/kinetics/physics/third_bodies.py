@@ -1,4 +1,4 @@
-"""Coefficients that depend on how often molecules collide: third bodies and pressure.
+"""Coefficients that depend on collision partners: third bodies and pressure.
 
 A reaction has collision partners, of which every species counts with an efficiency; together they
 have the concentration M = rho sum of e_i Y_i [mol/cm3]. With k_low and k_high exponentials:
