@@ -324,7 +324,7 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     exact = [math.log(u.solution(t, 1.4, before, jump)) for t in TIMES[1:]]
     np.testing.assert_array_equal(outcome.status, Status.DONE)
     np.testing.assert_allclose(outcome.states[1:, 0], np.transpose([exact, exact]), atol=1e-7)
-    assert (outcome.misses > 0).all() and (outcome.misses < 1).all()
+    assert (outcome.interpolation_errors > 0).all() and (outcome.interpolation_errors < 1).all()
     if free:
         time = float(outcome.hits[0, 0, 0, 0])
         assert math.log(u.solution(time, 1.4, before, jump)) == pytest.approx(0.2, abs=1e-7)

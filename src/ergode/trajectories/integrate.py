@@ -243,7 +243,7 @@ def integrate(
     common = have_common_step(delays, [rows[delay] for delay in delays])
     chosen = choose(
         field, method, step, watched=bool(events or observables or every_step),
-        free=not common or past.sampled or past.marks.size > 0,
+        free=not common or past.sampled or past.breakpoints.size > 0,
     )  # fmt: skip
     device = devices.resolve(device)
     control = Control(
@@ -265,7 +265,7 @@ def integrate(
         ensemble = Ensemble(
             field, tableau, past.function, times=grid, device=device,
             precision=precision, jumps=past.jumps, scheme=chosen.method.scheme,
-            finer=integer("noise_per_step", noise_per_step, 1, 64),
+            noise_substeps=integer("noise_per_step", noise_per_step, 1, 64),
             seed=integer("seed", seed, 0, 2**64 - 1),
         )  # fmt: skip
         run = Refinement(field, ensemble, rows, layout.count, grid, progress)
@@ -274,7 +274,7 @@ def integrate(
         values = {}
     else:
         noise = {
-            "finer": integer("noise_per_step", noise_per_step, 1, 64),
+            "noise_substeps": integer("noise_per_step", noise_per_step, 1, 64),
             "seed": integer("seed", seed, 0, 2**64 - 1),
         }
         outcome, more = _watch(
@@ -357,7 +357,7 @@ def _watch(
         np.array([rows[name] for name in some], precision).reshape(len(some), count)
         for some in names
     )
-    first = replace(control, trail=int(every_step))
+    first = replace(control, step_log=int(every_step))
     if chosen.otherwise is not None:
         first = replace(first, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
     options: dict[str, Any] = {
@@ -368,9 +368,9 @@ def _watch(
     with track(label, count, unit=label, show=show) as report:
         outcome = runner.integrate(initial, parameters, report)
         if every_step:  # how many they are is known now
-            trail = int(outcome.taken.max()) + 1
-            check_memory((each + trail * (1 + len(names[0])) * outcome.states.itemsize) * count)
-            runner = Runner(field, chosen.method, replace(first, trail=trail), **options)
+            step_log = int(outcome.taken.max()) + 1
+            check_memory((each + step_log * (1 + len(names[0])) * outcome.states.itemsize) * count)
+            runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
             outcome = runner.integrate(initial, parameters, lambda _: None)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
     if chosen.otherwise is None:
@@ -401,9 +401,9 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
             values["event_state"] = swept(hits[:, :, 1:])
     if control.observables:
         values["observed"] = swept(outcome.observed)
-    if outcome.trail.size:
-        values["step_time"] = swept(outcome.trail[:, 0])
-        values["step_state"] = swept(outcome.trail[:, 1:])
+    if outcome.step_log.size:
+        values["step_time"] = swept(outcome.step_log[:, 0])
+        values["step_state"] = swept(outcome.step_log[:, 1:])
     return values
 
 

@@ -42,7 +42,7 @@ def error_size(error, correction, y, y1, rtol, atol):
     return rough_log2(total * real(1.0 / VARIABLES))
 
 
-def growth(size, previous, kept, stumbled):
+def growth(size, previous, kept, last_step_rejected):
     """Factor of the next step, good to a percent.
 
     `size` and `previous` are logarithms; a step that follows a rejected one does not grow.
@@ -52,7 +52,7 @@ def growth(size, previous, kept, stumbled):
         if kept
         else size * (-0.5 / ERROR_ORDER)
     )
-    most = real(0.0) if stumbled else real(_MOST)
+    most = real(0.0) if last_step_rejected else real(_MOST)
     power = min(max(power + _SAFETY, real(_LEAST)), most)
     # 2^power as the fourth power of a cubic: a chain of a few operations, where a step waits.
     x = 0.17328679513998632 * power
@@ -61,13 +61,13 @@ def growth(size, previous, kept, stumbled):
     return square * square
 
 
-def next_size(h, size, miss, previous, kept, stumbled, way, short, largest):
+def next_size(h, size, miss, previous, kept, last_step_rejected, way, short, largest):
     """Size of the step after one of `size`, of the `h` that was wanted.
 
     A step cut short by the goal says nothing against a longer one.  After an event that acts
     (`short`) the next is no longer than the `way` to it: another may be as near.
     """
-    following = growth(miss, previous, kept, stumbled) * size
+    following = growth(miss, previous, kept, last_step_rejected) * size
     following = max(following, h) if kept & (size < h) else following
     following = min(following, way) if short else following
     return min(following, largest)

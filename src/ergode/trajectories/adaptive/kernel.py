@@ -43,8 +43,8 @@ from ergode.trajectories.adaptive.step import (
     attempt,
     begin_observing,
     completed,
-    leave_trail,
-    misses_too_much,
+    is_interpolated_badly,
+    log_step,
     observed,
     observed_step,
     outcome_of,
@@ -99,24 +99,24 @@ from ergode.trajectories.steppers.noise import SCHEME
 def integrate_cuda(
     times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit,
     rtol, atol, largest, since, most, source, offset,
-    ring, marks, whole, pieces,
-    out, hit_counts, hits, seen, status, taken, rejected, misses, trail,
+    ring, breakpoints, whole, pieces,
+    out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log,
 ):  # fmt: skip
     """Integrate every trajectory, one a thread.
 
     Model: `initial` [variable, trajectory], `parameters` [parameter, trajectory], `times`.
     Past: `frame` [width of a cell, and for each delay its least and largest value, trajectory],
     `lags` [delay] and `breaks` [cell] of shared cells, `given` points of the history [slot,
-    delayed variable, 2, trajectory], `jumps` of it as marks [jump, row], and the `limit` of what a
+    delayed variable, 2, trajectory], `jumps` of it as breakpoints [jump, row], and the `limit` of what a
     polynomial may miss.
     Control: `sizes` [trajectory] (of the first step, if above zero; of all, if steps are of one
     size), tolerances, the largest step, the time `since` which to observe, and the most steps;
     `source` of the noise and `offset` of its trajectories.
-    Scratch: `ring` [slot, delayed variable, 2, trajectory], and of free trajectories `marks`
+    Scratch: `ring` [slot, delayed variable, 2, trajectory], and of free trajectories `breakpoints`
     [mark, row, trajectory], `whole` and `pieces` [row, trajectory].
     Out: `out` [time, variable, trajectory], `hit_counts` [event, trajectory], `hits` [event, hit,
     time and variables, trajectory], `seen` [observable, trajectory], `status`, `taken`, `rejected`
-    and `misses` [trajectory], `trail` [step, time and variables, trajectory].
+    and `interpolation_errors` [trajectory], `step_log` [step, time and variables, trajectory].
     """
     me = cuda.grid(1)
     if me >= status.size:
@@ -137,16 +137,16 @@ def integrate_cuda(
     g = tuple(real(0.0) for e in range(EVENTS))
     for i in unroll(range(VARIABLES)):
         out[0, i, me] = y[i]
-    leave_trail(0, t, y, trail, me)
+    log_step(0, t, y, step_log, me)
     cursor = 1
     h = sizes[me]
     goal = last
     previous = real(SMALLEST)
-    stumbled = False
+    last_step_rejected = False
     outcome = DONE
     step_count = np.int64(0)
     reject_count = np.int64(0)
-    miss_most = real(0.0)
+    interpolation_error = real(0.0)
     n = np.int32(0)
     now = np.int32(0)
     fresh = True
@@ -168,14 +168,14 @@ def integrate_cuda(
         elif CELLS:
             if fresh:
                 f, goal = begin_free(
-                    t, y, p, width, period, given, jumps, me, ring, marks, whole, pieces, me
+                    t, y, p, width, period, given, jumps, me, ring, breakpoints, whole, pieces, me
                 )
             else:
                 f, goal = pass_goal(
-                    t, y, f, origin, p, width, period, ring, marks, whole, pieces, me
+                    t, y, f, origin, p, width, period, ring, breakpoints, whole, pieces, me
                 )
             goal = goal if goal < last - near_to(last, origin, width) else last
-            past = past_here(origin, width, period, ring, marks, whole, pieces, me)
+            past = past_here(origin, width, period, ring, breakpoints, whole, pieces, me)
         else:
             past = ()
             f = slope(t, y, delayed(t, y, past, p), p)
@@ -210,7 +210,7 @@ def integrate_cuda(
                     )  # fmt: skip
                     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
                         f1, g1 = note_break(
-                            which, t2, y2, f2, y1, f1, g1, past, p, marks, whole, me
+                            which, t2, y2, f2, y1, f1, g1, past, p, breakpoints, whole, me
                         )
                 if SEEN > 0:
                     s = (
@@ -224,13 +224,15 @@ def integrate_cuda(
                 t, y, f, g = t2, y1, f1, g1
                 outcome = STOPPED if ended else DONE
                 step_count += 1
-                leave_trail(step_count, t, y, trail, me)
+                log_step(step_count, t, y, step_log, me)
             else:
                 reject_count += 1
             if ADAPTS:
-                h = next_size(h, size, miss, previous, kept, stumbled, way, short, largest)
+                h = next_size(
+                    h, size, miss, previous, kept, last_step_rejected, way, short, largest
+                )
                 previous = max(miss, real(SMALLEST)) if kept else previous
-                stumbled = not kept
+                last_step_rejected = not kept
             if outcome == DONE:
                 outcome = outcome_of(t, h, y, step_count + reject_count, most) if t < last else DONE
                 if LOOKS_UP and outside(t, y, p, frame, me):
@@ -238,15 +240,17 @@ def integrate_cuda(
         if len(PLACES) > 0 and outcome == DONE:
             if SHARED:
                 if smooth_before(n, breaks):
-                    miss_most = max(
-                        miss_most, missed(n, now, period, width, y, rtol, atol, ring, me)
+                    interpolation_error = max(
+                        interpolation_error, missed(n, now, period, width, y, rtol, atol, ring, me)
                     )
             else:
-                miss_most = max(
-                    miss_most,
-                    missed_free(t, y, origin, width, period, rtol, atol, ring, marks, whole, me),
+                interpolation_error = max(
+                    interpolation_error,
+                    missed_free(
+                        t, y, origin, width, period, rtol, atol, ring, breakpoints, whole, me
+                    ),
                 )
-            outcome = INACCURATE if miss_most > limit else DONE
+            outcome = INACCURATE if interpolation_error > limit else DONE
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
     finite = True
@@ -257,12 +261,12 @@ def integrate_cuda(
         o = observed(s, t, y, p)
         for j in unroll(range(OBSERVED)):
             seen[j, me] = o[j]
-    if (outcome == DONE or outcome == STOPPED) and misses_too_much(miss_most):
+    if (outcome == DONE or outcome == STOPPED) and is_interpolated_badly(interpolation_error):
         outcome = INACCURATE
     status[me] = outcome
     taken[me] = step_count
     rejected[me] = reject_count
-    misses[me] = miss_most
+    interpolation_errors[me] = interpolation_error
 
 
 # ---- CPU: a thread follows LANES trajectories
@@ -272,7 +276,7 @@ def integrate_cpu(
     start, stop,
     times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit,
     rtol, atol, largest, since, most, source, offset, mark_count,
-    out, hit_counts, hits, seen, status, taken, rejected, misses, trail,
+    out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log,
 ):  # fmt: skip
     """Integrate trajectories `start` to `stop` on one thread; arguments as `integrate_cuda`."""
     # Parts of one array, so that the compiler sees that they do not overlap.
@@ -295,8 +299,8 @@ def integrate_cpu(
     single = rest[2 * EVENTS + SEEN :]
     t, t1, t2, h, size = single[0], single[1], single[2], single[3], single[4]
     miss, previous, soonest, looked = single[5], single[6], single[7], single[8]
-    stumbled, working, tried, kept_count = single[9], single[10], single[11], single[12]
-    goal, width, miss_most, stray = single[13], single[14], single[15], single[16]
+    last_step_rejected, working, tried, kept_count = single[9], single[10], single[11], single[12]
+    goal, width, interpolation_error, stray = single[13], single[14], single[15], single[16]
     who, cursor = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     origin, last = times[0], times[times.size - 1]
     period = period_of(lags)
@@ -304,17 +308,19 @@ def integrate_cpu(
         (slot_count(period) if len(PLACES) > 0 else 1, max(1, len(DELAYED)), 2, LANES), real
     )
     whole = np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64)
-    marks = np.empty((mark_count, MARK_ROWS, LANES), real)
+    breakpoints = np.empty((mark_count, MARK_ROWS, LANES), real)
     run = Run(
         times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit, rtol, atol,
         largest, since, most, source, offset, origin, last, period,
     )  # fmt: skip
     lanes = Lanes(
         y, f, y1, f1, y2, f2, k, p, g, g1, s, t, t1, t2, h, size, miss, previous, soonest, looked,
-        stumbled, working, tried, kept_count, goal, width, miss_most, stray, who, cursor, ring,
-        marks, whole, pieces,
+        last_step_rejected, working, tried, kept_count, goal, width, interpolation_error, stray,
+        who, cursor, ring, breakpoints, whole, pieces,
     )  # fmt: skip
-    outcome = Out(out, hit_counts, hits, seen, status, taken, rejected, misses, trail)
+    outcome = Out(
+        out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log
+    )
     following = start
     while following < stop:
         for lane in range(LANES):

@@ -16,18 +16,18 @@ from ergode.trajectories.adaptive.step import (
     ADAPTS,
     DONE,
     INACCURATE,
+    LOGS_STEPS,
     NOT_FINITE,
     OBSERVED,
     OUTSIDE,
     SEEN,
     STAGES,
     STOPPED,
-    TRAILS,
     attempt,
     begin_observing,
     completed,
-    leave_trail,
-    misses_too_much,
+    is_interpolated_badly,
+    log_step,
     observed,
     observed_step,
     outcome_of,
@@ -126,18 +126,18 @@ class Lanes(NamedTuple):
     previous: Any  # the same of the step before
     soonest: Any  # next time to be saved
     looked: Any  # whether to look into the step
-    stumbled: Any  # whether the last step was rejected
+    last_step_rejected: Any  # whether the last step was rejected
     working: Any  # 0 without a trajectory, 1 on its way, 2 ended, 3 stopped by an event
     tried: Any  # steps that were tried
     kept_count: Any  # steps that were kept
     goal: Any  # where steps must end
     width: Any  # of a cell
-    miss_most: Any  # what polynomials miss of the past at most
+    interpolation_error: Any  # what polynomials miss of the past at most
     stray: Any  # whether a delay left its range
     who: Any  # int64: number of the trajectory
     cursor: Any  # int64: index of the next time
     ring: Any  # [slot, delayed variable, 2, lane]
-    marks: Any  # [mark, row, lane]
+    breakpoints: Any  # [mark, row, lane]
     whole: Any  # int64
     pieces: Any  # polynomials that are read
 
@@ -152,8 +152,8 @@ class Out(NamedTuple):
     status: Any
     taken: Any
     rejected: Any
-    misses: Any
-    trail: Any
+    interpolation_errors: Any
+    step_log: Any
 
 
 @no_refcount
@@ -162,10 +162,10 @@ def load(lane, me, run, lanes, out):
     times, initial, parameters, given = run.times, run.initial, run.parameters, run.given
     jumps, period = run.jumps, run.period
     t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    soonest, ring, marks, whole, pieces = (
+    soonest, ring, breakpoints, whole, pieces = (
         lanes.soonest,
         lanes.ring,
-        lanes.marks,
+        lanes.breakpoints,
         lanes.whole,
         lanes.pieces,
     )
@@ -179,7 +179,19 @@ def load(lane, me, run, lanes, out):
         fill_past(period, begin, width[lane], y0, given, jumps, me, ring, lane)
     elif CELLS:
         f0, end = begin_free(
-            begin, y0, q, width[lane], period, given, jumps, me, ring, marks, whole, pieces, lane
+            begin,
+            y0,
+            q,
+            width[lane],
+            period,
+            given,
+            jumps,
+            me,
+            ring,
+            breakpoints,
+            whole,
+            pieces,
+            lane,
         )
         goal[lane] = end if end < last - near_to(last, begin, width[lane]) else last
     else:
@@ -192,14 +204,14 @@ def load(lane, me, run, lanes, out):
         p[i, lane] = q[i]
     t[lane] = begin
     lanes.previous[lane] = SMALLEST
-    lanes.stumbled[lane] = 0
+    lanes.last_step_rejected[lane] = 0
     lanes.tried[lane] = 0
     lanes.kept_count[lane] = 0
-    lanes.miss_most[lane] = 0
+    lanes.interpolation_error[lane] = 0
     lanes.stray[lane] = 0
     lanes.cursor[lane] = 1
     soonest[lane] = times[1] if times.size > 1 else begin
-    leave_trail(0, begin, y0, out.trail, me)
+    log_step(0, begin, y0, out.step_log, me)
 
 
 @no_refcount
@@ -207,18 +219,18 @@ def start_in(lane, me, run, lanes):
     """Its first step, and what is observed."""
     origin, period, rtol, atol = run.origin, run.period, run.rtol, run.atol
     t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    g, s, ring, marks, whole, pieces = (
+    g, s, ring, breakpoints, whole, pieces = (
         lanes.g,
         lanes.s,
         lanes.ring,
-        lanes.marks,
+        lanes.breakpoints,
         lanes.whole,
         lanes.pieces,
     )
     y0 = tuple(y[i, lane] for i in range(VARIABLES))
     f0 = tuple(f[i, lane] for i in range(VARIABLES))
     q = tuple(p[i, lane] for i in range(PARAMETERS))
-    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
     g0 = gaps_here(t[lane], y0, past, q)
     s0 = begin_observing(t[lane], y0, q)
     wanted = run.sizes[me]
@@ -240,13 +252,13 @@ def try_steps(run, lanes):
     size, miss, width, y, f, y1 = lanes.size, lanes.miss, lanes.width, lanes.y, lanes.f, lanes.y1
     f1, y2, f2, k, p, g, g1 = lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p, lanes.g, lanes.g1
     soonest, looked, working, ring = lanes.soonest, lanes.looked, lanes.working, lanes.ring
-    marks, whole, pieces = lanes.marks, lanes.whole, lanes.pieces
+    breakpoints, whole, pieces = lanes.breakpoints, lanes.whole, lanes.pieces
     looks = 0
     for lane in range(LANES):
         y0 = tuple(y[i, lane] for i in range(VARIABLES))
         f0 = tuple(f[i, lane] for i in range(VARIABLES))
         q = tuple(p[i, lane] for i in range(PARAMETERS))
-        past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+        past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
         step_size, end, y_end, f_end, stages, error = attempt(
             t[lane], h[lane], goal[lane], y0, f0, past, q, rtol, atol,
             (source, offset + who[lane], whole[NUMBER, lane], whole[CUT, lane]),
@@ -290,10 +302,16 @@ def look_into(lane, me, run, lanes, out):
     since, times, origin, period = run.since, run.times, run.origin, run.period
     t, t1, t2, size, width, y = lanes.t, lanes.t1, lanes.t2, lanes.size, lanes.width, lanes.y
     f, y1, f1, y2, f2, k, p = lanes.f, lanes.y1, lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p
-    g, g1, cursor, ring, marks = lanes.g, lanes.g1, lanes.cursor, lanes.ring, lanes.marks
+    g, g1, cursor, ring, breakpoints = (
+        lanes.g,
+        lanes.g1,
+        lanes.cursor,
+        lanes.ring,
+        lanes.breakpoints,
+    )
     whole, pieces = lanes.whole, lanes.pieces
     q = tuple(p[i, lane] for i in range(PARAMETERS))
-    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
         t[lane], size[lane], t1[lane],
         tuple(y[i, lane] for i in range(VARIABLES)),
@@ -307,7 +325,7 @@ def look_into(lane, me, run, lanes, out):
     )  # fmt: skip
     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
         f_next, g_next = note_break(
-            which, end, y_end, f_end, y_next, f_next, g_next, past, q, marks, whole, lane
+            which, end, y_end, f_end, y_next, f_next, g_next, past, q, breakpoints, whole, lane
         )
     for i in unroll(range(VARIABLES)):
         y1[i, lane] = y_next[i]
@@ -338,13 +356,13 @@ def commit(run, lanes, out):
         lanes.y2,
         lanes.f2,
     )
-    p, g, g1, s, previous, stumbled = (
+    p, g, g1, s, previous, last_step_rejected = (
         lanes.p,
         lanes.g,
         lanes.g1,
         lanes.s,
         lanes.previous,
-        lanes.stumbled,
+        lanes.last_step_rejected,
     )
     tried, kept_count, working, stray = lanes.tried, lanes.kept_count, lanes.working, lanes.stray
     who = lanes.who
@@ -382,12 +400,14 @@ def commit(run, lanes, out):
         t[lane] = now
         if ADAPTS:
             following = next_size(
-                h[lane], size[lane], miss[lane], previous[lane], kept, stumbled[lane] > 0,
+                h[lane], size[lane], miss[lane], previous[lane], kept, last_step_rejected[lane] > 0,
                 t2[lane] - before, t2[lane] < t1[lane], largest,
             )  # fmt: skip
             h[lane] = following if active else h[lane]
             previous[lane] = max(miss[lane], real(SMALLEST)) if kept else previous[lane]
-            stumbled[lane] = (0.0 if kept else 1.0) if active else stumbled[lane]
+            last_step_rejected[lane] = (
+                (0.0 if kept else 1.0) if active else last_step_rejected[lane]
+            )
         tried[lane] += 1.0 if active else 0.0
         kept_count[lane] += 1.0 if kept else 0.0
         over = (now >= last) | (tried[lane] >= most) | (working[lane] > 1)
@@ -399,10 +419,10 @@ def commit(run, lanes, out):
             )
             stray[lane] = 1.0 if gone else stray[lane]
             over = over | gone
-        if TRAILS and kept:
-            leave_trail(
+        if LOGS_STEPS and kept:
+            log_step(
                 np.int64(kept_count[lane]), now, tuple(y[i, lane] for i in range(VARIABLES)),
-                out.trail, who[lane],
+                out.step_log, who[lane],
             )  # fmt: skip
         ended = over & (working[lane] > 0.0)
         working[lane] += 1.0 if ended else 0.0
@@ -416,7 +436,12 @@ def commit(run, lanes, out):
 def leave_cell(n, now, run, lanes):
     """What the past misses of every lane at the end of a cell; how many it ends."""
     period, breaks, limit, rtol, atol = run.period, run.breaks, run.limit, run.rtol, run.atol
-    width, y, miss_most, working = lanes.width, lanes.y, lanes.miss_most, lanes.working
+    width, y, interpolation_error, working = (
+        lanes.width,
+        lanes.y,
+        lanes.interpolation_error,
+        lanes.working,
+    )
     ring = lanes.ring
     ends = 0
     if smooth_before(n, breaks):
@@ -425,8 +450,8 @@ def leave_cell(n, now, run, lanes):
                 n, now, period, width[lane], tuple(y[i, lane] for i in range(VARIABLES)),
                 rtol, atol, ring, lane,
             )  # fmt: skip
-            worst = max(worst, miss_most[lane])
-            miss_most[lane] = worst
+            worst = max(worst, interpolation_error[lane])
+            interpolation_error[lane] = worst
             ended = (worst > limit) & (working[lane] == 1.0)
             working[lane] += 1.0 if ended else 0.0
             ends += 1 if ended else 0
@@ -479,28 +504,28 @@ def go_on(lane, run, lanes):
     """Go on in a lane where what it read has ended; 1 if its past misses too much."""
     origin, last, period, rtol, atol = run.origin, run.last, run.period, run.rtol, run.atol
     t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    g, miss_most, working, ring, marks = (
+    g, interpolation_error, working, ring, breakpoints = (
         lanes.g,
-        lanes.miss_most,
+        lanes.interpolation_error,
         lanes.working,
         lanes.ring,
-        lanes.marks,
+        lanes.breakpoints,
     )
     whole, pieces = lanes.whole, lanes.pieces
     y0 = tuple(y[i, lane] for i in range(VARIABLES))
     f0 = tuple(f[i, lane] for i in range(VARIABLES))
     q = tuple(p[i, lane] for i in range(PARAMETERS))
     worst = missed_free(
-        t[lane], y0, origin, width[lane], period, rtol, atol, ring, marks, whole, lane
+        t[lane], y0, origin, width[lane], period, rtol, atol, ring, breakpoints, whole, lane
     )
-    worst = max(worst, miss_most[lane])
-    miss_most[lane] = worst
+    worst = max(worst, interpolation_error[lane])
+    interpolation_error[lane] = worst
     f0, end = pass_goal(
-        t[lane], y0, f0, origin, q, width[lane], period, ring, marks, whole, pieces, lane
+        t[lane], y0, f0, origin, q, width[lane], period, ring, breakpoints, whole, pieces, lane
     )
     for i in unroll(range(VARIABLES)):
         f[i, lane] = f0[i]
-    past = past_here(origin, width[lane], period, ring, marks, whole, pieces, lane)
+    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
     g0 = gaps_here(t[lane], y0, past, q)
     for e in unroll(range(EVENTS)):
         g[e, lane] = g0[e]
@@ -536,11 +561,13 @@ def end_in(lane, me, run, lanes, out):
             outcome = STOPPED
         elif t[lane] >= run.last:
             outcome = DONE
-        if misses_too_much(lanes.miss_most[lane]) and (outcome == DONE or outcome == STOPPED):
+        if is_interpolated_badly(lanes.interpolation_error[lane]) and (
+            outcome == DONE or outcome == STOPPED
+        ):
             outcome = INACCURATE
         if lanes.stray[lane] > 0.0:
             outcome = OUTSIDE
     out.status[me] = outcome
     out.taken[me] = np.int64(kept_count[lane])
     out.rejected[me] = np.int64(tried[lane] - kept_count[lane])
-    out.misses[me] = lanes.miss_most[lane]
+    out.interpolation_errors[me] = lanes.interpolation_error[lane]

@@ -58,7 +58,7 @@ class Control:
     events, observables : sequence
     recorded : int
         Hits of an event that are kept, the last ones.
-    trail : int
+    step_log : int
         Ends of steps that are kept, the first ones.
     """
 
@@ -71,7 +71,7 @@ class Control:
     events: Sequence[Event]
     observables: Sequence[Any]
     recorded: int
-    trail: int = 0
+    step_log: int = 0
 
     @property
     def acts(self) -> bool:
@@ -93,9 +93,9 @@ class Outcome:
     status : ndarray of uint8, shape [trajectory_count]
     taken, rejected : ndarray of int64, shape [trajectory_count]
         Steps that were kept, and those that were not.
-    misses : ndarray, shape [trajectory_count]
+    interpolation_errors : ndarray, shape [trajectory_count]
         What polynomials miss of the past at most, in units of the tolerance.
-    trail : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
+    step_log : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
         Time and state at the end of every step.
     """
 
@@ -106,8 +106,8 @@ class Outcome:
     status: np.ndarray
     taken: np.ndarray
     rejected: np.ndarray
-    misses: np.ndarray
-    trail: np.ndarray
+    interpolation_errors: np.ndarray
+    step_log: np.ndarray
 
     def copy(self) -> Outcome:
         """The same, out of reach of kernels that still write to it; `status` is copied first."""
@@ -130,14 +130,14 @@ class Outcome:
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
             np.zeros(count, precision),
-            np.full((control.trail, 1 + variables, count), np.nan, precision),
+            np.full((control.step_log, 1 + variables, count), np.nan, precision),
         )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All of them, in the order a kernel takes them."""
         return (
             self.states, self.hit_counts, self.hits, self.observed, self.status, self.taken,
-            self.rejected, self.misses, self.trail,
+            self.rejected, self.interpolation_errors, self.step_log,
         )  # fmt: skip
 
     @property
@@ -158,7 +158,7 @@ def bindings_of(
     precision: Precision,
     past: Past | None = None,
     shared: bool = True,
-    finer: int = 1,
+    noise_substeps: int = 1,
 ) -> dict[str, Any]:
     """What a kernel of `adaptive` is specialised to."""
     exact = bindings_of_derivatives(field) if method.stiff else {}
@@ -174,7 +174,7 @@ def bindings_of(
         "DELAYED": (),
         "EPSILON": float(np.finfo(precision).eps),
         "ADAPTS": control.step is None,
-        "TRAILS": control.trail > 0,
+        "LOGS_STEPS": control.step_log > 0,
         **bindings_of_events(control.events, field, control.recorded),
         **bindings_of_observables(control.observables, field),
     }
@@ -193,8 +193,8 @@ def bindings_of(
     if method.scheme:
         assert field.diffusion is not None
         bindings.update(
-            SCHEME=method.scheme, SUMMED=finer > 1, diffusion=UserFunction(field.diffusion),
-            DENSE=((1.0,),), STAGES=1, completed=noise.whole,
+            SCHEME=method.scheme, SUMMED=noise_substeps > 1,
+            diffusion=UserFunction(field.diffusion), DENSE=((1.0,),), STAGES=1, completed=noise.whole,
         )  # fmt: skip
     if bindings["EVENTS"]:
         # A noisy step is a straight line; what bends within a step shows at four intervals.
@@ -217,8 +217,8 @@ def _bindings_of_past(
         "JUMPS": past.jumps,
         "HAS_HISTORY": past.function is not None,
         "SAMPLED": past.sampled,
-        "PAST_JUMPS": len(past.marks),
-        "MARK_ROWS": past.marks.shape[1],
+        "PAST_JUMPS": len(past.breakpoints),
+        "MARK_ROWS": past.breakpoints.shape[1],
         "SHARED": shared,
     }
     if past.function is not None:
@@ -255,7 +255,7 @@ class Runner:
         As for `integrate`, already checked.
     past : Past, optional
         For a field with delays.
-    finer : int
+    noise_substeps : int
         Increments of noise in a step.
     seed : int
         Of the noise.
@@ -271,13 +271,13 @@ class Runner:
         device: Device,
         precision: Precision,
         past: Past | None = None,
-        finer: int = 1,
+        noise_substeps: int = 1,
         seed: int = 0,
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.past = field, method, past
-        self.finer = finer
-        self._source = np.uint64(seed), np.int64(finer)
+        self.noise_substeps = noise_substeps
+        self._source = np.uint64(seed), np.int64(noise_substeps)
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
@@ -289,7 +289,13 @@ class Runner:
 
     def _kernel(self, shared: bool) -> kernels.Kernel:
         bindings = bindings_of(
-            self.field, self.method, self.control, self.precision, self.past, shared, self.finer
+            self.field,
+            self.method,
+            self.control,
+            self.precision,
+            self.past,
+            shared,
+            self.noise_substeps,
         )
         make = kernels.cuda_kernel if self.device.is_cuda else kernels.cpu_kernel
         body: Callable[..., None] = integrate_cuda if self.device.is_cuda else integrate_cpu
@@ -341,11 +347,11 @@ class Runner:
             else:
                 found.rejected += outcome.taken[todo] + outcome.rejected[todo]
                 outcome.put(todo, found)
-            again = (found.status == Status.INACCURATE) & np.isfinite(found.misses)
+            again = (found.status == Status.INACCURATE) & np.isfinite(found.interpolation_errors)
             if final or not again.any() or self.interrupted:
                 break
             todo = todo[again]
-            worst = float(np.median(found.misses[again]))
+            worst = float(np.median(found.interpolation_errors[again]))
             finer = min(8.0, max(1.5, 1.2 * worst ** (1 / self._past_order)))
             wanted = min(finer * wanted, _MOST_CELLS)
             report(-todo.size)
@@ -370,7 +376,7 @@ class Runner:
             step=control.step,
             free=self.field.state_dependent
             or control.acts
-            or (self.past is not None and self.past.marks.size > 0),
+            or (self.past is not None and self.past.breakpoints.size > 0),
             **({"least_lag": 2, "apart": 1} if noisy else {}),
         )  # fmt: skip
 
@@ -415,9 +421,9 @@ class Runner:
             frame = np.concatenate(
                 [frame, *(np.stack(pair) for pair in zip(least, most, strict=True))]
             )
-        given, marks = np.zeros((1, 1, 1, 1)), np.zeros((1, 2))
+        given, breakpoints = np.zeros((1, 1, 1, 1)), np.zeros((1, 2))
         if self.past is not None:
-            marks = self.past.marks if self.past.marks.size else marks
+            breakpoints = self.past.breakpoints if self.past.breakpoints.size else breakpoints
             if self.past.sampled:
                 points = 3 if self.method.order > 4 else 2
                 period = int(plan.lags.max()) + points - 1
@@ -427,7 +433,7 @@ class Runner:
             *(put(np.asarray(array, self.precision)) for array in (initial, parameters)),
             *(put(np.asarray(array, self.precision)) for array in (sizes, frame)),
             put(plan.lags), put(plan.breaks),
-            *(put(np.asarray(array, self.precision)) for array in (given, marks)),
+            *(put(np.asarray(array, self.precision)) for array in (given, breakpoints)),
             real(limit), real(control.rtol), real(control.atol), real(control.largest_step),
             real(control.observe_from), np.int64(control.most_steps), self._source,
             np.int64(which[0]),
@@ -436,7 +442,7 @@ class Runner:
     @property
     def _mark_count(self) -> int:
         most = _MARKS if len(self.field.delays) < 2 else _MANY_MARKS
-        return most + (0 if self.past is None else len(self.past.marks))
+        return most + (0 if self.past is None else len(self.past.breakpoints))
 
     def _run(
         self, initial: np.ndarray, parameters: np.ndarray, plan: Cells, limit: float,
@@ -501,7 +507,7 @@ class Runner:
         return outcome
 
     def scratch(self, plan: Cells, count: int) -> list[tuple[int, ...]]:
-        """Shapes of the ring, marks, whole numbers and pieces of a CUDA kernel."""
+        """Shapes of the ring, breakpoints, whole numbers and pieces of a CUDA kernel."""
         delays = len(self.field.delays)
         if not delays:
             return [(1, 1, 1, 1), (1, 2, 1), (segments.WHOLES, count), (1, 1)]
@@ -530,9 +536,9 @@ class Runner:
         which = np.arange(count) if which is None else which
         arguments = self.arguments(initial, parameters, plan, limit, which)
         empty = self.device.empty
-        ring, marks, whole, pieces = self.scratch(plan, count)
+        ring, breakpoints, whole, pieces = self.scratch(plan, count)
         scratch = (
-            empty(ring, self.precision), empty(marks, self.precision), empty(whole, np.int64),
+            empty(ring, self.precision), empty(breakpoints, self.precision), empty(whole, np.int64),
             empty(pieces, self.precision),
         )  # fmt: skip
         sizes = self._times.size, self._variable_count
@@ -575,6 +581,6 @@ def control_of(options: Mapping[str, Any]) -> Control:
     """A `Control` of what differs from the usual."""
     usual: dict[str, Any] = {
         "rtol": 1e-6, "atol": 1e-9, "step": None, "largest_step": np.inf, "most_steps": 1_000_000,
-        "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "trail": 0,
+        "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "step_log": 0,
     }  # fmt: skip
     return Control(**{**usual, **options})

@@ -40,7 +40,7 @@ STAGES = 1  # that are kept of a step to know the state in between
 SEEN = 0  # numbers that observables keep
 OBSERVED = 0  # numbers that they come to
 ENDS = ()  # whether an event ends the run
-TRAILS = False  # whether the end of every step is kept
+LOGS_STEPS = False  # whether the end of every step is kept
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -51,7 +51,7 @@ STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
 
 
-def misses_too_much(miss):
+def is_interpolated_badly(miss):
     """Whether too much is missed of the past; by steps of one size nothing but what was lost."""
     return miss > 1.0 if ADAPTS else miss >= INFINITY
 
@@ -209,9 +209,9 @@ def observed_step(s, t, y, f, t1, y1, f1, p):
     return keep_observing(s, t, y, f, t1, y1, f1, p)
 
 
-def leave_trail(step, t, y, trail, me):
+def log_step(step, t, y, step_log, me):
     """Keep the end of a step."""
-    if TRAILS and step < trail.shape[0]:
-        trail[step, 0, me] = t
+    if LOGS_STEPS and step < step_log.shape[0]:
+        step_log[step, 0, me] = t
         for i in unroll(range(VARIABLES)):
-            trail[step, 1 + i, me] = y[i]
+            step_log[step, 1 + i, me] = y[i]

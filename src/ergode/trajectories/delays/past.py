@@ -141,14 +141,14 @@ class Past:
         Whether the history does not end where trajectories begin.
     delayed : tuple of int
         The variables that are kept.
-    marks : ndarray, shape [jump_count, row_count]
+    breakpoints : ndarray, shape [jump_count, row_count]
         Jumps of the history, as `cells` keeps them.
     """
 
     history: History | None
     jumps: bool
     delayed: tuple[int, ...]
-    marks: np.ndarray
+    breakpoints: np.ndarray
 
     @property
     def sampled(self) -> bool:
@@ -232,11 +232,11 @@ def past_of(
         bool((np.abs(rows[name] - end[i]) > _JUMP * np.maximum(1.0, np.abs(rows[name]))).any())
         for i, name in enumerate(field.variables)
     )
-    marks = np.zeros((history.jumps.size, 2 + 4 * len(delayed)))
+    breakpoints = np.zeros((history.jumps.size, 2 + 4 * len(delayed)))
     ends = np.concatenate([history.jumps, [begin]])
     for j, time in enumerate(history.jumps):
         back = time - ends[j - 1] if j else begin - time
-        marks[j, 0] = time
+        breakpoints[j, 0] = time
         for side, way in ((0, -0.1 * back), (1, 0.1 * (ends[j + 1] - time))):
             values, slopes = history.beside(float(time), float(way))
             if values.shape[1] > 1:
@@ -244,9 +244,9 @@ def past_of(
                     "samples that differ between trajectories cannot jump; give one history"
                 )
             for v, i in enumerate(delayed):
-                marks[j, 2 + 4 * v + 2 * side] = values[i, 0]
-                marks[j, 3 + 4 * v + 2 * side] = slopes[i, 0]
-    return Past(history, jumps, delayed, marks)
+                breakpoints[j, 2 + 4 * v + 2 * side] = values[i, 0]
+                breakpoints[j, 3 + 4 * v + 2 * side] = slopes[i, 0]
+    return Past(history, jumps, delayed, breakpoints)
 
 
 def _as_history(history: Any, field: VectorField) -> History:

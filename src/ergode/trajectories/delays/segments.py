@@ -227,37 +227,37 @@ def smooth_before(n, breaks):
 # ---- cells of every trajectory's own
 
 
-def make_mark(t, level, y, f, y1, f1, marks, whole, me):
+def make_mark(t, level, y, f, y1, f1, breakpoints, whole, me):
     """Keep a break: what jumps first is the derivative of order `level`."""
     if len(PLACES) > 0:
         made = whole[MADE, me]
         for d in unroll(range(len(PLACES))):
             # The break before what is being read is needed, too.
-            if made - marks.shape[0] >= whole[READ + len(PLACES) + d, me] - 1:
+            if made - breakpoints.shape[0] >= whole[READ + len(PLACES) + d, me] - 1:
                 whole[LOST, me] = 1
-        k = made % marks.shape[0]
-        marks[k, 0, me] = t
-        marks[k, 1, me] = real(level)
+        k = made % breakpoints.shape[0]
+        breakpoints[k, 0, me] = t
+        breakpoints[k, 1, me] = real(level)
         for v in unroll(range(len(DELAYED))):
-            marks[k, 2 + 4 * v, me] = y[DELAYED[v]]
-            marks[k, 3 + 4 * v, me] = f[DELAYED[v]]
-            marks[k, 4 + 4 * v, me] = y1[DELAYED[v]]
-            marks[k, 5 + 4 * v, me] = f1[DELAYED[v]]
+            breakpoints[k, 2 + 4 * v, me] = y[DELAYED[v]]
+            breakpoints[k, 3 + 4 * v, me] = f[DELAYED[v]]
+            breakpoints[k, 4 + 4 * v, me] = y1[DELAYED[v]]
+            breakpoints[k, 5 + 4 * v, me] = f1[DELAYED[v]]
         whole[MADE, me] = made + 1
 
 
-def note_break(which, t, y, f, y1, f1, g1, past, p, marks, whole, me):
+def note_break(which, t, y, f, y1, f1, g1, past, p, breakpoints, whole, me):
     """Where the event `which` has cut a free trajectory's step: its slope, and what events see."""
     if LOOKS_UP and which >= EVENTS - EDGES:
         f1 = pass_edge(which - EVENTS + EDGES, t, y, f, past, p)
         g1 = gaps_here(t, y1, past, p)
     else:
-        make_mark(t, 0, y, f, y1, f1, marks, whole, me)
+        make_mark(t, 0, y, f, y1, f1, breakpoints, whole, me)
     whole[CUT, me] += 1
     return f1, g1
 
 
-def begin_free(t, y, p, width, period, given, jumps, column, ring, marks, whole, pieces, me):
+def begin_free(t, y, p, width, period, given, jumps, column, ring, breakpoints, whole, pieces, me):
     """Fill the past of a free trajectory: its slope, and where its first step must end."""
     for j in unroll(range(WHOLES + 2 * len(PLACES))):
         whole[j, me] = 0
@@ -265,16 +265,16 @@ def begin_free(t, y, p, width, period, given, jumps, column, ring, marks, whole,
         fill_past(period, t, width, y, given, jumps, column, ring, me)
         for j in range(PAST_JUMPS):
             for row in range(jumps.shape[1]):
-                marks[j, row, me] = jumps[j, row]
+                breakpoints[j, row, me] = jumps[j, row]
         made = PAST_JUMPS
         whole[MADE, me] = made + 1
-        marks[made, 0, me] = t
-        marks[made, 1, me] = 0.0 if JUMPS else 1.0
+        breakpoints[made, 0, me] = t
+        breakpoints[made, 1, me] = 0.0 if JUMPS else 1.0
         for v in unroll(range(len(DELAYED))):
-            marks[made, 2 + 4 * v, me] = ring[period, v, 0, me]
-            marks[made, 3 + 4 * v, me] = ring[period, v, 1, me] / width
-            marks[made, 4 + 4 * v, me] = y[DELAYED[v]]
-            marks[made, 5 + 4 * v, me] = 0.0  # not known yet, nor read
+            breakpoints[made, 2 + 4 * v, me] = ring[period, v, 0, me]
+            breakpoints[made, 3 + 4 * v, me] = ring[period, v, 1, me] / width
+            breakpoints[made, 4 + 4 * v, me] = y[DELAYED[v]]
+            breakpoints[made, 5 + 4 * v, me] = 0.0  # not known yet, nor read
         for d in unroll(range(len(TAUS))):
             earlier = t - p[TAUS[d]]
             whole[READ + d, me] = -math.ceil(p[TAUS[d]] / width * (1.0 - 64.0 * EPSILON))
@@ -289,18 +289,18 @@ def begin_free(t, y, p, width, period, given, jumps, column, ring, marks, whole,
                 for j in range(PAST_JUMPS):
                     after += 1 if jumps[j, 0] <= t - real(lags[d]) else 0
                 whole[READ + len(PLACES) + d, me] = after
-    goal = read_all(t, t, y, p, width, period, ring, marks, whole, pieces, me)
+    goal = read_all(t, t, y, p, width, period, ring, breakpoints, whole, pieces, me)
     f = slope(
-        t, y, delayed(t, y, past_here(t, width, period, ring, marks, whole, pieces, me), p), p
+        t, y, delayed(t, y, past_here(t, width, period, ring, breakpoints, whole, pieces, me), p), p
     )
     if len(PLACES) > 0:
         for v in unroll(range(len(DELAYED))):
-            marks[PAST_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]
+            breakpoints[PAST_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]
         keep_point(0, width, y, f, ring, me)
     return f, goal
 
 
-def pass_goal(t, y, f, origin, p, width, period, ring, marks, whole, pieces, me):
+def pass_goal(t, y, f, origin, p, width, period, ring, breakpoints, whole, pieces, me):
     """Go on where what was read has ended: the slope there, and where the next step must end."""
     near = near_to(t, origin, width)
     level = _SMOOTH + 1
@@ -308,10 +308,10 @@ def pass_goal(t, y, f, origin, p, width, period, ring, marks, whole, pieces, me)
         tau = p[TAUS[d]]
         following = whole[READ + len(PLACES) + d, me]
         while following < whole[MADE, me]:
-            k = following % marks.shape[0]
-            if marks[k, 0, me] + tau > t + near:
+            k = following % breakpoints.shape[0]
+            if breakpoints[k, 0, me] + tau > t + near:
                 break
-            level = min(level, int(marks[k, 1, me]) + 1)
+            level = min(level, int(breakpoints[k, 1, me]) + 1)
             following += 1
         whole[READ + len(PLACES) + d, me] = following
         while fma(real(whole[READ + d, me] + 1), width, origin) + tau <= t + near:
@@ -322,28 +322,32 @@ def pass_goal(t, y, f, origin, p, width, period, ring, marks, whole, pieces, me)
         whole[NOW, me] = whole[NOW, me] + 1 if whole[NOW, me] + 1 < period else 0
         whole[CUT, me] = 0
         keep_point(whole[NOW, me], width, y, f, ring, me)
-    goal = read_all(t, origin, y, p, width, period, ring, marks, whole, pieces, me)
+    goal = read_all(t, origin, y, p, width, period, ring, breakpoints, whole, pieces, me)
     f1 = f
     if level <= _SMOOTH:
         f1 = slope(
             t,
             y,
-            delayed(t, y, past_here(origin, width, period, ring, marks, whole, pieces, me), p),
+            delayed(
+                t, y, past_here(origin, width, period, ring, breakpoints, whole, pieces, me), p
+            ),
             p,
         )
-        make_mark(t, level, y, f, y, f1, marks, whole, me)
+        make_mark(t, level, y, f, y, f1, breakpoints, whole, me)
         if ended:
             keep_point(whole[NOW, me], width, y, f1, ring, me)
     return f1, goal
 
 
-def read_all(t, origin, y, p, width, period, ring, marks, whole, pieces, me):
+def read_all(t, origin, y, p, width, period, ring, breakpoints, whole, pieces, me):
     """Read what every delay reads from `t` on, and where the first of these ends."""
     goal = fma(real(whole[NUMBER, me] + 1), width, origin)
     rows = 2 + COEFFICIENTS
     for d in unroll(range(len(TAUS))):
         tau = p[TAUS[d]]
-        begin, end, c = piece(d, whole[READ + d, me], origin, width, period, ring, marks, whole, me)
+        begin, end, c = piece(
+            d, whole[READ + d, me], origin, width, period, ring, breakpoints, whole, me
+        )
         pieces[d * rows, me] = begin + tau
         pieces[d * rows + 1, me] = 1.0 / (end - begin)
         for m in unroll(range(COEFFICIENTS)):
@@ -352,7 +356,7 @@ def read_all(t, origin, y, p, width, period, ring, marks, whole, pieces, me):
     return goal
 
 
-def piece(d, cell, origin, width, period, ring, marks, whole, me):
+def piece(d, cell, origin, width, period, ring, breakpoints, whole, me):
     """The polynomial that a delay reads in a cell, between points and breaks: its ends, and it."""
     following = whole[READ + len(PLACES) + d, me]
     n, now = whole[NUMBER, me], whole[NOW, me]
@@ -366,23 +370,23 @@ def piece(d, cell, origin, width, period, ring, marks, whole, me):
     third = begin - width
     forward = False
     if following > 0:
-        k = (following - 1) % marks.shape[0]
-        forward = marks[k, 0, me] > third + near
-        if marks[k, 0, me] >= begin - near:
-            begin = max(begin, marks[k, 0, me])
-            v0, s0 = marks[k, 4 + 4 * v, me], marks[k, 5 + 4 * v, me]
+        k = (following - 1) % breakpoints.shape[0]
+        forward = breakpoints[k, 0, me] > third + near
+        if breakpoints[k, 0, me] >= begin - near:
+            begin = max(begin, breakpoints[k, 0, me])
+            v0, s0 = breakpoints[k, 4 + 4 * v, me], breakpoints[k, 5 + 4 * v, me]
     found = not forward
     if forward:
         third = fma(real(cell + 2), width, origin)
         found = cell + 2 <= n
     if following < whole[MADE, me]:
-        k = following % marks.shape[0]
-        if marks[k, 0, me] <= end + near:
-            end = marks[k, 0, me] if marks[k, 0, me] < end - near else end
-            v1, s1 = marks[k, 2 + 4 * v, me], marks[k, 3 + 4 * v, me]
+        k = following % breakpoints.shape[0]
+        if breakpoints[k, 0, me] <= end + near:
+            end = breakpoints[k, 0, me] if breakpoints[k, 0, me] < end - near else end
+            v1, s1 = breakpoints[k, 2 + 4 * v, me], breakpoints[k, 3 + 4 * v, me]
             found = found and not forward
         elif forward:
-            found = found and marks[k, 0, me] > third + near
+            found = found and breakpoints[k, 0, me] > third + near
     length = end - begin
     if SCHEME > 0:
         return begin, end, (v0, v1 - v0, real(0.0), real(0.0))
@@ -396,10 +400,10 @@ def piece(d, cell, origin, width, period, ring, marks, whole, me):
     return begin, end, c
 
 
-def past_here(origin, width, period, ring, marks, whole, pieces, me):
+def past_here(origin, width, period, ring, breakpoints, whole, pieces, me):
     """What stages of the present step read of the past (see `equations.delayed`)."""
     if LOOKS_UP:
-        return (ring, marks, whole, period, origin, width, me)
+        return (ring, breakpoints, whole, period, origin, width, me)
     return past_of(pieces, me)
 
 
@@ -415,14 +419,14 @@ def past_of(pieces, me):
     )
 
 
-def missed_free(t, y, origin, width, period, rtol, atol, ring, marks, whole, me):
+def missed_free(t, y, origin, width, period, rtol, atol, ring, breakpoints, whole, me):
     """As `missed`, where a free trajectory ends a cell; no polynomial is across a break."""
     n = whole[NUMBER, me]
     if whole[LOST, me] != 0:
         return real(INFINITY)
     if len(PLACES) == 0 or n < 2:
         return real(0.0)
-    last = marks[(whole[MADE, me] - 1) % marks.shape[0], 0, me]
+    last = breakpoints[(whole[MADE, me] - 1) % breakpoints.shape[0], 0, me]
     if last > fma(real(n - 2), width, origin) + near_to(t, origin, width):
         return real(0.0)
     if fma(real(n + 1), width, origin) > t + near_to(t, origin, width):
@@ -440,15 +444,15 @@ def lags_of(t, y, p):
 
 def looked_up(t, y, past, p):
     """Delayed values, each from its own place in the ring."""
-    ring, marks, whole, period, origin, width, me = past
+    ring, breakpoints, whole, period, origin, width, me = past
     lags = lags_of(t, y, p)
     return tuple(
-        _look_up(d, t - real(lags[d]), origin, width, period, ring, marks, whole, me)
+        _look_up(d, t - real(lags[d]), origin, width, period, ring, breakpoints, whole, me)
         for d in range(len(PLACES))
     )
 
 
-def _look_up(d, s, origin, width, period, ring, marks, whole, me):
+def _look_up(d, s, origin, width, period, ring, breakpoints, whole, me):
     """The past at the time `s`, as it goes on beyond a break that has not been passed.
 
     What is not in the ring is its nearest end.
@@ -457,10 +461,10 @@ def _look_up(d, s, origin, width, period, ring, marks, whole, me):
     lowest, highest = n - period + 3, n - 1
     near = 64.0 * EPSILON * (1.0 + abs(origin) / width)
     if following > 0:
-        before = (marks[(following - 1) % marks.shape[0], 0, me] - origin) / width
+        before = (breakpoints[(following - 1) % breakpoints.shape[0], 0, me] - origin) / width
         lowest = max(lowest, np.int64(math.floor(before + near)))
     if following < whole[MADE, me]:
-        after = (marks[following % marks.shape[0], 0, me] - origin) / width
+        after = (breakpoints[following % breakpoints.shape[0], 0, me] - origin) / width
         highest = min(highest, np.int64(math.ceil(after - near)) - 1)
     x = (s - origin) / width
     # Written so that NaN is the nearest end as well.
@@ -468,45 +472,48 @@ def _look_up(d, s, origin, width, period, ring, marks, whole, me):
     x = x if x < real(highest) else real(highest)
     # On CUDA the floor of a number is no integer.
     cell = np.int64(math.floor(x))
-    begin, end, c = piece(d, cell, origin, width, period, ring, marks, whole, me)
+    begin, end, c = piece(d, cell, origin, width, period, ring, breakpoints, whole, me)
     return polynomial((s - begin) / (end - begin), c)
 
 
 def edges(t, y, past, p):
     """For every delay what falls through zero where it passes a break, and reads beyond it."""
-    ring, marks, whole, period, origin, width, me = past
+    ring, breakpoints, whole, period, origin, width, me = past
     lags = lags_of(t, y, p)
-    return tuple(_edge(d, t - real(lags[d]), marks, whole, me) for d in range(len(PLACES)))
+    return tuple(_edge(d, t - real(lags[d]), breakpoints, whole, me) for d in range(len(PLACES)))
 
 
-def _edge(d, s, marks, whole, me):
+def _edge(d, s, breakpoints, whole, me):
     following = whole[READ + len(PLACES) + d, me]
     inside = real(1.0)
     if following > 0:
-        inside = s - marks[(following - 1) % marks.shape[0], 0, me]
+        inside = s - breakpoints[(following - 1) % breakpoints.shape[0], 0, me]
     if following < whole[MADE, me]:
-        inside = inside * (marks[following % marks.shape[0], 0, me] - s)
+        inside = inside * (breakpoints[following % breakpoints.shape[0], 0, me] - s)
     return inside
 
 
 def pass_edge(edge, t, y, f, past, p):
     """Go on where the delay numbered `edge` has passed a break: the slope there."""
-    ring, marks, whole, period, origin, width, me = past
+    ring, breakpoints, whole, period, origin, width, me = past
     near = near_to(t, origin, width)
     lags = lags_of(t, y, p)
     level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
         s = t - real(lags[d])
         following = whole[READ + len(PLACES) + d, me]
-        if following < whole[MADE, me] and s >= marks[following % marks.shape[0], 0, me] - near:
-            level = min(level, int(marks[following % marks.shape[0], 1, me]) + 1)
+        if (
+            following < whole[MADE, me]
+            and s >= breakpoints[following % breakpoints.shape[0], 0, me] - near
+        ):
+            level = min(level, int(breakpoints[following % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following + 1
         elif d == edge and following > 0:  # it turns back
-            level = min(level, int(marks[(following - 1) % marks.shape[0], 1, me]) + 1)
+            level = min(level, int(breakpoints[(following - 1) % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following - 1
     f1 = slope(t, y, looked_up(t, y, past, p), p)
     if level <= _SMOOTH:
-        make_mark(t, level, y, f, y, f1, marks, whole, me)
+        make_mark(t, level, y, f, y, f1, breakpoints, whole, me)
     return f1
 
 

@@ -33,7 +33,7 @@ def bindings_of(
     precision: Precision,
     jumps: bool = False,
     scheme: int = 0,
-    finer: int = 1,
+    noise_substeps: int = 1,
     tangents: int = 0,
 ) -> dict[str, Any]:
     """What a kernel is specialised to."""
@@ -67,7 +67,7 @@ def bindings_of(
     bindings["SCHEME"] = scheme
     if scheme:
         assert field.diffusion is not None
-        bindings.update(diffusion=UserFunction(field.diffusion), SUMMED=finer > 1)
+        bindings.update(diffusion=UserFunction(field.diffusion), SUMMED=noise_substeps > 1)
     return bindings
 
 
@@ -115,7 +115,7 @@ class Ensemble:
         Whether a history does not end where its trajectory begins.
     scheme : int
         Of `noise`.
-    finer : int
+    noise_substeps : int
         Increments of noise in a step.
     seed : int
         Of the noise.
@@ -134,15 +134,15 @@ class Ensemble:
         precision: Precision = "float64",
         jumps: bool = False,
         scheme: int = 0,
-        finer: int = 1,
+        noise_substeps: int = 1,
         seed: int = 0,
         tangents: int = 0,
     ) -> None:
-        self._source = np.uint64(seed), np.int64(finer)
+        self._source = np.uint64(seed), np.int64(noise_substeps)
         self.device = device
         self.precision = precision
         self.bindings = bindings_of(
-            field, tableau, history, precision, jumps, scheme, finer, tangents
+            field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
         )
         body = integrate_cuda if device.is_cuda else integrate_cpu
         self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`

@@ -47,14 +47,14 @@ def increment(h, source, trajectory, variable, step):
 
     `source` is the seed, and how many increments a step is made of.
     """
-    finer = source[1] if SUMMED else 1
-    short = h / real(finer)
+    noise_substeps = source[1] if SUMMED else 1
+    short = h / real(noise_substeps)
     root = math.sqrt(short)
     w = real(0.0)
     integral = real(0.0)
-    for j in range(finer):
+    for j in range(noise_substeps):
         w0, w1, w2, w3 = draw_words(
-            source[0], trajectory, variable, WIENER, np.uint32(step * finer + j)
+            source[0], trajectory, variable, WIENER, np.uint32(step * noise_substeps + j)
         )
         part = root * normal(w0, w1)
         inner = 0.5 * short * fma(root * _ROOT_3, normal(w2, w3), part)
