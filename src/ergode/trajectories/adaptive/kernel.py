@@ -107,8 +107,8 @@ def integrate_cuda(
     Model: `initial` [variable, trajectory], `parameters` [parameter, trajectory], `times`.
     Past: `frame` [width of a cell, and for each delay its least and largest value, trajectory],
     `lags` [delay] and `breaks` [cell] of shared cells, `given` points of the history [slot,
-    delayed variable, 2, trajectory], `jumps` of it as breakpoints [jump, row], and the `limit` of what a
-    polynomial may miss.
+    delayed variable, 2, trajectory], `jumps` of it as breakpoints [jump, row], and the `limit` of
+    what a polynomial may miss.
     Control: `sizes` [trajectory] (of the first step, if above zero; of all, if steps are of one
     size), tolerances, the largest step, the time `since` which to observe, and the most steps;
     `source` of the noise and `offset` of its trajectories.

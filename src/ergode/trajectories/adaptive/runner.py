@@ -194,7 +194,8 @@ def bindings_of(
         assert field.diffusion is not None
         bindings.update(
             SCHEME=method.scheme, SUMMED=noise_substeps > 1,
-            diffusion=UserFunction(field.diffusion), DENSE=((1.0,),), STAGES=1, completed=noise.whole,
+            diffusion=UserFunction(field.diffusion), DENSE=((1.0,),), STAGES=1,
+            completed=noise.whole,
         )  # fmt: skip
     if bindings["EVENTS"]:
         # A noisy step is a straight line; what bends within a step shows at four intervals.
