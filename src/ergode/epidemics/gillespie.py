@@ -15,7 +15,7 @@ SIAM J. Comput. 9, 111 (1980): weighted sampling by a tree of sums.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,37 +37,51 @@ WEIGHTED = True
 HAS_STRATA = True
 
 
-def gillespie_cpu(
-    start, stop, offsets, targets, weights, stages, seeding, susceptible, infected, rate, base,
-    stratum, stratum_count, seed, first_replicate, times, per_step, counts, work,
-):  # fmt: skip
+class JumpTables(NamedTuple):
+    """What does not change during a run."""
+
+    offsets: Any  # of outgoing arcs [node_count + 1]
+    targets: Any
+    weights: Any  # real [arc], or [1] if there are none
+    stages: Any  # see `shared.progression`
+    seeding: Any
+    susceptible: Any  # compartments before and after each infection, int32 [infection_count]
+    infected: Any
+    rate: Any  # of infections, real [infection_count, compartment_count]
+    base: int  # compartment of those who are not seeds
+    stratum: Any  # of each node, int32 [node_count]
+    stratum_count: int
+    times: Any
+    per_step: Any  # grid points a unit of time
+
+
+def gillespie_cpu(start, stop, tables, seed, first_replicate, counts, work):
     """Run replicates `start` to `stop`, on one thread.
 
-    Model: `susceptible`, `infected` [infection], `rate` [infection, compartment] of infections;
-    `stages` of progressions.  Out: `counts` [row, time, (compartment, cases) x stratum], `work`
-    [row, 2].
+    Out: `counts` [row, time, (compartment, cases) x stratum], `work` [row, 2] (jumps, infections).
     """
-    node_count = offsets.size - 1
+    node_count = tables.offsets.size - 1
     leaf = 1
     while leaf < node_count:
         leaf *= 2
     tree = np.empty(2 * leaf, np.float64)
-    pressure = np.empty((susceptible.size, node_count), np.float64)
+    pressure = np.empty((tables.susceptible.size, node_count), np.float64)
     compartment = np.empty(node_count, np.int64)
     for row in range(start, stop):
         _run_one(
-            offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, stratum,
-            stratum_count, seed, first_replicate + row, times, per_step, row, counts, work, tree,
-            pressure, compartment,
-        )  # fmt: skip
+            tables, seed, first_replicate + row, row, counts, work, tree, pressure, compartment
+        )
 
 
 @no_refcount
-def _run_one(
-    offsets, targets, weights, stages, seeding, susceptible, infected, rate, base, stratum,
-    stratum_count, seed, replicate, times, per_step, row, counts, work, tree, pressure, compartment,
-):  # fmt: skip
+def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compartment):
     """One replicate, from its seeds to the last time."""
+    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
+    offsets, targets, weights = tables.offsets, tables.targets, tables.weights
+    stages, seeding, base = tables.stages, tables.seeding, tables.base
+    susceptible, infected, rate = tables.susceptible, tables.infected, tables.rate
+    stratum, stratum_count = tables.stratum, tables.stratum_count
+    times, per_step = tables.times, tables.per_step
     node_count = compartment.size
     for at in range(counts.shape[1]):
         for column in range(counts.shape[2]):
@@ -104,15 +118,9 @@ def _run_one(
         time += np.float64(exponential(w0, w1)) / tree[1]
         if time > horizon:
             break
-        v = np.float64(uniform(w2, w3)) * tree[1]
-        i = np.int64(1)
-        while i < tree.size >> 1:
-            i *= 2
-            if v > tree[i]:
-                v -= tree[i]
-                i += 1
+        i, v = _chosen_leaf(tree, np.float64(uniform(w2, w3)) * tree[1])
         node = i - (tree.size >> 1)
-        if tree[i] <= 0.0:  # rounding led to an empty place: draw again
+        if tree[i] <= 0.0:  # rounding led to an empty leaf: draw again
             jumps += 1
             continue
         # What of all the node may do; `v` is uniform on the sum of its rates.
@@ -128,15 +136,7 @@ def _run_one(
             if stages.kind[old] < 0:
                 jumps += 1
                 continue
-            w0, w1, w2, w3 = draw_words(
-                seed, replicate, (jumps >> 32) | 1 << 40, JUMP, np.uint32(jumps)
-            )
-            u = uniform(w0, w1)
-            branch = np.int64(stages.branch_start[old])
-            last = np.int64(stages.branch_start[old + 1]) - 1
-            while branch < last and u > stages.branch_cdf[branch]:
-                branch += 1
-            into = np.int64(stages.branch_to[branch])
+            into = _chosen_branch(stages, old, seed, replicate, jumps)
         at = grid_index(times, per_step, time)
         if at < times.size:
             counts[row, at, _column(old, node, stratum, stratum_count)] -= 1
@@ -156,6 +156,28 @@ def _run_one(
             counts[row, at, column] = total
     work[row, 0] = jumps
     work[row, 1] = infections
+
+
+def _chosen_leaf(tree, v):
+    """Leaf of a node chosen in proportion to its rate, and what is left of `v` there."""
+    i = np.int64(1)
+    while i < tree.size >> 1:
+        i *= 2
+        if v > tree[i]:
+            v -= tree[i]
+            i += 1
+    return i, v
+
+
+def _chosen_branch(stages, old, seed, replicate, jumps):
+    """Where a node goes that leaves a compartment by itself."""
+    w0, w1, w2, w3 = draw_words(seed, replicate, (jumps >> 32) | 1 << 40, JUMP, np.uint32(jumps))
+    u = uniform(w0, w1)
+    branch = np.int64(stages.branch_start[old])
+    last = np.int64(stages.branch_start[old + 1]) - 1
+    while branch < last and u > stages.branch_cdf[branch]:
+        branch += 1
+    return np.int64(stages.branch_to[branch])
 
 
 def _column(compartment, node, stratum, stratum_count):
@@ -238,27 +260,31 @@ class JumpEnsemble(CountingEnsemble):
         )
         arcs = np.zeros(1) if weights is None else weights
         self._seeds = Seeder(model, contacts, initial, self.seed, device, precision)
-        self._model = [
-            *map(device.put, (contacts.offsets, contacts.targets, arcs.astype(precision))),
+        self._tables = JumpTables(
+            device.put(contacts.offsets),
+            device.put(contacts.targets),
+            device.put(arcs.astype(precision)),
             progression.put(stages, device),
             self._seeds.of(0, 0),
-            *map(device.put, (infections.susceptible, infections.infected, infections.rate)),
-            self.base, device.put(or_nothing(scenario.stratum, np.int32)), self.stratum_count,
-            self.seed,
-        ]  # fmt: skip
-        self._grid = (device.put(self.times), self.per_step)
+            device.put(infections.susceptible),
+            device.put(infections.infected),
+            device.put(infections.rate),
+            self.base,
+            device.put(or_nothing(scenario.stratum, np.int32)),
+            self.stratum_count,
+            device.put(self.times),
+            self.per_step,
+        )
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
-        self._kernel.compiled("cpu")(0, 0, *self._model, 0, *self._grid, *self._outputs(0))
+        self._kernel.compiled("cpu")(0, 0, self._tables, self.seed, 0, *self._outputs(0))
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates; see `CountingEnsemble`."""
         counts, work = self._outputs(count)
-        self._model[4] = self._seeds.of(first_replicate, count)
-        self.device.run(
-            self._kernel, count, *self._model, first_replicate, *self._grid, counts, work
-        )
+        tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
+        self.device.run(self._kernel, count, tables, self.seed, first_replicate, counts, work)
         return (counts,), work.sum(axis=0)
 
     def _outputs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
