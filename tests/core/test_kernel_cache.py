@@ -59,6 +59,17 @@ def in_a_process(tmp_path, number=1.0, first="", **environment):
     return hits, misses, Path(folder)
 
 
+@pytest.mark.parametrize("index", [b"", b"\x80", b"(S'a version'\n.cnowhere\nNothing\n."])
+def test_an_index_that_cannot_be_read_is_compiled_anew(cache, tmp_path, index):
+    """Such as one that names a type which has moved to another module since."""
+    _, misses, folder = in_a_process(tmp_path)
+    assert misses == 1
+    (file,) = folder.glob("__pycache__/*.nbi")
+    file.write_bytes(index)
+    assert in_a_process(tmp_path)[:2] == (0, 1)
+    assert in_a_process(tmp_path)[:2] == (1, 0)
+
+
 def test_a_second_process_does_not_compile(tmp_path):
     folder = tmp_path / "deep" / "cache"
     here = {"ERGODE_CACHE_DIR": str(folder)}

@@ -54,8 +54,7 @@ def draw(rng, depth):
         divisor = rng.choice(["2", "3", "-2", "0.7", "-1.3", "(abs(b) + 1)"])
         return f"({part()} {rng.choice(['//', '%'])} {divisor})"
     if kind < 0.61:
-        exponent = rng.choice(["2", "3", "0", "-1", "0.5", "1", "-2", "1.5", "b", "math.floor(b)"])
-        return f"(abs({part()}) + 1) ** {exponent}"
+        return f"(abs({part()}) + 1) ** {rng.choice(['2', '3', '0', '-1', '0.5', '1', '-2'])}"
     if kind < 0.70:
         return f"{rng.choice(FUNCTIONS)}({part()})"
     if kind < 0.73:
@@ -70,10 +69,19 @@ def draw(rng, depth):
     return f"(-{part()})"
 
 
+def draw_whole(rng):
+    """A formula; powers of any exponent, good to a rounding, where nothing jumps after them."""
+    formula = draw(rng, rng.randint(1, 4))
+    if rng.random() < 0.2:
+        exponent = rng.choice(["1.5", "-0.3", "b", "math.floor(b)"])
+        return f"(abs({formula}) + 1) ** {exponent}"
+    return formula
+
+
 def differences(seed):
     """What a kernel makes of random formulas and Python does not."""
     rng = random.Random(seed)
-    formulas = [draw(rng, rng.randint(1, 4)) for _ in range(FORMULAS)]
+    formulas = [draw_whole(rng) for _ in range(FORMULAS)]
     names = {"math": math, "np": np, "K": rng.choice([2, 3, -1, 0]), "J": rng.choice([0.5, 2.25])}
     function = function_from_text(
         f"def formulas(a, b, c):\n    return ({', '.join(formulas)},)\n", names
@@ -95,7 +103,7 @@ def differences(seed):
                 )
             except (ArithmeticError, ValueError):  # Python refuses what a kernel cannot
                 continue
-            same = abs(exact - value) <= 1e-9 * max(1.0, abs(exact))
+            same = abs(exact - value) <= 1e-9 * max(1.0, abs(exact)) or exact == value
             if not (same or (math.isnan(exact) and math.isnan(value))):
                 wrong.append(f"seed {seed}: {formula} at {point}: {value} for {exact}, {names}")
                 break

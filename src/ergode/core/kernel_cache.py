@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import shutil
 import stat
 import tempfile
@@ -112,7 +113,25 @@ def file_of(name: str, text: str) -> Path:
         # The time of reading only: numba tells by the other one whether a file has changed.
         with suppress(OSError):
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    _check_index(known.own, name)
     return path
+
+
+def _check_index(folder: Path, name: str) -> None:
+    """Remove what is kept of a kernel if numba could not read which arguments it is compiled for.
+
+    Named tuples among them are known by their modules, and those may have been renamed since.
+    """
+    for index in folder.glob(f"__pycache__/{name}.*.nbi"):
+        try:
+            with index.open("rb") as file:
+                pickle.load(file)  # the version of numba
+                pickle.load(file)
+        except FileNotFoundError:  # another process tidied it away
+            continue
+        except Exception:
+            for file in folder.glob(f"__pycache__/{name}.*"):
+                file.unlink(missing_ok=True)
 
 
 def _copied(name: str, source: Path, target: Path) -> bool:
