@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import ergode
 from ergode.cli.app import app
-from ergode.epidemics.first_passage.runner import Ensemble
+from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 
 RUN_FILE = """
 engine = "epidemics"
@@ -85,7 +85,7 @@ def test_options_override_the_file(run_file, tmp_path):
 def test_a_second_run_replaces_the_first_only_if_asked(run_file, tmp_path, monkeypatch):
     assert invoke("run", run_file).exit_code == 0
     with monkeypatch.context() as patched:
-        patched.setattr(Ensemble, "spread", None)  # nothing is computed
+        patched.setattr(FirstPassageEnsemble, "run", None)  # nothing is computed
         again = invoke("run", run_file, "--seed", 2)
     assert again.exit_code == 1
     assert again.stderr.count("\n") == 1
@@ -236,17 +236,17 @@ def test_wrong_usage_exits_2(arguments):
 
 
 def interrupt_after(monkeypatch, chunks):
-    original = Ensemble.spread
+    original = FirstPassageEnsemble.run
     calls = []
 
-    def spread(self, first, count):
+    def run(self, first, count):
         calls.append(first)
         if len(calls) > chunks:
             raise KeyboardInterrupt
         return original(self, first, count)
 
-    monkeypatch.setattr(Ensemble, "spread", spread)
-    monkeypatch.setattr(Ensemble, "chunk_size", lambda self, replicates: 4)
+    monkeypatch.setattr(FirstPassageEnsemble, "run", run)
+    monkeypatch.setattr(FirstPassageEnsemble, "chunk_size", lambda self, replicates: 4)
 
 
 def test_interrupted_run_keeps_what_was_computed(run_file, tmp_path, monkeypatch, counts):

@@ -216,22 +216,22 @@ def judged(cases) -> Counter:
 @DEVICES
 @pytest.mark.parametrize("kernel", KERNELS[:3], ids=lambda k: " ".join(map(str, k)))
 def test_linear_systems(kernel, device):
-    counts = judged((judge_linear, (seed, kernel, device)) for seed in range(100, 106))
-    assert counts["trusted"] > 5 or kernel[2] != "split"
+    counts = judged((judge_linear, (seed, kernel, device)) for seed in range(100, 103))
+    assert counts["trusted"] > 2 or kernel[2] != "split"
 
 
 @pytest.mark.slow
 @DEVICES
 def test_particles_of_linear_systems(device):
-    counts = judged((judge_particles, (seed, 2, device)) for seed in range(200, 206))
-    assert counts["trusted"] > 2
+    counts = judged((judge_particles, (seed, 2, device)) for seed in range(200, 204))
+    assert counts["trusted"] > 1
 
 
 @pytest.mark.slow
 @DEVICES
 def test_polynomial_fields(device):
-    counts = judged((judge_polynomial, (seed, 2, True, device)) for seed in range(300, 303))
-    assert counts["trusted"] > 3
+    counts = judged((judge_polynomial, (seed, 2, True, device)) for seed in range(300, 302))
+    assert counts["trusted"] > 1
 
 
 @pytest.mark.exhaustive
