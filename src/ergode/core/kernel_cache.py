@@ -130,8 +130,8 @@ def _check_index(folder: Path, name: str) -> None:
         except FileNotFoundError:  # another process tidied it away
             continue
         except Exception:
-            for file in folder.glob(f"__pycache__/{name}.*"):
-                file.unlink(missing_ok=True)
+            for kept in folder.glob(f"__pycache__/{name}.*"):
+                kept.unlink(missing_ok=True)
 
 
 def _copied(name: str, source: Path, target: Path) -> bool:
