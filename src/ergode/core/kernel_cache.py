@@ -118,9 +118,10 @@ def file_of(name: str, text: str) -> Path:
 
 
 def _check_index(folder: Path, name: str) -> None:
-    """Remove what is kept of a kernel if numba could not read which arguments it is compiled for.
+    """Remove the compiled files of a kernel whose index numba cannot read.
 
-    Named tuples among them are known by their modules, and those may have been renamed since.
+    The index lists the types of the arguments. It names the module of a named tuple, and an older
+    version of this package may have had that module elsewhere.
     """
     for index in folder.glob(f"__pycache__/{name}.*.nbi"):
         try:

@@ -159,7 +159,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
 
 
 def _chosen_leaf(tree, v):
-    """Leaf of a node chosen in proportion to its rate, and what is left of `v` there."""
+    """Draw a leaf in proportion to its rate; also what remains of `v` within that leaf."""
     i = np.int64(1)
     while i < tree.size >> 1:
         i *= 2

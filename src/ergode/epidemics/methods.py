@@ -37,7 +37,7 @@ class Method:
     devices: tuple[str, ...]
     why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
     """Why it cannot run a model under a scenario, with seeds that have ages or not; or None."""
-    limit: str  # what is said of the method beside such a reason
+    limit: str  # what the method can do, for the message of a refusal
     alternatives: tuple[str, ...]  # methods to use in its place, the first that can
     runner: Callable[..., Ensemble]  # (model, scenario, initial, listing, **options)
     line_lists: bool = True

@@ -1,6 +1,6 @@
 """A thread group: the threads that work on one density together.
 
-All threads run the same steps.  A phase is a loop over cells, of which each thread takes its share.
+All threads run the same steps.  A phase is a loop over cells; each thread takes a part of them.
 A phase ends at a barrier; the next phase may read what any thread wrote.  A thread group is one of
 three: the threads of a CPU, as many as the grid keeps busy; the whole grid of a GPU; or a cluster
 of blocks.  The barrier of a cluster takes a quarter of the time of the barrier of a grid, so

@@ -1,9 +1,10 @@
 """Steps of the density: grow, move, prune, until a time is reached.
 
-A step grows the grid where there is mass to move, takes as long as the fastest cell allows (or
-what is left to the target), and moves the mass; every so many steps the grid is pruned and rebuilt
-from the keys of what stays.  The mass of all cells together is known from the counters - what
-was loaded, less what was pruned and lost - so that nothing is normalised: the threshold is scaled.
+A step grows the grid where there is mass to move, and moves the mass.  The fastest cell limits the
+length of a step; the last step ends at the target.  The grid is pruned at regular intervals, and
+rebuilt from the keys of the cells that stay.  The mass of all cells together is known from the
+counters - what was loaded, less what was pruned and lost - so nothing is normalised: the threshold
+is scaled.
 
 The whole loop runs on the device, by a thread group (see `group`).  Every thread keeps the time and
 the numbers of cells and steps, by the same arithmetic, and takes its share of the cells.

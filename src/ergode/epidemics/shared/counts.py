@@ -8,7 +8,7 @@ from ergode.core import kernels
 
 
 def grid_index(times, per_step, time):
-    """Index of the first grid time not before `time`; the grid's length if there is none.
+    """Index of the first grid time at or after `time`; the length of the grid if all are earlier.
 
     `per_step` is the number of grid points per unit of time, exact or not: it only says where to
     look first.

@@ -14,7 +14,7 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.tables import ConditionHistory, Outcome
 
 _MANY_ZONES_PER_CORE = 64
-"""From so many zones on a small network is unrolled for single threads of a CUDA device."""
+"""With this many zones or more, each thread of a CUDA device integrates a small network alone."""
 
 # Threads of a block, and most registers of a thread, by the number of species. Where there is at
 # most one zone for each multiprocessor, a block takes as many threads as help it. Otherwise shared
@@ -67,7 +67,7 @@ class Launch(Protocol):
 
 
 class BlockLaunch:
-    """A kernel of which every block integrates one zone at a time.
+    """Launches a kernel in which a block of threads integrates a zone.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ _ALONE_BLOCKS_PER_CORE = 16
 
 
 class ThreadLaunch:
-    """A kernel of which every thread integrates one zone at a time.
+    """Launches a kernel in which a single thread integrates a zone.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _results(device: Device, amounts: Any) -> tuple[Any, Outcome]:
 
 
 def zones_at_once(device: Device, numbers: int) -> int:
-    """Zones of so many numbers each that fit a device beside everything else."""
+    """Number of zones that fit into the memory of a device, if each takes `numbers` numbers."""
     return max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (16 * numbers)))
 
 
