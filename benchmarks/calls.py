@@ -3,9 +3,13 @@
     first result, nothing on disk   processor time of a process's first small call, empty cache
     first result, kernels on disk   the same with the kernels that it left
     whole call, tiny                the clock's time of a small call once it has been made before
-    whole call, full size           the same of a large one; beside it what the engine says of it
+    whole call, full size           the same of a large one; beside each the kernels within it
 
-The rows of the engines' own benchmarks time what is within these calls.
+Peers that are installed do the small case: their first result in a process of its own, whatever
+they keep on disk, and their whole call, in turn with ours.  One of them differs: EoN has no SEIR
+model with stages that are not memoryless, so it does SIR.
+
+The engines' own benchmarks have more cases, warm.
 """
 
 from __future__ import annotations
@@ -15,16 +19,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Rows, arguments, medians
+from harness import Rows, arguments, installed, timed
 
 import ergode
 
-ENGINES = ["epidemics", "stochastic", "kinetics", "trajectories", "density"]
+ENGINES = ["epidemics", "stochastic", "kinetics", "trajectories", "density", "particles"]
 SIZES = {"tiny": 0, "full size": 1}
 
 
@@ -41,19 +44,21 @@ def epidemics(size: int, device: str) -> Callable[[], Any]:
     )
 
 
+SCHLOEGL = ergode.ReactionNetwork(
+    {"X": 250},
+    [
+        ergode.Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
+        ergode.Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
+        ergode.Reaction("0 -> X", rate_constant=200.0),
+        ergode.Reaction("X -> 0", rate_constant=3.5),
+    ],
+)
+
+
 def stochastic(size: int, device: str) -> Callable[[], Any]:
     """Schlögl's switch."""
-    network = ergode.ReactionNetwork(
-        {"X": 250},
-        [
-            ergode.Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
-            ergode.Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
-            ergode.Reaction("0 -> X", rate_constant=200.0),
-            ergode.Reaction("X -> 0", rate_constant=3.5),
-        ],
-    )
     return lambda: ergode.stochastic.simulate(
-        network, times=range(11), replicates=(20, 10_000)[size], seed=1, output="statistics",
+        SCHLOEGL, times=range(11), replicates=(20, 10_000)[size], seed=1, output="statistics",
         device=device,
     )  # fmt: skip
 
@@ -84,21 +89,93 @@ def trajectories(size: int, device: str) -> Callable[[], Any]:
     )  # fmt: skip
 
 
+SPRING = ergode.field_from_equations({"x": "v", "v": "-k * x"})
+SHAKEN = {"times": [0, 0.5, 1], "parameters": {"k": 4}, "process_noise": [0, 0.5]}
+
+
 def density(size: int, device: str) -> Callable[[], Any]:
     """A spring with noise."""
-    field = ergode.field_from_equations({"x": "v", "v": "-k * x"})
-    width = (0.2, 0.02)[size]
-    return lambda: ergode.density.propagate(
-        field, ergode.Gaussian([2, 0], [0.25, 0.25]), times=[0, 0.5, 1], parameters={"k": 4},
-        process_noise=[0, 0.5], width=width, device=device,
-    )  # fmt: skip
+    prior, width = ergode.Gaussian([2, 0], [0.25, 0.25]), (0.2, 0.02)[size]
+    return lambda: ergode.density.propagate(SPRING, prior, width=width, device=device, **SHAKEN)
 
 
-def first(engine: str, device: str, cache: str) -> float:
-    """Processor seconds of the first small call of a process, its imports included."""
+def particles(size: int, device: str) -> Callable[[], Any]:
+    """The same spring as an ensemble."""
+    prior, count = ergode.Gaussian([2, 0], [0.25, 0.25]), (1_000, 1_000_000)[size]
+    return lambda: ergode.particles.propagate(
+        SPRING, prior, count=count, step=0.01, device=device, **SHAKEN
+    )
+
+
+# ---- peers: each makes the small case, and returns its call
+
+
+def eon_sir() -> Callable[[], Any]:
+    from epidemic_peers import eon_fast_nonmarkov_sir
+
+    contacts = ergode.ContactNetwork.erdos_renyi(1_000, mean_degree=8, seed=1)
+    return eon_fast_nonmarkov_sir(contacts, seeds=10)
+
+
+def gillespy2() -> Callable[[], Any]:
+    from stochastic import gillespy2_solver
+
+    solver = gillespy2_solver(SCHLOEGL, np.arange(11.0))
+    return lambda: solver.run(number_of_trajectories=20, seed=1)
+
+
+def road_runner() -> Callable[[], Any]:
+    from stochastic import road_runner_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        ergode.write_sbml(SCHLOEGL, folder + "/model.xml")
+        one = road_runner_of(folder + "/model.xml", 10, 11)
+    return lambda: [one() for _ in range(20)]
+
+
+def scipy_bdf() -> Callable[[], Any]:
+    from scipy.integrate import solve_ivp
+
+    def robertson(t: float, y: np.ndarray) -> list[float]:
+        first, second, third = 0.04 * y[0], 3e7 * y[1] ** 2, 1e4 * y[1] * y[2]
+        return [third - first, first - second - third, second]
+
+    return lambda: solve_ivp(
+        robertson, (0, 1e6), [0.5, 0, 0], method="BDF", rtol=1e-4, atol=1e-10, t_eval=[1, 1e3, 1e6]
+    )
+
+
+def scipy_dop853() -> Callable[[], Any]:
+    from scipy.integrate import solve_ivp
+
+    def lorenz(t: float, y: np.ndarray, rho: float) -> tuple[float, float, float]:
+        return 10 * (y[1] - y[0]), y[0] * (rho - y[2]) - y[1], y[0] * y[1] - 8 / 3 * y[2]
+
+    return lambda: [
+        solve_ivp(lorenz, (0, 2), [1, 1, 1], args=(rho,), method="DOP853", rtol=1e-6, atol=1e-6)
+        for rho in np.linspace(0, 50, 10)
+    ]
+
+
+def heyoka() -> Callable[[], Any]:
+    from trajectories import heyoka_lorenz
+
+    return heyoka_lorenz(np.linspace(0, 50, 10), 2.0, 1e-6)
+
+
+PEERS = {
+    "epidemics": {"EoN, SIR": eon_sir},
+    "stochastic": {"GillesPy2": gillespy2, "libRoadRunner": road_runner},
+    "kinetics": {"scipy BDF": scipy_bdf},
+    "trajectories": {"scipy DOP853": scipy_dop853, "heyoka": heyoka},
+}
+
+
+def first(call: str, cache: str) -> float:
+    """Processor seconds of a process that makes a small call and nothing else, imports included."""
     code = (
-        f"import calls, time\ncalls.warnings.simplefilter('ignore')\n"
-        f"calls.{engine}(0, {device!r})()\nprint(time.process_time())"
+        "import calls, harness, warnings; warnings.simplefilter('ignore')\n"
+        f"calls.{call}()\nprint(harness.processor_seconds())"
     )
     environment = os.environ | {"ERGODE_CACHE_DIR": cache}
     done = subprocess.run(
@@ -110,21 +187,24 @@ def first(engine: str, device: str, cache: str) -> float:
 
 def measure(options: argparse.Namespace, rows: Rows) -> None:
     """All rows of the engines that were asked for."""
-    warnings.simplefilter("ignore", ergode.ErgodeWarning)
     for engine in options.case:
+        peers = installed(options, PEERS.get(engine, {}))
         with tempfile.TemporaryDirectory() as cache:
-            cold, warm = first(engine, options.device, cache), first(engine, options.device, cache)
-        rows.add(engine, "first result, nothing on disk", cold, "s")
-        rows.add(engine, "first result, kernels on disk", warm, "s")
+            ours = f"{engine}(0, {options.device!r})"
+            cold, warm = first(ours, cache), first(ours, cache)
+            theirs = {name: first(f"PEERS[{engine!r}][{name!r}]()", cache) for name in peers}
+        rows.add(engine, "first result, nothing on disk", cold, "s", peers=theirs)
+        rows.add(engine, "first result, kernels on disk", warm, "s", peers=theirs)
         for name, size in SIZES.items():
             if options.quick and size:
                 continue
-            call = globals()[engine](size, options.device)
-            call()
-            (whole,) = medians([call])
-            rows.add(engine, f"whole call, {name}", whole * 1e3, "ms")
-            within = call().attrs["wall_seconds"]
-            rows.add(engine, f"of it by the engine's own account, {name}", within * 1e3, "ms")
+            call, others = globals()[engine](size, options.device), {} if size else peers
+            found, *those = timed([call, *others.values()])
+            rows.add(
+                engine, f"whole call, {name}", found.clock * 1e3, "ms",
+                peers={peer: one.clock * 1e3 for peer, one in zip(others, those, strict=True)},
+            )  # fmt: skip
+            rows.add(engine, f"kernels within, {name}", found.kernels * 1e3, "ms")
 
 
 def main() -> None:

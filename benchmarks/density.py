@@ -1,22 +1,18 @@
 """Seconds and cell-steps per second of densities on sparse grids, and their accuracy.
 
-On the CPU a figure is for one core (processor time) unless it says otherwise. The cases are those
-of the published runs: Lorenz '63 with its measurement, Lorenz '96 in six dimensions, and the three-
-body problem; `corner-transport` is the published scheme and `split` this package's own.
+The cases are those of the published runs: Lorenz '63 with its measurement, Lorenz '96 in six
+dimensions, and the three-body problem; `corner-transport` is the published scheme and `split` this
+package's own.
 """
 
 from __future__ import annotations
 
-import time
-import warnings
+from functools import partial
 
 import numpy as np
-from harness import Rows, arguments, medians
+from harness import Rows, arguments, timed
 
 import ergode
-from ergode.core import devices
-from ergode.density.evolution import Evolution
-from ergode.density.initial import lay_lattice, lay_prior
 
 
 def third(y, t, p):
@@ -79,216 +75,140 @@ _LARGE = ("lorenz96", "lorenz96-full")
 _MINUTES = ("jupiter-europa", "saturn-enceladus")  # on a CPU
 
 
-def propagate(name, device, scheme, **options):
+def call(name, place, **options):
+    """The public call for a case with its published settings."""
     field, parameters, prior, measurements, times, width, threshold, conserved = CASES[name]
     settings = {
         "width": width, "threshold": threshold, "keep": "none", "parameters": parameters,
-        "times": times, "conserved": conserved, "scale_threshold": False,  # as published
+        "times": times, "conserved": conserved, "scale_threshold": False, "device": place,
         "measurements": measurements() if callable(measurements) else measurements,
+        "precision": "float32" if name in _LARGE else "float64",
     } | options  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return ergode.density.propagate(field, prior, scheme=scheme, device=device, **settings)
+    return partial(ergode.density.propagate, field, prior, **settings)
 
 
 def whole_runs(options, rows):
-    """From the call to the Dataset."""
+    """Every case by both schemes."""
     on_cuda = options.device == "cuda"
-    device = devices.resolve("cuda" if on_cuda else "cpu:1")
     for name in options.case:
-        if not on_cuda and (name in _LARGE or (options.quick and name in _MINUTES)):
+        long = name in (*_MINUTES, "lorenz96-full")
+        if (not on_cuda and name in _LARGE) or (options.quick and long):
             continue
         for scheme in ("corner-transport", "split"):
-            precision = "float32" if name in _LARGE else "float64"
-            found = []
-
-            def work(name=name, scheme=scheme, precision=precision, found=found):
-                found[:] = [propagate(name, device, scheme, precision=precision)]
-
-            if not on_cuda and name in _MINUTES:
-                propagate(name, device, scheme, times=CASES[name][4][:1], measurements=())
-                started = time.process_time()
-                work()
-                seconds = time.process_time() - started
+            case, ours = f"{name} {scheme}", call(name, options.place, scheme=scheme)
+            if not on_cuda and long:  # one run, without what comes first
+                call(
+                    name, options.place, scheme=scheme, times=CASES[name][4][:2], measurements=()
+                )()
+                found = rows.measure(case, ours, repeats=1, warm=False)
             else:
-                repeats = 5 if name == "lorenz63" else 3
-                (seconds,) = medians([work], repeats=repeats, cpu=not on_cuda)
-            label = f"{name} {scheme}"
-            rows.add(label, "seconds", seconds, "s")
-            rate = found[0].attrs["cell_steps"] / seconds
-            rows.add(label, "cell-steps per second", rate, "1/s", smaller_is_better=False)
-            rows.add(label, "cells at most", found[0].attrs["cell_count_most"], "1")
-            rows.add(label, "probability lost", float(found[0]["mass_lost"][-1]), "1")
+                found = rows.measure(case, ours, repeats=5 if name == "lorenz63" else 3)
+            rows.add(case, "seconds", found.seconds, "s")
+            steps = found.result.attrs["cell_steps"]
+            rows.rate(case, "cell-steps per second", found, steps)
+            if on_cuda:
+                alone = found._replace(seconds=found.kernels)
+                rows.rate(f"{case}, steps alone", "cell-steps per second", alone, steps)
+            rows.add(case, "cells at most", found.result.attrs["cell_count_most"], "1")
+            rows.add(case, "probability lost", float(found.result["mass_lost"][-1]), "1")
 
 
 def all_cores(options, rows):
     """A larger grid on one thread and on all."""
-    if options.device == "cuda" or "lorenz63" not in options.case:
+    if options.device == "cuda":
         return
-    finer = {"width": 0.25, "threshold": 2e-7}
-    works = [
-        lambda threads=threads: propagate("lorenz63", threads, "split", **finer)
-        for threads in ("cpu:1", "cpu")
-    ]
-    one, every = medians(works, repeats=3)
-    rows.add("lorenz63 finer, all cores", "seconds", every, "s", peer="one core", peer_value=one)
+    finer = {"width": 0.25, "threshold": 2e-7, "scheme": "split"}
+    one, every = timed([call("lorenz63", place, **finer) for place in ("cpu:1", "cpu")], 3)
+    rows.add(
+        "lorenz63 finer, all cores", "seconds", every.clock, "s", peers={"one core": one.clock}
+    )
 
 
 def side_by_side(options, rows):
-    """Many filters at once, each with its own parameter, and one alone."""
-    if "lorenz63" not in options.case:
-        return
-    on_cuda = options.device == "cuda"
-    count = 512 if on_cuda else 16
-    _, parameters, prior, *_ = CASES["lorenz63"]
+    """Many filters at once, each with its own parameter, prior or measured value, and one alone."""
+    count = 512 if options.device == "cuda" else 16
+    field, parameters, prior, _, times, *_ = CASES["lorenz63"]
     rng = np.random.default_rng(1)
     values = rng.normal(-8.0, 1.0, (count, 1))
-    means = rng.normal(prior.mean, 0.5, (count, 3))
-    lorenz = CASES["lorenz63"]
-
-    def work(**different):
-        propagate("lorenz63", options.device, "split", **different)
-
-    def bank():
-        seen = [ergode.Measurement(1.0, third, values, 1.0)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            ergode.density.propagate(
-                lorenz[0], ergode.Gaussian(means, prior.covariance), times=lorenz[4],
-                measurements=seen, parameters=parameters, width=0.5, threshold=5e-6,
-                device=options.device,
-            )  # fmt: skip
-
-    alone, many, different = medians(
-        [work, lambda: work(parameters=parameters | {"r": np.linspace(44.0, 52.0, count)}), bank],
-        repeats=3,
+    priors = ergode.Gaussian(rng.normal(prior.mean, 0.5, (count, 3)), prior.covariance)
+    place = options.device
+    bank = partial(
+        ergode.density.propagate, field, priors, times=times, parameters=parameters, width=0.5,
+        measurements=[ergode.Measurement(1.0, third, values, 1.0)], threshold=5e-6, device=place,
+    )  # fmt: skip
+    varied = parameters | {"r": np.linspace(44.0, 52.0, count)}
+    alone, *many = timed(
+        [call("lorenz63", place), call("lorenz63", place, parameters=varied), bank], 3
     )
-    for what, seconds in (("parameters", many), ("priors and measured values", different)):
+    for what, found in zip(("parameters", "priors and measured values"), many, strict=True):
+        case = f"lorenz63 split, {count} filters, {what}"
+        rows.add(case, "whole call", found.clock * 1e3, "ms")
+        rows.add(case, "kernels within", found.kernels * 1e3, "ms")
         rows.add(
-            f"lorenz63 split, {count} filters, {what}", "filters per second", count / seconds,
-            "1/s", peer="one after the other", peer_value=1 / alone, smaller_is_better=False,
+            case, "filters per second", count / found.clock, "1/s",
+            peers={"one after the other": 1 / alone.clock}, smaller_is_better=False,
         )  # fmt: skip
 
 
 def noise(options, rows):
     """Ornstein and Uhlenbeck on fine cells, where Euler's steps would be bounded by the noise."""
-    if "lorenz63" not in options.case:
-        return
     width, end, q = 0.0125, 6.0, 0.5
-    found = []
-
-    def work():
-        found[:] = [
-            ergode.density.propagate(
-                ergode.fields.ornstein_uhlenbeck(), ergode.Gaussian([1.5], [0.04]),
-                times=[0, end], process_noise=[q], width=width, threshold=1e-10,
-                scale_threshold=False,
-                parameters={"rate": 1.0, "mean": 0.0}, device=options.device, keep="none",
-            )
-        ]  # fmt: skip
-
-    (seconds,) = medians([work], repeats=5)
-    label = f"Ornstein-Uhlenbeck, width {width}"
-    rows.add(label, "seconds", seconds, "s")
+    case = f"Ornstein-Uhlenbeck, width {width}"
+    ours = partial(
+        ergode.density.propagate, ergode.fields.ornstein_uhlenbeck(),
+        ergode.Gaussian([1.5], [0.04]), times=[0, end], process_noise=[q], width=width,
+        threshold=1e-10, scale_threshold=False, parameters={"rate": 1.0, "mean": 0.0},
+        device=options.place, keep="none",
+    )  # fmt: skip
+    found = rows.measure(case, ours)
+    rows.add(case, "seconds", found.seconds, "s")
     euler = end * q / width**2  # steps of noise alone, the shortest that are stable
-    rows.add(label, "steps", found[0].attrs["steps"], "1", peer="Euler, at least", peer_value=euler)
+    rows.add(case, "steps", found.result.attrs["steps"], "1", peers={"Euler, at least": euler})
     exact = q / 2 + (0.04 - q / 2) * np.exp(-2 * end)
-    off = abs(float(found[0]["covariance"][-1, 0, 0]) - exact)
-    rows.add(label, "error of the variance", off, "1")
+    off = abs(float(found.result["covariance"][-1, 0, 0]) - exact)
+    rows.add(case, "error of the variance", off, "1")
 
 
 def particles(options, rows):
-    """An ensemble that answers what the grid does, and how far the grid is from it."""
-    if "lorenz63" not in options.case:
-        return
+    """An ensemble that answers what the grid does, and how far it is from the truth."""
     field, parameters, prior, measurements, *_ = CASES["lorenz63"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for count in (10_000, 100_000):
-            found = [
-                ergode.particles.propagate(
-                    field,
-                    prior,
-                    times=[0, 1, 2],
-                    measurements=measurements,
-                    count=count,
-                    parameters=parameters,
-                    device=options.device,
-                    seed=seed,
-                )
-                for seed in range(6)
-            ][1:]  # the first compiles
-            mean = np.array([one["prior_mean"].values[0] for one in found])
-            label = f"lorenz63 particles {count}"
-            seconds = float(np.median([one.attrs["wall_seconds"] for one in found]))
-            rows.add(label, "seconds", seconds, "s")
-            off = np.median(np.abs(mean - LORENZ_TRUTH[0]).max(axis=1))
-            rows.add(label, "error of the mean", float(off), "1")
+    for count in (10_000, 100_000):
+        case = f"lorenz63 particles {count}"
+        ours = partial(
+            ergode.particles.propagate, field, prior, times=[0, 1, 2], measurements=measurements,
+            count=count, parameters=parameters, device=options.place,
+        )  # fmt: skip
+        rows.add(case, "seconds", rows.measure(case, ours).seconds, "s")
+        means = np.array([ours(seed=seed)["prior_mean"].values[0] for seed in range(1, 6)])
+        off = np.median(np.abs(means - LORENZ_TRUTH[0]).max(axis=1))
+        rows.add(case, "error of the mean", float(off), "1")
 
 
 def accuracy(options, rows):
     """Errors of mean and deviation before the measurement against Monte Carlo, and the time."""
-    if "lorenz63" not in options.case:
-        return
     sizes = (0.5, 0.25) if options.device == "cpu" or options.quick else (0.5, 0.25, 0.125)
     for width in sizes:
         threshold = 5e-6 * (width / 0.5) ** 3 / 10
         for scheme in ("corner-transport", "split"):
-            result = propagate("lorenz63", options.device, scheme, width=width, threshold=threshold)
-            mean = result["prior_mean"].values[0]
-            deviation = np.sqrt(np.diag(result["prior_covariance"].values[0]))
-            label = f"lorenz63 {scheme} width {width:g}"
+            case = f"lorenz63 {scheme} width {width:g}"
+            ours = call("lorenz63", options.place, scheme=scheme, width=width, threshold=threshold)
+            found = rows.measure(case, ours, repeats=1)
+            mean = found.result["prior_mean"].values[0]
+            deviation = np.sqrt(np.diag(found.result["prior_covariance"].values[0]))
             off = np.abs(mean - LORENZ_TRUTH[0]).max()
-            rows.add(label, "error of the mean", float(off), "1")
+            rows.add(case, "error of the mean", float(off), "1")
             off = np.abs(deviation - LORENZ_TRUTH[1]).max()
-            rows.add(label, "error of the deviation", float(off), "1")
-            rows.add(label, "seconds", result.attrs["wall_seconds"], "s")
-
-
-def evolution_alone(options, rows):
-    """The steps alone, the density staying on the device."""
-    if options.device != "cuda":
-        return
-    from ergode.core import cuda
-
-    for name in (name for name in options.case if name in ("lorenz63", *_LARGE)):
-        field, parameters, prior, _, times, width, threshold, _ = CASES[name]
-        for scheme in ("corner-transport", "split"):
-            lattice = lay_lattice(prior, width, None)
-            laid = lay_prior(prior, lattice, threshold, boxed=scheme != "split")
-            values = np.array([parameters[p] for p in field.parameters], float)
-            evolution = Evolution(
-                field, [lattice], values[None], scheme=scheme, threshold=threshold,
-                device=devices.resolve("cuda"),
-                precision="float32" if name in _LARGE else "float64",
-            )  # fmt: skip
-            done = []
-
-            def work(evolution=evolution, laid=laid, end=times[-1], done=done):
-                before = evolution.work["cell_steps"]
-                evolution.load(0.0, [(laid.keys, laid.mass)])
-                evolution.advance(end)
-                cuda.synchronize()
-                done[:] = [evolution.work["cell_steps"] - before]
-
-            (seconds,) = medians([work], repeats=3)
-            rows.add(f"{name} {scheme}, steps alone", "seconds", seconds, "s")
-            rows.add(
-                f"{name} {scheme}, steps alone", "cell-steps per second", done[0] / seconds,
-                "1/s", smaller_is_better=False,
-            )  # fmt: skip
+            rows.add(case, "error of the deviation", float(off), "1")
+            rows.add(case, "seconds", found.seconds, "s")
 
 
 def main():
     options = arguments("density", list(CASES))
     rows = Rows("density", options.device)
     whole_runs(options, rows)
-    evolution_alone(options, rows)
-    all_cores(options, rows)
-    side_by_side(options, rows)
-    noise(options, rows)
-    particles(options, rows)
-    accuracy(options, rows)
+    if "lorenz63" in options.case:
+        for work in (all_cores, side_by_side, noise, particles, accuracy):
+            work(options, rows)
     rows.write(options.json)
 
 

@@ -1,52 +1,144 @@
-"""What every benchmark shares: alternate timing of ergode and its peers, and rows of JSON.
+"""What every benchmark shares: public calls timed in turn with peers, and rows of JSON.
 
 A row is ``{"engine", "case", "device", "metric", "value", "unit", "peer", "peer_value",
-"ratio"}``; `ratio` above one means that ergode is ahead.
+"ratio"}``; `ratio` above one means that ergode is ahead.  Every value is a median.
+
+A case is made with public functions alone and has two rows in milliseconds: the whole call, warm,
+as its caller waits for it, and the kernels within it, by ``run_seconds`` of its result.  What is
+worked out of seconds - firings or steps a second, and what peers are compared with - takes
+processor time of the whole call on a CPU, so that other work beside does not count, and on a GPU
+the clock's time of the whole call, or where a script says so of the kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ergode
+
+Work = Callable[[], Any]
 
 
-def arguments(engine: str, cases: Sequence[str], *, figures: bool = False) -> argparse.Namespace:
-    """The options that every benchmark takes, and where one has `figures` a folder for them."""
+class Seconds(float):
+    """What a peer's work returns if it has measured itself: processor seconds."""
+
+
+def arguments(
+    engine: str, cases: Sequence[str], quick: Sequence[str] = (), **paths: str
+) -> argparse.Namespace:
+    """The options that every benchmark takes, and `paths` of its own with their help.
+
+    With ``--quick`` the cases are those of `quick`, if not asked for by name.
+    `place` of what is returned is the device that calls get: one core, or a GPU.
+    """
     parser = argparse.ArgumentParser(description=f"Benchmark ergode.{engine}.")
     parser.add_argument("--quick", action="store_true", help="end within a minute on two cores")
     parser.add_argument("--case", choices=cases, action="append", help="only this case")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--no-peers", action="store_true", help="do not run other packages")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
-    if figures:
-        parser.add_argument("--figures", type=Path, help="draw figures into this folder")
+    for name, meaning in paths.items():
+        parser.add_argument(f"--{name}", type=Path, help=meaning)
     chosen = parser.parse_args()
-    chosen.case = chosen.case or list(cases)
+    chosen.case = chosen.case or list(quick if chosen.quick and quick else cases)
+    chosen.place = "cuda" if chosen.device == "cuda" else "cpu:1"
+    warnings.simplefilter("ignore", ergode.ErgodeWarning)
     return chosen
 
 
-def medians(works: Sequence[Callable[[], Any]], repeats: int = 5, cpu: bool = False) -> list[float]:
-    """Median seconds of each work, run in turn `repeats` times after one run unmeasured.
+@cache
+def copy_bandwidth(device: str) -> float:
+    """Bytes read and written a second by a large copy on one core, or on the GPU: a ceiling."""
+    if device == "cuda":
+        from ergode.core import cuda
 
-    `cpu` counts processor time instead of the clock's.
+        return cuda.copy_bandwidth()
+    source = np.zeros(2**27, np.uint8)
+    target = np.ones_like(source)
+    (found,) = timed([lambda: np.copyto(target, source)])
+    return 2 * source.nbytes / found.processor
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and of those that it has run to their end."""
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+class Times(NamedTuple):
+    """Median seconds of a work."""
+
+    clock: float
+    processor: float
+    kernels: float
+    result: Any
+
+
+def timed(works: Sequence[Work], repeats: int = 5, warm: bool = True) -> list[Times]:
+    """Times of each work without compiling, run in turn `repeats` times.
+
+    Before, each is run once unmeasured, unless it is long and not to be `warm`.
     """
-    clock = time.process_time if cpu else time.perf_counter
-    for work in works:
-        work()
-    seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(repeats):
-        for taken, work in zip(seconds, works, strict=True):
-            start = clock()
+    if warm:
+        for work in works:
             work()
-            taken.append(clock() - start)
-    return [statistics.median(taken) for taken in seconds]
+    found: list[list[Times]] = [[] for _ in works]
+    for _ in range(repeats):
+        for times, work in zip(found, works, strict=True):
+            clock, processor = time.perf_counter(), processor_seconds()
+            result = work()
+            processor, clock = processor_seconds() - processor, time.perf_counter() - clock
+            said = getattr(result, "attrs", {})
+            compiling = said.get("compile_seconds", 0.0)
+            processor = result if isinstance(result, Seconds) else processor - compiling
+            kernels = said.get("run_seconds", math.nan)
+            times.append(Times(clock - compiling, processor, kernels, result))
+    return [
+        Times(*(statistics.median(column) for column in list(zip(*times, strict=True))[:3]),
+              times[-1].result)
+        for times in found
+    ]  # fmt: skip
+
+
+def installed(
+    options: argparse.Namespace, makers: Mapping[str, Callable[[], Work | None]]
+) -> dict[str, Work]:
+    """Works of the peers that are wanted and installed, by name."""
+    found: dict[str, Work] = {}
+    for name, make in makers.items() if not options.no_peers else ():
+        try:
+            work = make()
+        except ImportError as error:
+            print(f"{name} is not compared: {error}")
+        else:
+            found |= {} if work is None else {name: work}
+    return found
+
+
+class Measured(NamedTuple):
+    """What was found of a case: the last result of its call, the seconds that throughputs are
+    worked out of - the call's and the peers' - and the call's by the clock and of its kernels.
+    """
+
+    result: Any
+    seconds: float
+    peers: dict[str, float]
+    clock: float
+    kernels: float
 
 
 class Rows:
@@ -58,9 +150,29 @@ class Rows:
         What has been noted.
     """
 
-    def __init__(self, engine: str, device: str) -> None:
+    def __init__(self, engine: str, device: str, gpu_seconds: str = "clock") -> None:
         self.engine, self.device = engine, device
+        self.seconds = gpu_seconds if device == "cuda" else "processor"
         self.rows: list[dict[str, Any]] = []
+
+    def measure(
+        self,
+        case: str,
+        call: Work,
+        peers: Mapping[str, Work] | None = None,
+        *,
+        repeats: int = 5,
+        warm: bool = True,
+    ) -> Measured:
+        """Time a public call, in turn with peers, and note the call and the kernels within it."""
+        peers = peers or {}
+        ours, *others = timed([call, *peers.values()], repeats, warm)
+        self.add(case, "whole call", ours.clock * 1e3, "ms")
+        if math.isfinite(ours.kernels):  # `burn` returns arrays, which say nothing
+            self.add(case, "kernels within", ours.kernels * 1e3, "ms")
+        seconds = getattr(ours, self.seconds)
+        theirs = {name: one.processor for name, one in zip(peers, others, strict=True)}
+        return Measured(ours.result, seconds, theirs, ours.clock, ours.kernels)
 
     def add(
         self,
@@ -69,29 +181,38 @@ class Rows:
         value: float,
         unit: str,
         *,
-        peer: str | None = None,
-        peer_value: float | None = None,
+        peers: Mapping[str, float] | None = None,
         smaller_is_better: bool = True,
     ) -> None:
-        """Note a figure and, where there is one, the peer's."""
-        ratio = None
-        if peer_value is not None:
-            ratio = peer_value / value if smaller_is_better else value / peer_value
-        self.rows.append(
-            {
-                "engine": self.engine,
-                "case": case,
-                "device": self.device,
-                "metric": metric,
-                "value": value,
-                "unit": unit,
-                "peer": peer,
-                "peer_value": peer_value,
-                "ratio": ratio,
-            }
-        )
-        against = f"   {peer} {peer_value:.4g} {unit}, {ratio:.1f}x" if ratio else ""
-        print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
+        """Add one row for each peer, with its figure, or a single row if there is no peer."""
+        for peer, theirs in (peers or {None: None}).items():
+            ratio = None
+            if theirs is not None:
+                ratio = theirs / value if smaller_is_better else value / theirs
+            self.rows.append(
+                {
+                    "engine": self.engine,
+                    "case": case,
+                    "device": self.device,
+                    "metric": metric,
+                    "value": value,
+                    "unit": unit,
+                    "peer": peer,
+                    "peer_value": theirs,
+                    "ratio": ratio,
+                }
+            )
+            against = f"   {peer} {theirs:.4g} {unit}, {ratio:.1f}x" if ratio else ""
+            print(f"{case:32s} {metric:24s} {value:10.4g} {unit}{against}", flush=True)
+
+    def rate(
+        self, case: str, metric: str, found: Measured, amount: float, theirs: float = 1.0
+    ) -> None:
+        """Note how much a second: of ours `amount` in a call, of a peer's work `theirs`."""
+        self.add(
+            case, metric, amount / found.seconds, "1/s", smaller_is_better=False,
+            peers={name: theirs / seconds for name, seconds in found.peers.items()},
+        )  # fmt: skip
 
     def write(self, path: Path | None) -> None:
         """Write all rows to a file, all or nothing."""

@@ -6,176 +6,131 @@
 
 from __future__ import annotations
 
-import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from harness import Rows, arguments, medians
+from harness import Rows, arguments, installed
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.core import devices
-from ergode.kinetics import launch
-from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.methods import METHODS
-from ergode.kinetics.network.to_tables import to_tables
 
+integrate = ergode.kinetics.integrate
 TYPE_IA = {"temperature": 7e9, "density": 1e8, "initial": {"12C": 0.49992, "16O": 0.5}}
-CASES = (
-    "type-ia implicit", "type-ia explicit", "methods", "wave", "alpha", "ignition", "pynucastro",
-)  # fmt: skip
 # What one network took by version of the code that this engine began with, on a K40c [s].
 VERSIONS = {"version 1": 12.5, "version 2": 5.1, "near the memory limit": 1.3}
 
 
-def option(name):
-    """Value of an option that only this benchmark has, or None."""
-    if name not in sys.argv:
-        return None
-    place = sys.argv.index(name)
-    value = Path(sys.argv[place + 1])
-    del sys.argv[place : place + 2]
-    return value
-
-
-def data_folder():
-    """Where the 150-nuclide network is, or None."""
-    folder = option("--data")
-    if folder is not None:
-        return folder
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data" / "kinetics"
-    return folder if folder.is_dir() else None
-
-
-def burner(network, count, device, method, rtol=1e-3):
-    """A function that burns `count` equal zones, everything checked and laid out before."""
-    mechanism = to_tables(network)
-    zones = zones_of(
-        network, mechanism, temperature=np.full(count, 7e9), density=1e8, pressure=None,
-        initial=TYPE_IA["initial"], heating=None,
+def type_ia(options, network, count, method):
+    """A public call that burns `count` equal zones, in steps as the published codes take them."""
+    return partial(
+        integrate, network, times=[0.0, 1e-9], rtol=1e-3, method=method, reference_control=True,
+        max_steps=10**6, conservation_tolerance=1.0, device=options.place,
+        **TYPE_IA | {"temperature": np.full(count, 7e9)},
     )  # fmt: skip
-    grid = np.array([0.0, 1e-9])
-    options = launch.Options(METHODS[method].runner, rtol, None, True, 10**6)
-
-    def work():
-        outcome = launch.empty_outcome(zones, grid)
-        launch.run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
-        return outcome
-
-    return work
 
 
-def implicit(options, rows, network, device):
-    """One network on one core, and SciPy's BDF with the same right-hand side and Jacobian."""
-    ours = burner(network, 1, device, "rodas4")
-    if options.no_peers:
-        (seconds,) = medians([ours], cpu=True)
-        rows.add("type-ia implicit", "seconds a network", seconds, "s")
-        return
-    change, jacobian, start = right_hand_side(network)
+def implicit(options, rows, network):
+    """One network, and SciPy's BDF and Radau with the same right-hand side and Jacobian."""
+    works = {}
+    if not options.no_peers:
+        change, jacobian, start = right_hand_side(network)
+        for kind in ("BDF", "Radau"):
+            works[f"scipy {kind}"] = partial(
+                solve_ivp, change, (0, 1e-9), start, method=kind, jac=jacobian, rtol=1e-3,
+                atol=1e-8 / 12,
+            )  # fmt: skip
+    found = rows.measure("type-ia implicit", type_ia(options, network, 1, "rodas4"), works)
+    rows.add("type-ia implicit", "seconds a network", found.seconds, "s", peers=found.peers)
 
-    def peer(kind):
-        solve_ivp(change, (0, 1e-9), start, method=kind, jac=jacobian, rtol=1e-3, atol=1e-8 / 12)
 
-    seconds, *theirs = medians([ours, lambda: peer("BDF"), lambda: peer("Radau")], cpu=True)
-    for kind, taken in zip(("BDF", "Radau"), theirs, strict=True):
-        rows.add(
-            "type-ia implicit", "seconds a network", seconds, "s", peer=f"scipy {kind}",
-            peer_value=taken,
-        )  # fmt: skip
+def explicit(options, rows, network):
+    """One network by the asymptotic method."""
+    found = rows.measure("type-ia explicit", type_ia(options, network, 1, "asymptotic"))
+    rows.add("type-ia explicit", "seconds a network", found.seconds, "s")
 
 
 def right_hand_side(network):
-    """dY/dt and its Jacobian in NumPy, from the same tables."""
-    mechanism = to_tables(network)
-    structure = mechanism.structure
-    t9 = 7.0
-    powers = np.array([1, 1 / t9, t9 ** (-1 / 3), t9 ** (1 / 3), t9, t9 ** (5 / 3), np.log(t9)])
-    rates = mechanism.rates
-    terms = rates.prefactor * np.exp(powers @ rates.parameters)
-    slots = np.add.reduceat(terms, rates.slot_start[:-1].astype(int))
-    slots *= 1e8 ** (rates.order.astype(float) - 1)
-    flows, complexes = structure.net_flows, structure.complexes
-    values = np.add.reduceat(
-        flows.weight * slots[flows.source], flows.source_start[:-1].astype(int)
-    )
-    count = structure.species_count
-    rows = np.repeat(np.arange(count), np.diff(flows.start.astype(int)))
-    matrix = np.zeros((count, complexes.first.size))
-    matrix[rows, flows.complex] = values
+    """dY/dt and its Jacobian in NumPy, reactions of the same reactants taken together."""
+    rates = ergode.kinetics.reaction_rates(network, **TYPE_IA)["coefficient"].values[0]
+    index = {member.name: place for place, member in enumerate(network.species)}
+    nothing = len(index)
+    columns, entries = {}, []
+    for reaction, rate in zip(network.reactions, rates, strict=True):
+        left = [index[name] for name, n in reaction.reactants.items() for _ in range(int(n))]
+        key = tuple(sorted(left) + [nothing] * (3 - len(left)))
+        column = columns.setdefault(key, len(columns))
+        flow = rate * TYPE_IA["density"] ** (len(left) - 1)
+        entries += [(index[name], column, -n * flow) for name, n in reaction.reactants.items()]
+        entries += [(index[name], column, n * flow) for name, n in reaction.products.items()]
+    matrix = np.zeros((nothing, len(columns)))
+    rows, places, values = zip(*entries, strict=True)
+    np.add.at(matrix, (rows, places), values)
+    slots = np.array(list(columns)).T
 
     def change(_, y):
-        y = np.append(y, 1.0)
-        return matrix @ (y[complexes.first] * y[complexes.second] * y[complexes.third])
+        return matrix @ np.append(y, 1.0)[slots].prod(axis=0)
 
     def jacobian(_, y):
-        y = np.append(y, 1.0)
-        found = np.zeros((complexes.first.size, count + 1))
-        each = np.arange(complexes.first.size)
-        a, b, c = (y[slot] for slot in complexes)
-        np.add.at(found, (each, complexes.first), b * c)
-        np.add.at(found, (each, complexes.second), a * c)
-        np.add.at(found, (each, complexes.third), a * b)
-        return matrix @ found[:, :count]
+        a, b, c = np.append(y, 1.0)[slots]
+        found = np.zeros((len(columns), nothing + 1))
+        each = np.arange(len(columns))
+        for slot, others in zip(slots, (b * c, a * c, a * b), strict=True):
+            np.add.at(found, (each, slot), others)
+        return matrix @ found[:, :nothing]
 
-    start = np.zeros(count)
-    start[mechanism.names.index("12C")] = 0.49992 / 12
-    start[mechanism.names.index("16O")] = 0.5 / 16
+    start = np.zeros(nothing)
+    start[index["12C"]] = 0.49992 / 12
+    start[index["16O"]] = 0.5 / 16
     return change, jacobian, start
 
 
+METHODS = {
+    "rodas4": (1e-2, 1e-3, 1e-4),
+    "rosenbrock23": (1e-3,),
+    "asymptotic": (1e-3,),
+    "quasi-steady-state": (1e-2, 1e-3, 1e-4),
+    "partial-equilibrium": (1e-3,),
+    "partial-equilibrium-quasi-steady-state": (1e-3,),
+}
+
+
 def methods(options, rows, network):
-    """Steps, time and error of every method at two temperatures."""
-    options_of = {
-        "rodas4": (1e-2, 1e-3, 1e-4),
-        "rosenbrock23": (1e-3,),
-        "asymptotic": (1e-3,),
-        "quasi-steady-state": (1e-2, 1e-3, 1e-4),
-        "partial-equilibrium": (1e-3,),
-        "partial-equilibrium-quasi-steady-state": (1e-3,),
-    }
+    """Steps, time and error of every method at two temperatures, on a CPU."""
+    if options.device == "cuda":
+        return
     for t9 in (7.0, 5.0):
-        given = TYPE_IA | {"temperature": t9 * 1e9, "times": [0.0, 1e-9], "device": "cpu:1"}
+        given = TYPE_IA | {"temperature": t9 * 1e9, "times": [0.0, 1e-9], "device": options.place}
         given["conservation_tolerance"] = 1.0
-        exact = ergode.kinetics.integrate(network, rtol=1e-9, atol=1e-13, **given)
-        for method, tolerances in options_of.items():
+        exact = integrate(network, rtol=1e-9, atol=1e-13, **given)
+        for method, tolerances in METHODS.items():
             for rtol in tolerances[:1] if options.quick else tolerances:
-
-                def ours(method=method, rtol=rtol, given=given):
-                    return ergode.kinetics.integrate(network, method=method, rtol=rtol, **given)
-
-                found = ours()
-                error = abs(found["mass_fraction"] - exact["mass_fraction"])[0, -1].sum().item()
-                off = found["mass_fraction"][0, -1].sum().item() - 0.99992
                 case = f"methods T9 {t9:g} {method} {rtol:g}"
-                rows.add(case, "steps", found["step_count"].item(), "1")
-                (seconds,) = medians([ours], 3, cpu=True)
-                rows.add(case, "seconds", seconds, "s")
+                ours = partial(integrate, network, method=method, rtol=rtol, **given)
+                found = rows.measure(case, ours, repeats=1 if options.quick else 3)
+                burnt = found.result["mass_fraction"][0, -1]
+                error = abs(burnt - exact["mass_fraction"][0, -1]).sum().item()
+                rows.add(case, "steps", found.result["step_count"].item(), "1")
+                rows.add(case, "seconds", found.seconds, "s")
                 rows.add(case, "sum of errors", error, "1")
-                rows.add(case, "mass gained", off, "1")
+                rows.add(case, "mass gained", burnt.sum().item() - 0.99992, "1")
 
 
-def wave(options, rows, network, device):
+def wave(options, rows, network):
     """Time against the number of networks."""
     for method in ("rodas4", "asymptotic"):
-        most = 100_000 if device.is_cuda else 64
+        most = 100_000 if options.device == "cuda" else 64
         if options.quick:
             most = min(most, 8 if method == "rodas4" else 2)
         count = 1
         while count <= most:
-            work = burner(network, count, device, method)
-            if count < 1_000:
-                (seconds,) = medians([work], 3)
-            else:  # long, and everything is compiled
-                started = time.perf_counter()
-                work()
-                seconds = time.perf_counter() - started
-            rows.add(f"wave {method} {count}", "seconds", seconds, "s")
-            rows.add(
-                f"wave {method} {count}", "networks a second", count / seconds, "1/s",
-                smaller_is_better=False,
-            )  # fmt: skip
+            case = f"wave {method} {count}"
+            few = count < 1_000
+            found = rows.measure(
+                case, type_ia(options, network, count, method), repeats=3 if few else 1, warm=few
+            )
+            rows.add(case, "seconds", found.seconds, "s")
+            rows.rate(case, "networks a second", found, count)
             count = most if count < most < 8 * count else 8 * count
 
 
@@ -213,28 +168,38 @@ def alpha_chain(network):
     return ergode.ReactionNetwork(species, reactions)
 
 
-def alpha(options, rows, network, device):
-    """Many zones of a small network."""
+def alpha(options, rows, network):
+    """Many zones of a small network: as `integrate` has them, and as a hydrodynamics code does."""
     small = alpha_chain(network)
-    mechanism = to_tables(small)
-    count = 1_000_000 if device.is_cuda else 500 if options.quick else 4_000
-    zones = zones_of(
-        small, mechanism, temperature=np.linspace(2e9, 6e9, count), density=1e7, pressure=None,
-        initial={"4He": 0.2, "12C": 0.4, "16O": 0.4}, heating=None,
+    count = 500 if options.quick else 4_000
+    if options.device == "cuda":
+        count = 100_000 if options.quick else 1_000_000
+    hot = np.linspace(2e9, 6e9, count)
+    start = {"4He": 0.2, "12C": 0.4, "16O": 0.4}
+    given = {"rtol": 1e-3, "device": options.place}
+    found = rows.measure(
+        "alpha",
+        partial(
+            integrate, small, times=[0.0, 1e-3], temperature=hot, density=1e7, initial=start,
+            **given,
+        ),
+        repeats=3,
     )  # fmt: skip
-    grid = np.array([0.0, 1e-3])
-    how = launch.Options(METHODS["rodas4"].runner, 1e-3, None, False, 10**6)
+    rows.rate("alpha", "zones a second", found, count)
+    fractions = np.tile([start.get(one.name, 0.0) for one in small.species], (count, 1))
+    dense = np.full(count, 1e7)
+    found = rows.measure(
+        "alpha burn",
+        partial(ergode.kinetics.burn, small, hot, dense, fractions, 1e-3, **given),
+        repeats=3,
+    )  # fmt: skip
+    rows.rate("alpha burn", "zones a second", found, count)
 
-    def ours():
-        outcome = launch.empty_outcome(zones, grid)
-        launch.run_zones(mechanism, zones, grid, how, device, outcome, lambda _: None)
 
-    (seconds,) = medians([ours], 3)
-    rows.add("alpha", "zones a second", count / seconds, "1/s", smaller_is_better=False)
-
-
-def pynucastro(options, rows):
+def pynucastro(options, rows, _):
     """Networks of pynucastro, and its own right-hand side under SciPy's BDF and Radau."""
+    if options.no_peers or options.device == "cuda":
+        return
     try:
         import pynucastro as pyna
     except ImportError:
@@ -242,6 +207,7 @@ def pynucastro(options, rows):
         return
     import importlib.util
     import tempfile
+    import time
 
     chain = ["he4", "c12", "o16", "ne20", "mg24", "si28", "s32", "ar36", "ca40", "ti44", "cr48",
              "fe52", "ni56"]  # fmt: skip
@@ -252,7 +218,6 @@ def pynucastro(options, rows):
               "k40", "ca41", "ca42", "fe54", "ni58"]  # fmt: skip
     sizes = [chain, chain + protons, chain + protons + others]
     for nuclei in sizes[:1] if options.quick else sizes:
-        ours_network = ergode.read_reaclib(nuclei)
         library = pyna.ReacLibLibrary().linking_nuclei(nuclei, print_warning=False)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "peer_network.py"
@@ -263,41 +228,35 @@ def pynucastro(options, rows):
         start = np.zeros(peer.nnuc)
         start[peer.jhe4], start[peer.jc12], start[peer.jo16] = 0.2 / 4, 0.4 / 12, 0.4 / 16
 
-        def ours(network=ours_network):
-            return ergode.kinetics.integrate(
-                network, times=[0, end], temperature=hot, density=density, rtol=1e-6, atol=1e-10,
-                initial={"he4": 0.2, "c12": 0.4, "o16": 0.4}, device="cpu:1",
-            )  # fmt: skip
-
-        def theirs(kind, peer=peer, start=start):
-            return solve_ivp(
-                peer.rhs, (0, end), start, method=kind, jac=peer.jacobian, args=(density, hot),
-                rtol=1e-6, atol=1e-11,
-            )  # fmt: skip
-
-        works = [ours, lambda: theirs("BDF"), lambda: theirs("Radau")]
-        started = time.perf_counter()
-        last = theirs("Radau").y[:, -1]
-        rows.add(
-            f"pynucastro {len(nuclei)} nuclei", "seconds of the peer's first call",
-            time.perf_counter() - started, "s",
+        ours = partial(
+            integrate, ergode.read_reaclib(nuclei), times=[0, end], temperature=hot,
+            density=density, rtol=1e-6, atol=1e-10, device=options.place,
+            initial={"he4": 0.2, "c12": 0.4, "o16": 0.4},
         )  # fmt: skip
-        found = ours()["mass_fraction"][0, -1]
+        works = {
+            f"pynucastro, scipy {kind}": partial(
+                solve_ivp, peer.rhs, (0, end), start, method=kind, jac=peer.jacobian,
+                args=(density, hot), rtol=1e-6, atol=1e-11,
+            )
+            for kind in ("BDF", "Radau")
+        }  # fmt: skip
+        case = f"pynucastro {len(nuclei)} nuclei"
+        started = time.perf_counter()
+        last = works["pynucastro, scipy Radau"]().y[:, -1]
+        taken = time.perf_counter() - started
+        rows.add(case, "seconds of the peer's first call", taken, "s")
+        found = rows.measure(case, ours, works, repeats=3)
+        burnt = found.result["mass_fraction"][0, -1]
         apart = sum(
-            abs(float(found.sel(species=name)) - last[getattr(peer, f"j{name}")] * mass)
-            for name, mass in zip(found["species"].values, found["mass_number"].values, strict=True)
+            abs(float(burnt.sel(species=name)) - last[getattr(peer, f"j{name}")] * mass)
+            for name, mass in zip(burnt["species"].values, burnt["mass_number"].values, strict=True)
         )
-        rows.add(f"pynucastro {len(nuclei)} nuclei", "sum of differences", apart, "1")
-        seconds = medians(works, 3, cpu=True)
-        for kind, taken in zip(("BDF", "Radau"), seconds[1:], strict=True):
-            rows.add(
-                f"pynucastro {len(nuclei)} nuclei", "seconds a network", seconds[0], "s",
-                peer=f"pynucastro, scipy {kind}", peer_value=taken,
-            )  # fmt: skip
+        rows.add(case, "sum of differences", apart, "1")
+        rows.add(case, "seconds a network", found.seconds, "s", peers=found.peers)
 
 
-def ignition(options, rows, device):
-    """Delays of 64 reactors, and the same of Cantera driven step by step."""
+def ignition(options, rows, _):
+    """Delays of 64 reactors, and one of Cantera driven step by step."""
     try:
         import cantera as ct
     except ImportError:
@@ -308,13 +267,12 @@ def ignition(options, rows, device):
         "gri30": ("CH4", {"O2": 1.0, "N2": 3.76}, np.linspace(1400, 1700, 8)),
     }
     for name, (fuel, oxidizer, hot) in cases.items():
-        network = ergode.read_cantera(Path(ct.__file__).parent / "data" / f"{name}.yaml")
-
-        def ours(network=network, fuel=fuel, oxidizer=oxidizer, hot=hot):
-            return ergode.kinetics.ignition_delay(
-                network, temperature=hot, pressure=[1e6, 1e7], fuel=fuel, oxidizer=oxidizer,
-                equivalence_ratio=[0.5, 0.75, 1.0, 1.5], duration=0.1, rtol=1e-4, device=device,
-            )  # fmt: skip
+        file = Path(ct.__file__).parent / "data" / f"{name}.yaml"
+        ours = partial(
+            ergode.kinetics.ignition_delay, ergode.read_cantera(file), temperature=hot,
+            pressure=[1e6, 1e7], fuel=fuel, oxidizer=oxidizer, duration=0.1, rtol=1e-4,
+            equivalence_ratio=[0.5, 0.75, 1.0, 1.5], device=options.place,
+        )  # fmt: skip
 
         def peer(name=name, fuel=fuel, oxidizer=oxidizer, hot=hot):
             gas = ct.Solution(f"{name}.yaml")
@@ -326,39 +284,36 @@ def ignition(options, rows, device):
             while network.time < 0.1:
                 network.step()
 
-        seconds, theirs = medians([ours, peer], 3 if options.quick else 5)
-        rows.add(
-            f"ignition {name}", "seconds a reactor", seconds / 64, "s", peer="Cantera",
-            peer_value=theirs,
-        )  # fmt: skip
+        works = installed(options, {"Cantera": lambda peer=peer: peer})
+        found = rows.measure(f"ignition {name}", ours, works, repeats=1 if options.quick else 5)
+        each = found.seconds / 64
+        rows.add(f"ignition {name}", "seconds a reactor", each, "s", peers=found.peers)
+
+
+OF_NUCLEI = {
+    "type-ia implicit": implicit, "type-ia explicit": explicit, "methods": methods, "wave": wave,
+    "alpha": alpha,
+}  # fmt: skip
+OTHERS = {"ignition": ignition, "pynucastro": pynucastro}
 
 
 def main():
-    folder, figure = data_folder(), option("--figure")
-    options = arguments("kinetics", list(CASES))
-    device = devices.resolve("cuda" if options.device == "cuda" else "cpu:1")
+    options = arguments(
+        "kinetics", [*OF_NUCLEI, *OTHERS], data="where the 150-nuclide network is",
+        figure="draw the wave into this file",
+    )  # fmt: skip
     rows = Rows("kinetics", options.device)
-    if folder is None:
-        print("the 150-nuclide network is not here (--data FOLDER)")
-    else:
+    folder = options.data or Path(__file__).resolve().parents[2] / "shared" / "data" / "kinetics"
+    network = None
+    if folder.is_dir():
         network = ergode.read_fern(folder / "CUDAnet_150.inp", folder / "rateLibrary_150.data")
-        if "type-ia implicit" in options.case:
-            implicit(options, rows, network, device)
-        if "type-ia explicit" in options.case:
-            (seconds,) = medians([burner(network, 1, device, "asymptotic")])
-            rows.add("type-ia explicit", "seconds a network", seconds, "s")
-        if "methods" in options.case and not device.is_cuda:
-            methods(options, rows, network)
-        if "wave" in options.case:
-            wave(options, rows, network, device)
-            if figure:
-                draw(rows.rows, figure)
-        if "alpha" in options.case:
-            alpha(options, rows, network, device)
-    if "ignition" in options.case and not options.no_peers:
-        ignition(options, rows, device)
-    if "pynucastro" in options.case and not options.no_peers and not device.is_cuda:
-        pynucastro(options, rows)
+    else:
+        print("the 150-nuclide network is not here (--data FOLDER)")
+    for name, work in (OF_NUCLEI | OTHERS).items():
+        if name in options.case and (network or name in OTHERS):
+            work(options, rows, network)
+    if options.figure and "wave" in options.case:
+        draw(rows.rows, options.figure)
     rows.write(options.json)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ergode import Reaction, ReactionNetwork, ReactionTable
-from ergode.models.reactions.reaction import Law
 
 
 def table(species, reactants, products, reaction_count):
@@ -16,7 +15,8 @@ def table(species, reactants, products, reaction_count):
         key, counts = np.unique(rows * len(species) + members, return_counts=True)
         lengths = np.bincount(key // len(species), minlength=reaction_count)
         sides += [np.concatenate([[0], np.cumsum(lengths)]), key % len(species), counts]
-    laws = np.full(reaction_count, Law.STOCHASTIC)
+    law = Reaction("0 -> A", stochastic_rate_constant=1.0).law
+    laws = np.full(reaction_count, law)
     return ReactionTable(tuple(species), *sides, laws, np.ones(reaction_count))
 
 

@@ -1,10 +1,8 @@
 """Firings per second, against the exact simulators that people use and against the network's size.
 
-On the CPU a figure is for one core: processor time of one thread, and so is the peers'.  Peers are
-given networks as SBML (libRoadRunner, COPASI) or in their own form (GillesPy2's C++ solver, whose
-time includes starting its executable, so it is given work for long).  Runs are so long that what
-comes before the first firing is a small part of them.  On a GPU it is the wall clock of the whole
-call, results on the host.
+Peers are given networks as SBML (libRoadRunner, COPASI) or in their own form (GillesPy2's C++
+solver, whose time includes starting its executable, so it is given work for long), on one core as
+ergode is.  Runs are so long that what comes before the first firing is a small part of them.
 
 The families are those of Komarov and D'Souza, PLoS ONE 7 e46693 (2012): time per firing against
 the number of reactions, and against the number of realizations; ``--figures FOLDER`` draws both.
@@ -12,16 +10,17 @@ the number of reactions, and against the number of realizations; ``--figures FOL
 
 from __future__ import annotations
 
-import contextlib
-import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from harness import Rows, arguments
+from harness import Rows, Seconds, arguments, installed, processor_seconds
 from reaction_networks import (
     birth_death,
     colloidal_aggregation,
@@ -36,58 +35,50 @@ simulate = ergode.stochastic.simulate
 REPEATS = 5
 
 
-def rate_of(work):
-    """Firings a second: median over `REPEATS` of ``work() -> (firings, seconds)``."""
-    work()
-    return float(
-        np.median([firings / seconds for firings, seconds in (work() for _ in range(REPEATS))])
-    )
+def call(place, network, end, replicates=1, times=2, **options):
+    """The public call for a number of realizations and a number of output times."""
+    given = {"seed": 1, "output": "statistics"} | options
+    return partial(
+        simulate, network, times=np.linspace(0, end, times), replicates=replicates, device=place,
+        **given,
+    )  # fmt: skip
 
 
-def ours(network, end, replicates, device, times=101, output="statistics", method="auto"):
-    grid = np.linspace(0, end, times)
-    clock = time.perf_counter if device == "cuda" else time.process_time
-
-    def work():
-        start = clock()
-        result = simulate(
-            network, times=grid, replicates=replicates, seed=1, output=output, method=method,
-            device="cuda" if device == "cuda" else "cpu:1",
-        )  # fmt: skip
-        return result.attrs["firings"], clock() - start
-
-    return work
+def firings_until(end, network, replicates=1):
+    """Firings of a realization, in the mean."""
+    return call("cpu:1", network, end, replicates)().attrs["firings"] / replicates
 
 
-def peers_of(network, end, firings, quick):
-    """Peers by name: work of one realization of `network` each, which takes so many firings."""
-    import tempfile
+# ---- peers: a work takes, or says that it takes, the seconds of one realization
 
-    found = {}
+
+def peers_of(options, network, end, firings):
+    """Peers by name; `firings` is the number of firings in one realization of `network`."""
+    if options.no_peers or options.device == "cuda":
+        return {}
     path = Path(tempfile.mkdtemp()) / "model.xml"
     ergode.write_sbml(network, path)
-    try:
-        import roadrunner
-
-        model = roadrunner.RoadRunner(str(path))
-        model.setIntegrator("gillespie")
-        model.integrator.variable_step_size = False
-
-        def road_runner():
-            model.reset()
-            start = time.process_time()
-            model.simulate(0, end, 101)
-            return firings, time.process_time() - start
-
-        found["libRoadRunner"] = road_runner
-    except ImportError:
-        pass
-    with contextlib.suppress(ImportError):
-        found["COPASI"] = copasi_of(path, network, end, firings)
+    makers = {
+        "libRoadRunner": partial(road_runner_of, path, end, 101),
+        "COPASI": partial(copasi_of, path, network, end),
+    }
     if len(network.reactions) <= 100:  # C++ is made of every reaction, and compiled
-        with contextlib.suppress(ImportError):
-            found["GillesPy2"] = gillespy2_of(network, end, firings)
-    return {name: work for name, work in found.items() if work is not None}
+        makers["GillesPy2"] = partial(gillespy2_of, network, end, firings)
+    return installed(options, makers)
+
+
+def road_runner_of(path, end, times):
+    import roadrunner
+
+    model = roadrunner.RoadRunner(str(path))
+    model.setIntegrator("gillespie")
+    model.integrator.variable_step_size = False
+
+    def work():
+        model.reset()
+        model.simulate(0, end, times)
+
+    return work
 
 
 COPASI = """
@@ -108,7 +99,7 @@ for _ in range(repeats):
 PATIENCE = 120
 
 
-def copasi_of(path, network, end, firings):
+def copasi_of(path, network, end):
     """Work of COPASI, in a process of its own, which is given up if it does not come to an end."""
     import basico  # noqa: F401
 
@@ -118,14 +109,16 @@ def copasi_of(path, network, end, firings):
     except subprocess.TimeoutExpired:
         print(f"COPASI: {len(network.reactions):,} reactions not simulated in {PATIENCE} s")
         return None
-    seconds = iter([float(line) for line in done.stdout.split()])
-    return lambda: (firings, next(seconds))
+    seconds = iter([Seconds(line) for line in done.stdout.split()])
+    return lambda: next(seconds)
 
 
-def gillespy2_of(network, end, firings):
-    """Work of GillesPy2's C++ solver: as many realizations as make starting it negligible."""
+def gillespy2_solver(network, times):
+    """GillesPy2's C++ solver of a network."""
     import gillespy2
 
+    if not (shutil.which("scons") and shutil.which("g++")):
+        raise ImportError("its C++ solver needs scons and g++")
     model = gillespy2.Model(name="peer")
     for member in network.species:
         model.add_species(
@@ -140,37 +133,40 @@ def gillespy2_of(network, end, firings):
         model.add_reaction(
             gillespy2.Reaction(f"r{k}", *sides, propensity_function=network.propensities()[k])
         )
-    model.timespan(gillespy2.TimeSpan(np.linspace(0, end, 101)))
-    solver = gillespy2.SSACSolver(model=model)
+    model.timespan(gillespy2.TimeSpan(times))
+    return gillespy2.SSACSolver(model=model)
+
+
+def gillespy2_of(network, end, firings):
+    """Work of that solver: as many realizations as make starting it negligible."""
+    solver = gillespy2_solver(network, np.linspace(0, end, 101))
     count = max(1, int(2e7 / firings))
 
     def work():
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = processor_seconds()
         solver.run(number_of_trajectories=count, seed=1)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return count * firings, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Seconds((processor_seconds() - before) / count)
 
     return work
 
 
-def small(rows, quick, device, with_peers):
+# ---- cases
+
+
+def small(options, rows):
     """Small networks: one call each, means and variances on a grid of a hundred points."""
+    on_cuda = options.device == "cuda"
     for network, end, counts in (
         (birth_death(), 50.0, (2000, 2_000_000)),
         (vilar(), 50.0, (800, 400_000)),
     ):
-        replicates = counts[device == "cuda"] // (8 if quick and device == "cuda" else 1)
-        mine = rate_of(ours(network, end, replicates, device))
-        rows.add(network.name, "firings per second", mine, "1/s", smaller_is_better=False)
-        if not with_peers:
-            continue
-        one = simulate(network, times=[0, end], replicates=200, seed=1, device="cpu:1")
-        firings = one.attrs["firings"] / 200
-        for peer, work in peers_of(network, end, firings, quick).items():
-            rows.add(
-                network.name, "firings per second", mine, "1/s", peer=peer,
-                peer_value=rate_of(work), smaller_is_better=False,
-            )  # fmt: skip
+        replicates = counts[on_cuda] // (8 if options.quick and on_cuda else 1)
+        firings = firings_until(end, network, 200)
+        found = rows.measure(
+            network.name, call(options.place, network, end, replicates, 101),
+            peers_of(options, network, end, firings), repeats=REPEATS,
+        )  # fmt: skip
+        rows.rate(network.name, "firings per second", found, found.result.attrs["firings"], firings)
 
 
 FAMILIES = {
@@ -181,66 +177,71 @@ FAMILIES = {
 PEERS_AT = {"colloidal": 64, "cyclic": 1000}
 
 
-def method_on(device, network):
+def method_on(place, network):
     """What a user who wants speed asks for: on a GPU the search in three levels, where weakly
     coupled networks would get composition-rejection, which is the quicker on a CPU.
     """
     weakly = network.name in ("cyclic", "random") and len(network.reactions) > 64
-    return "warp-direct" if device == "cuda" and weakly else "auto"
+    return "warp-direct" if place == "cuda" and weakly else "auto"
 
 
 def end_for(network, wanted):
     """Time at which one realization has had about so many firings."""
     end = 1e-3
     while True:
-        trial = simulate(network, times=[0, end], replicates=1, seed=1, device="cpu:1")
-        found = trial.attrs["firings"]
+        found = firings_until(end, network)
         if found >= wanted / 20:
             return end * wanted / found
         end *= min(10, max(2, wanted / 10 / max(found, 1)))
 
 
-def large(rows, quick, device, with_peers, names):
+def per_firing(rows, case, metric, ours, works=None, firings=0.0):
+    """Nanoseconds of a firing; peers' works have `firings` of them."""
+    found = rows.measure(case, ours, works, repeats=REPEATS)
+    rows.add(
+        case, metric, 1e9 * found.seconds / found.result.attrs["firings"], "ns",
+        peers={name: 1e9 * seconds / firings for name, seconds in found.peers.items()},
+    )  # fmt: skip
+
+
+def large(options, rows):
     """Time per firing against the size of the network."""
-    for name in names:
-        build, sizes, wanted = FAMILIES[name]
-        replicates = 4096 if device == "cuda" else 1
-        wanted = wanted / (8 if quick else 1) / (20 if device == "cuda" else 1)
-        for size in (PEERS_AT.get(name, sizes[1]), sizes[-1]) if quick else sizes:
+    on_cuda = options.device == "cuda"
+    for name, (build, sizes, wanted) in FAMILIES.items():
+        if name not in options.case:
+            continue
+        wanted = wanted / (8 if options.quick else 1) / (20 if on_cuda else 1)
+        for size in (PEERS_AT.get(name, sizes[1]), sizes[-1]) if options.quick else sizes:
             network = build(size)
-            end = end_for(network, wanted)
-            method = method_on(device, network)
-            mine = rate_of(ours(network, end, replicates, device, times=2, method=method))
-            case = f"{name} N={size}"
-            rows.add(case, "time per firing", 1e9 / mine, "ns")
-            if with_peers and PEERS_AT.get(name) == size:
+            works, firings = {}, 0.0
+            if PEERS_AT.get(name) == size and not options.no_peers:
                 end = end_for(network, 1e5)
-                one = simulate(network, times=[0, end], replicates=1, seed=1, device="cpu:1")
-                for peer, work in peers_of(network, end, one.attrs["firings"], quick).items():
-                    rows.add(
-                        case, "time per firing", 1e9 / mine, "ns", peer=peer,
-                        peer_value=1e9 / rate_of(work),
-                    )  # fmt: skip
+                firings = firings_until(end, network)
+                works = peers_of(options, network, end, firings)
+            method = method_on(options.place, network)
+            ours = call(
+                options.place, network, end_for(network, wanted), 4096 if on_cuda else 1,
+                method=method,
+            )  # fmt: skip
+            per_firing(rows, f"{name} N={size}", "time per firing", ours, works, firings)
 
 
-def many(rows, quick, device):
+def many(options, rows):
     """Time per firing against the number of realizations."""
-    counts = (1, 16, 256) if device == "cpu" else (32, 128, 1024, 4096, 16_384, 65_536)
+    on_cuda = options.device == "cuda"
+    counts = (32, 128, 1024, 4096, 16_384, 65_536) if on_cuda else (1, 16, 256)
     for build, size, wanted in ((colloidal_aggregation, 64, 3e3), (cyclic_chain, 1000, 3e4)):
         network = build(size)
-        end = end_for(network, wanted)
-        for count in counts[:2] if quick else counts:
-            method = method_on(device, network)
-            mine = rate_of(ours(network, end, count, device, times=2, method=method))
+        end, method = end_for(network, wanted), method_on(options.place, network)
+        for count in counts[:2] if options.quick else counts:
             case = f"{network.name} N={size} R={count}"
-            rows.add(case, "time per firing by realizations", 1e9 / mine, "ns")
+            ours = call(options.place, network, end, count, method=method)
+            per_firing(rows, case, "time per firing by realizations", ours)
 
 
-def space(rows, quick, device):
+def space(options, rows):
     """A reaction-diffusion master equation of a million reactions."""
-    import ergode
-
-    side = 130 if quick else 408
+    side = 130 if options.quick else 408
     local = ergode.ReactionNetwork(
         {"A": 1},
         [
@@ -253,18 +254,19 @@ def space(rows, quick, device):
     case = f"grid of {len(network.reactions):,} reactions"
     rows.add(case, "time to make it", time.perf_counter() - start, "s")
     end = 0.1 * 4e6 / (0.5e6 * (side / 408) ** 2) / 4
-    replicates = 512 if device == "cuda" else 1
-    mine = rate_of(ours(network, end, replicates, device, times=2, output="final"))
-    rows.add(case, "time per firing", 1e9 / mine, "ns")
+    replicates = 512 if options.device == "cuda" else 1
+    ours = call(options.place, network, end, replicates, output="final")
+    per_firing(rows, case, "time per firing", ours)
 
 
-def memory(rows):
+def memory(options, rows):
     """What the largest network of the paper needs beside the states."""
     network = colloidal_aggregation(252)
     for method in ("partial-propensity", "warp-direct"):
-        simulate(network, times=[0, 1e-4], replicates=1, method=method, device="cpu:1")
+        ours = call("cpu:1", network, 1e-4, method=method)
+        ours()
         tracemalloc.start()
-        simulate(network, times=[0, 1e-4], replicates=1, method=method, device="cpu:1")
+        ours()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         rows.add(f"colloidal N=252, {method}", "memory", peak / 1e6, "MB")
@@ -295,23 +297,18 @@ def figures(rows, folder):
 
 
 def main():
-    cases = ["small", *FAMILIES, "realizations", "space", "memory"]
-    chosen = arguments("stochastic", cases, figures=True)
-    rows = Rows("stochastic", chosen.device)
-    with_peers = not chosen.no_peers and chosen.device == "cpu"
-    if "small" in chosen.case:
-        small(rows, chosen.quick, chosen.device, with_peers)
-    names = [name for name in FAMILIES if name in chosen.case]
-    large(rows, chosen.quick, chosen.device, with_peers, names)
-    if "realizations" in chosen.case:
-        many(rows, chosen.quick, chosen.device)
-    if "space" in chosen.case:
-        space(rows, chosen.quick, chosen.device)
-    if "memory" in chosen.case and chosen.device == "cpu":
-        memory(rows)
-    rows.write(chosen.json)
-    if chosen.figures:
-        figures(rows, chosen.figures)
+    works = {"small": small, "realizations": many, "space": space, "memory": memory}
+    options = arguments(
+        "stochastic", [*works, *FAMILIES], figures="draw figures into this folder"
+    )  # fmt: skip
+    rows = Rows("stochastic", options.device)
+    large(options, rows)
+    for name, work in works.items():
+        if name in options.case and not (name == "memory" and options.device == "cuda"):
+            work(options, rows)
+    rows.write(options.json)
+    if options.figures:
+        figures(rows, options.figures)
 
 
 if __name__ == "__main__":

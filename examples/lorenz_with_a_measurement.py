@@ -46,7 +46,7 @@ for name in field.variables:
         f"{name} before the measurement: {float(mean):6.2f} ± {float(deviation):5.2f}, "
         f"ensemble {float(cloud.mean()):6.2f} ± {float(cloud.std()):5.2f}"
     )
-print(f"{result.attrs['cell_steps']:,} cell-steps in {result.attrs['wall_seconds']:.2f} s")
+print(f"{result.attrs['cell_steps']:,} cell-steps in {result.attrs['run_seconds']:.2f} s")
 
 figure = Figure(figsize=(9, 7.2), dpi=160, layout="constrained")
 for ax, time in zip(figure.subplots(2, 2).flat, (0.0, 0.5, 0.999, 1.0), strict=True):

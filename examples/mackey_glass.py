@@ -37,7 +37,7 @@ result = ergode.trajectories.integrate(
 settled = result["state"].sel(variable="cells", time=slice(300, None))
 spread = settled.max("time") - settled.min("time")
 onset = float(spread["delay"][(spread > 0.01).argmax("delay")])
-print(f"{result.attrs['trajectories']} delays in {result.attrs['wall_seconds']:.2f} s")
+print(f"{result.attrs['trajectories']} delays in {result.attrs['run_seconds']:.2f} s")
 print(f"the steady state gives way to a cycle at a delay of {onset:.1f} days")
 
 figure = Figure(figsize=(7.2, 6), dpi=160, layout="constrained")

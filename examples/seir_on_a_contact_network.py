@@ -22,7 +22,7 @@ counts = ergode.epidemics.simulate(
 summary = ergode.epidemics.summary(counts)
 print(f"ever infected: {100 * float(summary['attack_rate'].mean()):.2f} %")
 print(f"infectious at the peak: {float(summary['peak_count'].mean()):.0f} of 1,000")
-print(f"{counts.attrs['replicates']} epidemics in {counts.attrs['wall_seconds']:.2f} s")
+print(f"{counts.attrs['replicates']} epidemics in {counts.attrs['run_seconds']:.2f} s")
 
 counts["time"].attrs["units"] = "days"
 figure = sys.argv[1] if len(sys.argv) > 1 else "seir.png"

@@ -2,25 +2,34 @@
 # Everything a change must pass: style, types, floors, tests. Needs no GPU.
 #
 #   scripts/test.sh [PYTEST OPTIONS]
+#   scripts/test.sh --fast [PYTEST OPTIONS]    style, and the tests that are not slow
 #
-# The environment is .venv, or what ERGODE_TEST_VENV names; it is made if it is not there.
+# The environment is .venv, or what ERGODE_TEST_VENV names; it is made if it is not there. Compiled
+# kernels are kept in the user's cache (or ERGODE_CACHE_DIR) between runs. A kernel is named by a
+# digest of all that it is made of, so what has changed is compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+fast=
+if [ "${1:-}" = --fast ]; then
+    fast=yes
+    shift
+fi
+
 venv="${ERGODE_TEST_VENV:-.venv}"
-[ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+if [ -z "$fast" ] || [ ! -x "$venv/bin/ruff" ]; then
+    [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+fi
 PATH="$(cd "$venv/bin" && pwd):$PATH"
 
-# Compiled kernels are kept within the run: nothing of an older one is used, nothing is left.
-if [ -z "${ERGODE_CACHE_DIR:-}" ]; then
-    ERGODE_CACHE_DIR="$(mktemp -d)"
-    trap 'rm -rf "$ERGODE_CACHE_DIR"' EXIT
-fi
-export ERGODE_CACHE_DIR
+export ERGODE_CACHE_DIR="${ERGODE_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ergode-tests}"
 
 ruff check .
 ruff format --check .
+if [ -n "$fast" ]; then
+    exec python -m pytest -q -n auto --dist worksteal -m "not slow and not exhaustive" "$@"
+fi
 mypy
 lint-imports
 # A worker for every core. Each begins with a stretch of files, whose tests share kernels; who has

@@ -14,9 +14,14 @@ if "ERGODE_CACHE_DIR" not in os.environ:
 os.environ["MPLBACKEND"] = "Agg"
 
 ROOT = Path(__file__).resolve().parents[1]
+# By the names of their files alone, so that a file may move.
+SLOW = frozenset((ROOT / "tests" / "slow.txt").read_text().split())
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if f"{item.path.name}::{item.name.partition('[')[0]}" in SLOW:
+            item.add_marker(pytest.mark.slow)
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return

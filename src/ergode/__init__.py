@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ergode import density, epidemics, kinetics, plots, stochastic, trajectories
+    from ergode.core.buffers import release
     from ergode.core.devices import resolve as Device
     from ergode.core.errors import (
         AccuracyWarning,
@@ -98,6 +99,7 @@ _HOMES = {
         "AccuracyWarning", "ErgodeError", "ErgodeWarning", "FailureWarning", "InterruptionWarning",
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
+    "ergode.core.buffers": ("release",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel", "Infection", "Progression"),
@@ -164,7 +166,7 @@ __all__ = [
     "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",
-    "read_sbml", "read_weak_rates", "save", "stochastic", "trajectories", "write_gbees",
+    "read_sbml", "read_weak_rates", "release", "save", "stochastic", "trajectories", "write_gbees",
     "write_sbml",
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from ergode.epidemics.first_passage.counts import count_on_grid_cuda
 from ergode.epidemics.first_passage.kernel import THREADS, search_cuda
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.sweep import PointGroup
 
 pytest.importorskip("numba.cuda")
 from ergode.core import cuda
@@ -46,15 +47,12 @@ def arguments_of(ensemble, replicates=1):
     word = ensemble.word_type
     nodes = ensemble.node_count
     search = (
-        ensemble.offsets, ensemble.targets, ensemble.weights, ensemble.stages, ensemble._seeding,
-        ensemble.seed, 0, ensemble.width, ensemble.horizon, 128, np.zeros(replicates * nodes, word),
+        ensemble._on_host, ensemble.width, 128, np.zeros(replicates * nodes, word),
         np.zeros((1, 2), np.uint32), np.zeros(3, word), np.zeros(3, np.int32),
         np.zeros(2, np.int64),
     )  # fmt: skip
     count = (
-        np.zeros((replicates, nodes), word), ensemble.stages, ensemble._seeding, ensemble.seed, 0,
-        ensemble.times, ensemble._per_step, ensemble.susceptible,
-        np.zeros(ensemble.compartment_count, np.int32), np.zeros(1, np.int32),
+        np.zeros((replicates, nodes), word), ensemble._on_host, ensemble.grid,
         np.zeros((replicates, TIMES.size, ensemble.compartment_count), np.int32),
     )  # fmt: skip
     return search, count
@@ -78,6 +76,30 @@ def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
         text = cuda.ptx(kernel.compiled("cuda"), arguments)
         assert_lean(text, precision)
         assert "fma.rn" in text
+
+
+def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx(ensemble):
+    precision = f"float{8 * ensemble.times.itemsize}"
+    source, target = np.arange(99), np.arange(1, 100)
+    contacts = ergode.ContactNetwork.from_edges(source, target)
+    models = [
+        ergode.CompartmentModel.seir(
+            transmission_rate=rate, latent=ergode.Gamma(mean=5, sd=2),
+            infectious=ergode.Empirical([0, 5], [0, 1]),
+        )
+        for rate in (0.1, 0.2)
+    ]  # fmt: skip
+    for initials in ([{"I": 3}] * 2, [{"I": 3}, {"I": 4}]):
+        many = FirstPassageEnsemble(
+            models[0], contacts, initials[0], times=TIMES, seed=1, device=resolve("cpu"),
+            precision=precision, group=PointGroup(models, initials, 5),
+        )  # fmt: skip
+        made = kernels.cuda_kernels(
+            search_cuda, count_on_grid_cuda, precision=precision, bindings=many.bindings,
+            registers=64,
+        )  # fmt: skip
+        for kernel, arguments in zip(made, arguments_of(many), strict=True):
+            assert_lean(cuda.ptx(kernel.compiled("cuda"), arguments), precision)
 
 
 def test_running_sums_compile_to_integer_ptx():

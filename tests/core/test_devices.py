@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from ergode.core import devices
+from ergode.core import devices, kernels
 from ergode.core.errors import PlanError
 
 
@@ -106,3 +106,41 @@ def test_arrays_go_to_cuda_and_back():
         back = device.get(device.put(array))
         assert back.dtype == array.dtype
         assert np.array_equal(back, array)
+
+
+def test_arrays_are_sorted_together_by_the_first():
+    by, other = np.array([3, 1, 2]), np.array([30.0, 10.0, 20.0])
+    devices.resolve("cpu").sort_together(by, other)
+    assert (by == [1, 2, 3]).all()
+    assert (other == [10.0, 20.0, 30.0]).all()
+
+
+def note_who(rank, threads, index, out):
+    out[index] = 100 * index + 10 * threads + rank
+
+
+@pytest.mark.parametrize("device", ["cpu:1", "cpu:3"])
+def test_kernels_that_run_apart_have_a_thread_each(device):
+    out = np.zeros(5, np.int64)
+    devices.resolve(device).run_apart(kernels.cpu_kernel(note_who), 5, out)
+    assert out.tolist() == [10, 110, 210, 310, 410]
+
+
+def test_an_array_comes_back_where_the_caller_wants_it():
+    device = devices.resolve("cpu:1")
+    rows = np.zeros((3, 2))
+    given = np.array([1.0, 2.0])
+    found = device.get(given, rows[1])
+    assert found.base is rows and rows.tolist() == [[0, 0], [1, 2], [0, 0]]
+    assert device.view(given) is given and device.like([], given) is given
+    assert not devices.is_on_cuda(given)
+
+
+@pytest.mark.cuda
+def test_an_array_of_a_device_comes_back_where_the_caller_wants_it():
+    device = devices.resolve("cuda")
+    rows = np.zeros((3, 2))
+    there = device.put(np.array([1.0, 2.0]))
+    assert devices.is_on_cuda(there) and devices.holding(there).name == device.name
+    device.get(device.view(there), rows[1])
+    assert rows.tolist() == [[0, 0], [1, 2], [0, 0]]

@@ -12,7 +12,7 @@ import pytest
 
 import ergode
 from ergode.core import kernel_cache, kernels
-from ergode.core.compiler import bundle
+from ergode.core.compiler import source
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_a_limit_is_a_number(cache, monkeypatch, said):
     ],
 )
 def test_a_kernel_is_known_by_the_code_that_compiles_it(monkeypatch, target, files):
-    made = bundle.Source("text", ("run",), target)
+    made = source.Source("text", ("run",), target)
     usual = made.digest
     read = Path.read_bytes
     for name in files:
@@ -226,8 +226,8 @@ def test_a_kernel_is_known_by_the_code_that_compiles_it(monkeypatch, target, fil
             Path, "read_bytes",
             lambda path, name=name: read(path) + (b"#" if path.stem == name else b""),
         )  # fmt: skip
-        bundle._compiling_code.cache_clear()
-        assert bundle.Source("text", ("run",), target).digest != usual, name
+        source._compiling_code.cache_clear()
+        assert source.Source("text", ("run",), target).digest != usual, name
         monkeypatch.setattr(Path, "read_bytes", read)
-    bundle._compiling_code.cache_clear()
-    assert bundle.Source("text", ("run",), target).digest == usual
+    source._compiling_code.cache_clear()
+    assert source.Source("text", ("run",), target).digest == usual

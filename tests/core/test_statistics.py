@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ergode.core.statistics import GROUP, CountStatistics, Moments, SumsByPoint
+from ergode.core.statistics import GROUP, CountStatistics, ExactSums, Moments, SumsByPoint
 
 LEVELS = (0.0, 0.025, 0.1, 0.25, 1 / 3, 0.5, 0.75, 0.975, 1.0)
 
@@ -81,6 +81,18 @@ def test_squares_of_large_counts_do_not_overflow():
 def test_variance_is_exact_where_subtraction_would_cancel():
     counts = (10**9 + np.arange(50)).astype(np.int32).reshape(-1, 1, 1)
     assert collect(counts, 2**31 - 1).variance()[0, 0] == 212.5  # of 0 ... 49
+
+
+def test_variance_is_rounded_once_whether_sums_are_small_or_large():
+    rng = np.random.default_rng(3)
+    for most in (20, 10_000, 10**8):
+        values = rng.integers(0, most, (37, 50))
+        sums = ExactSums((50,))
+        sums.add_values(values)
+        for column, found in enumerate(sums.variance(37)):
+            each = [int(value) for value in values[:, column]]
+            exact = Fraction(37 * sum(v * v for v in each) - sum(each) ** 2, 37 * 36)
+            assert found == float(exact)
 
 
 def test_fewer_replicates_than_planned():

@@ -7,7 +7,8 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core.errors import ModelError, PlanError
-from ergode.density import evolution, views
+from ergode.density import views
+from ergode.density.runner import CPURunner
 from ergode.density.transport import diffusion
 
 NOWHERE = np.zeros((2, 2))
@@ -104,7 +105,7 @@ def test_how_room_is_made_changes_nothing(monkeypatch):
     """Where a step had no room for its cells it is taken again, as if it had not been tried."""
     found = []
     for least in (1 << 5, 1 << 12):
-        monkeypatch.setattr(evolution, "_CELLS_LEAST", least)
+        monkeypatch.setattr(CPURunner, "cells_least", least)
         found.append(
             ergode.density.propagate(
                 FIELD, ergode.Gaussian([0.5], [1e-4]), times=[0, 1.0], parameters=VALUES,

@@ -7,6 +7,7 @@ import numpy as np
 from ergode.core import devices, kernels
 from ergode.epidemics.first_passage.kernel import threshold
 from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time, next_compartment
 
 
@@ -31,16 +32,18 @@ def heap_first_passage(ensemble, start, replicate):
     """
     real = ensemble.times.dtype.type
     device = devices.resolve("cpu:1")
-    options = {"precision": ensemble.times.dtype.name, "bindings": ensemble.bindings}
-    x = np.empty(ensemble.targets.size, real)
+    precision, search = ensemble.times.dtype.name, ensemble.search
+    weighted = {WEIGHTED: ensemble.bindings[WEIGHTED]}
+    kinds = {k: v for k, v in ensemble.bindings.items() if k not in (WEIGHTED, HAS_STRATA)}
+    x = np.empty(search.targets.size, real)
     device.run(
-        kernels.for_each(_draw_arcs, **options),
+        kernels.for_each(_draw_arcs, precision=precision, bindings=weighted),
         x.size, replicate, ensemble.seed, device.put(ensemble.weights), x,
     )  # fmt: skip
     shape = (ensemble.node_count, ensemble.compartment_count)
     stay, following = np.empty(shape, real), np.empty(shape, np.int32)
     device.run(
-        kernels.for_each(_draw_stages, **options),
+        kernels.for_each(_draw_stages, precision=precision, bindings=kinds),
         stay.size, replicate, ensemble.seed, progression.put(ensemble.stages, device),
         stay, following,
     )  # fmt: skip
@@ -58,17 +61,17 @@ def heap_first_passage(ensemble, start, replicate):
             continue
         settled.add(node)
         since, before = reached[node], real(0)
-        compartment = start.get(node, ensemble._seeding.entry)
+        compartment = start.get(node, search.seeding.entry)
         while compartment >= 0 and since <= ensemble.horizon:
             rate, duration = rates[compartment], stay[node, compartment]
             # A fused multiply-add: the product of two float32 is exact in float64, and that of
             # two float64 in the extended type.
             wide = np.longdouble
             after = real(wide(rate) * wide(duration) + wide(before)) if rate > 0 else before
-            for arc in range(ensemble.offsets[node], ensemble.offsets[node + 1]):
+            for arc in range(search.offsets[node], search.offsets[node + 1]):
                 if rate > 0 and before <= x[arc] < after:
                     time = since + (x[arc] - before) / rate
-                    other = ensemble.targets[arc]
+                    other = search.targets[arc]
                     if time < reached[other] and time <= ensemble.horizon:
                         reached[other] = time
                         heapq.heappush(heap, (float(time), int(other)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import next_generation, simulate, summary, transmission_tree
+from ergode.epidemics import next_generation, simulate, transmission_tree
 
 SIGMAS = 5.4
 NODES = 400
@@ -68,44 +68,6 @@ def test_triggers_count_no_immune():
     left = run(SIR, interventions=[], **options)
     assert (left["cases"].isel(time=-1) < 100).all()
     np.testing.assert_array_equal(closed["count"], left["count"])
-
-
-# ---- attack rates
-
-
-def two_classes(rate):
-    return ergode.CompartmentModel(
-        ["S1", "S2", "I", "R"],
-        [ergode.Infection("S1", "I", {"I": rate}), ergode.Infection("S2", "I", {"I": rate})],
-        [ergode.Progression("I", "R", ergode.Exponential(mean=3.0))],
-    )
-
-
-def test_attack_rates_count_every_susceptible_compartment():
-    counts = run(two_classes(0.4), initial={"S2": 200, "I": 4}, method="gillespie")
-    found = summary(counts)
-    assert counts.attrs["susceptible"] == "S1,S2"
-    np.testing.assert_allclose(found["attack_rate"] * NODES, counts["cases"].isel(time=-1))
-    quiet = run(two_classes(0.0), initial={"S2": 200}, method="gillespie")
-    assert (summary(quiet)["attack_rate"] == 0.0).all()
-    assert (summary(quiet)["peak_count"] == 0).all()
-
-
-def test_recurrent_models_have_no_attack_rate():
-    found = summary(run(SIS, initial={"I": 20}, method="gillespie"))
-    assert found["attack_rate"].isnull().all()
-    assert (found["cases"] >= 20).all()
-
-
-def test_several_strains_have_one():
-    strains = ergode.CompartmentModel.two_strains(
-        transmission_rate=[0.5, 0.5], infectious=[ergode.Exponential(mean=3.0)] * 2,
-        cross_susceptibility=[[0.0, 1.0], [1.0, 0.0]],
-    )  # fmt: skip
-    counts = run(strains, initial={"I1": 40, "I2": 40}, method="gillespie", times=[0, 30.0])
-    never = counts["count"].isel(time=-1).sel(compartment="S")
-    np.testing.assert_allclose(summary(counts)["attack_rate"], 1 - never / NODES)
-    assert (counts["cases"].isel(time=-1) > NODES - never).any()
 
 
 # ---- cases from outside

@@ -187,7 +187,6 @@ def idle_device(monkeypatch):
         "fill_zero": lambda array: None,
         "free_memory": lambda index: 2**34,
         "launch": lambda *arguments: None,
-        "allow_shared_bytes": lambda *arguments: None,
         "shared_bytes_most": lambda index: 227 * 1024,
         "cooperative_block_count": lambda *arguments: 132,
     }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.epidemics import simulate, summary
+from ergode.epidemics import simulate
 
 TIMES = np.arange(0, 61.0)
 
@@ -143,18 +143,6 @@ def test_an_interruption_keeps_what_was_computed(model, contacts, monkeypatch):
         model, contacts, initial={"I": 5}, times=TIMES, replicates=4, seed=1, device="cpu"
     )
     np.testing.assert_array_equal(partial["count"], whole["count"])
-
-
-def test_summary_and_incidence(counts, contacts):
-    found = summary(counts)
-    infectious = counts["count"].sel(compartment="I").values
-    np.testing.assert_array_equal(found["peak_count"], infectious.max(axis=1))
-    np.testing.assert_array_equal(
-        found["peak_time"], counts["time"].values[infectious.argmax(axis=1)]
-    )
-    incidence = ergode.epidemics.incidence(counts)
-    total = incidence.sum("interval") + 5
-    np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
 
 
 @pytest.mark.cuda

@@ -1,9 +1,17 @@
-"""A block of CUDA threads played by Python threads, to run the text of a kernel."""
+"""A block of CUDA threads played by Python generators, to run the text of a kernel.
 
+A function that waits for other threads becomes a generator: at a barrier it yields the barrier's
+name.  One thread runs at a time, until it waits.  The order of the threads is turned round after
+every barrier, so that a barrier that is missing makes a difference.
+"""
+
+import ast
 import re
-import threading
+from collections import deque
 
 import numpy as np
+
+WAITING = {"syncthreads", "syncwarp", "shfl_down_sync", "shfl_xor_sync"}
 
 
 class Coordinate:
@@ -23,20 +31,46 @@ class Registers:
         return np.zeros(count, np.int64 if kind is np.int32 else np.float64)
 
 
+class WithYields(ast.NodeTransformer):
+    """Calls that wait hand over to the other threads."""
+
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        return ast.YieldFrom(node) if called(node) in self.waiting else node
+
+
+def called(node):
+    """The name of what a call calls."""
+    return getattr(node.func, "id", getattr(node.func, "attr", None))
+
+
+def with_yields(text):
+    """The text of a module in which all functions that wait are generators."""
+    tree = ast.parse(text)
+    waiting = set(WAITING)
+    for function in tree.body:  # a function comes after all that it calls
+        if isinstance(function, ast.FunctionDef) and any(
+            called(part) in waiting for part in ast.walk(function) if isinstance(part, ast.Call)
+        ):
+            waiting.add(function.name)
+    return ast.unparse(ast.fix_missing_locations(WithYields(waiting).visit(tree)))
+
+
 class Block:
     """One block; what its kernel calls `cuda`."""
 
     def __init__(self, source, threads, shared_count):
-        self.own = threading.local()
+        self.thread = 0  # the one that runs
         self.threads = threads
-        self.barrier = threading.Barrier(threads)
-        self.warps = [threading.Barrier(32) for _ in range(threads // 32)]
         self.exchanged = [0.0] * threads
         self.shared = self
         self.local = Registers()
         self.atomic = self
         self.memory = np.zeros(shared_count)
-        self.threadIdx = Coordinate(lambda: self.own.thread)
+        self.threadIdx = Coordinate(lambda: self.thread)
         self.blockDim = Coordinate(lambda: threads)
         self.blockIdx = Coordinate(lambda: 0)
         module = {
@@ -48,7 +82,8 @@ class Block:
             "to_bits": lambda x: np.float64(x).view(np.uint64),
             "from_bits": lambda x: np.uint64(x).view(np.float64),
         }
-        exec(re.sub(r"from ergode\.core\.cuda import .*", "", source.text), module)
+        text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
+        exec(with_yields(text), module)
         self.kernel = module[source.entries[0]]
 
     def array(self, *_):
@@ -60,18 +95,18 @@ class Block:
         return before
 
     def syncthreads(self):
-        self.barrier.wait()
+        yield "block", self.threads
 
     def syncwarp(self):
-        self.warps[self.own.thread >> 5].wait()
+        yield f"warp {self.thread >> 5}", 32
 
     def _from_lane(self, value, lane_of):
-        thread = self.own.thread
+        thread = self.thread
         self.exchanged[thread] = value
-        self.syncwarp()
+        yield from self.syncwarp()
         lane = lane_of(thread & 31)
         found = self.exchanged[(thread & ~31) + lane] if lane < 32 else value
-        self.syncwarp()
+        yield from self.syncwarp()
         return found
 
     def shfl_down_sync(self, _, value, shift):
@@ -80,29 +115,27 @@ class Block:
     def shfl_xor_sync(self, _, value, mask):
         return self._from_lane(value, lambda lane: lane ^ mask)
 
+    def _run_thread(self, arguments):
+        yield from self.kernel(*arguments) or ()  # no generator if it never waits
+
     def run(self, *arguments):
         arguments = _wide(arguments)
-        errors = []
-
-        def work(thread):
-            self.own.thread = thread
-            try:
-                with np.errstate(all="ignore"):
-                    self.kernel(*arguments)
-            except threading.BrokenBarrierError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-                for barrier in (self.barrier, *self.warps):
-                    barrier.abort()
-
-        workers = [threading.Thread(target=work, args=(k,)) for k in range(self.threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        if errors:
-            raise errors[0]
+        kernels = [self._run_thread(arguments) for _ in range(self.threads)]
+        ready, waiting, backwards = deque(range(self.threads)), {}, True
+        with np.errstate(all="ignore"):
+            while ready:
+                self.thread = ready.popleft()
+                try:
+                    barrier, count = next(kernels[self.thread])
+                except StopIteration:
+                    continue
+                there = waiting.setdefault(barrier, [])
+                there.append(self.thread)
+                if len(there) == count:
+                    ready.extend(sorted(there, reverse=backwards))
+                    backwards = not backwards
+                    del waiting[barrier]
+        assert not waiting, f"not all threads reach a barrier: {waiting}"
 
 
 def _wide(value):

@@ -9,7 +9,7 @@ from ergode.kinetics.explicit import runner as explicit
 from ergode.kinetics.explicit.flows import explicit_system_of
 from ergode.kinetics.implicit import runner as implicit
 from ergode.kinetics.implicit.system import coupled, system_of
-from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.launch import bindings_of, matter_bindings
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.tolerances import absolute_tolerances
@@ -96,6 +96,11 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
         alone = system_of(mechanism, absolute, heating=zones.heating)
         system = block_system_of(alone, pattern, threads)
         launch = implicit.block_launch(
-            device, bindings, system, run_by.tableau, (rtol, limit), threads=threads
+            device,
+            bindings | matter_bindings(mechanism, zones),
+            system,
+            run_by.tableau,
+            (rtol, limit),
+            threads=threads,
         )
     return mechanism, zones, launch

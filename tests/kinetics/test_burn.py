@@ -9,7 +9,7 @@ from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import burn
 from ergode.kinetics.burn import Burned, _load, _store
-from ergode.kinetics.physics.equation_of_state import DEGENERATE, _matter
+from ergode.kinetics.physics.equation_of_state import DEGENERATE, STATE, _matter
 
 CELLS = (2, 3)
 
@@ -72,9 +72,12 @@ def test_what_goes_between_layouts_compiles():
     burned = Burned(two, one, code)
     store = (0, 3, out, one, two, np.ones(2), np.ones(2), 1, code, code, 1, burned)
     matter = (0, 3, one, one, one, one, np.ones(3), np.ones(3))
-    for body, arguments in ((_load, load), (_store, store), (_matter, matter)):
-        kernel = kernels.for_each(body, bindings={"STATE": DEGENERATE})
-        assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments)
+    state = {STATE: DEGENERATE}
+    for body, arguments, bindings in (
+        (_load, load, {}), (_store, store, {}), (_matter, matter, state)
+    ):  # fmt: skip
+        kernel = kernels.for_each(body, bindings=bindings)
+        assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
 
 
 def spoilt(cells):
@@ -104,7 +107,7 @@ def test_a_bad_cell_is_flagged_and_the_others_are_right(fern, cells):
 def test_cells_that_fail_on_the_way_stay_unburnt(fern, cells):
     flat = [a.reshape(6, *a.shape[2:]) for a in cells]
     with pytest.warns(ergode.FailureWarning, match="6 of 6 cells"):
-        found = burn(fern, *flat, 1e-10, rtol=1e-3, step_limit=2)
+        found = burn(fern, *flat, 1e-10, rtol=1e-3, max_steps=2)
     assert (found.status == Status.TOO_MANY_STEPS).all()
     np.testing.assert_array_equal(found.mass_fraction, flat[2])
     np.testing.assert_array_equal(found.energy, 0.0)

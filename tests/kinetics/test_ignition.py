@@ -70,8 +70,10 @@ def test_ignition_of_methane_is_that_of_cantera():
 def test_what_does_not_ignite_has_no_delay(hydrogen):
     found = ergode.kinetics.ignition_delay(
         hydrogen, temperature=[600.0, 1200.0], pressure=[1e6], fuel="H2",
-        oxidizer={"O2": 1.0, "AR": 3.76}, duration=1e-2, device="cpu",
+        oxidizer={"O2": 1.0, "AR": 3.76}, duration=1e-2, device=ergode.Device("cpu:1"),
     )  # fmt: skip
+    assert found.attrs["fuel"] == "H2=1.0" and found.attrs["oxidizer"] == "O2=1.0, AR=3.76"
+    assert found.attrs["duration"] == 1e-2 and found.attrs["heating"] == "constant-volume"
     delay = found["ignition_delay"].values.ravel()
     assert np.isnan(delay[0])
     assert 1e-6 < delay[1] < 1e-3

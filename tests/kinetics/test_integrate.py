@@ -62,7 +62,7 @@ def test_options(carbon):
     assert "method 'bdf' is unknown" in refused(carbon, ergode.PlanError, method="bdf")
     assert "rtol is 1e-15" in refused(carbon, ergode.PlanError, rtol=1e-15)
     assert "rtol is 0" in refused(carbon, ergode.PlanError, rtol=0)
-    assert "step_limit is 0" in refused(carbon, ergode.PlanError, step_limit=0)
+    assert "max_steps is 0" in refused(carbon, ergode.PlanError, max_steps=0)
     assert "expected a ReactionNetwork" in refused("carbon")
 
 
@@ -104,7 +104,7 @@ def test_one_bad_zone_does_not_disturb_the_others(carbon):
 
 
 def test_a_limit_on_steps_is_a_status(carbon):
-    result = integrate(carbon, **(GOOD | {"device": "cpu", "step_limit": 2}))
+    result = integrate(carbon, **(GOOD | {"device": "cpu", "max_steps": 2}))
     assert result["status"].item() == ergode.core.status.Status.TOO_MANY_STEPS
 
 

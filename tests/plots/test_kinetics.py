@@ -44,7 +44,7 @@ def test_abundances_are_drawn_from_the_first_step_on(burnt, ax):
 
 
 def test_chart_of_nuclides_has_a_square_for_each(burnt, ax):
-    plots.nuclide_chart(burnt, time=-1, ax=ax)
+    plots.nuclide_chart(burnt, time=float(burnt["time"][-1]), ax=ax)
     corners = [patch.get_xy() for patch in ax.patches]
     assert corners == [(1.5, 1.5), (5.5, 5.5), (7.5, 7.5)]  # neutrons and protons less one half
     norm = LogNorm(1e-12, 1.0)
@@ -96,6 +96,7 @@ def test_ignition_map_has_a_line_for_each_mixture(ax):
         (lambda burnt: plots.abundances(burnt, species=["56Ni"]), "no species '56Ni'"),
         (lambda burnt: plots.abundances(burnt.drop_vars("mass_fraction")), "no mass_fraction"),
         (lambda burnt: plots.nuclide_chart(burnt.drop_vars("charge_number")), "chart is one of"),
+        (lambda burnt: plots.nuclide_chart(burnt, time=-1), "no time -1; the nearest is 0"),
         (lambda burnt: plots.ignition_map(burnt), "no ignition_delay"),
         (lambda burnt: plots.flux_graph(ergode.ReactionNetwork({"A": 1}, []), burnt), "no rate of"),
     ],

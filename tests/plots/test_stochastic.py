@@ -55,7 +55,9 @@ def test_a_histogram_is_a_density_whatever_its_bins(ax):
     plots.amounts(histogram, species="X", ax=ax)
     assert [bar.get_height() for bar in ax.patches] == [0.05, 0.1, 0.05]
     assert [bar.get_width() for bar in ax.patches] == [5, 5, 5]
-    early = plots.amounts(histogram, species="X", time=0.2, ax=Figure().subplots())
+    early = plots.amounts(histogram, species="X", time=0.0, ax=Figure().subplots())
     assert [bar.get_height() for bar in early.patches] == [0.0, 0.2, 0.0]
+    with pytest.raises(ergode.PlanError, match="no time 0.2; the nearest is 0"):
+        plots.amounts(histogram, species="X", time=0.2)
     with pytest.raises(ergode.PlanError, match="output='histogram'"):
         plots.amounts(histogram.drop_vars("histogram"), species="X")

@@ -301,7 +301,9 @@ def model_of(world: World) -> ergode.CompartmentModel:
 def contacts_of(world: World) -> Any:
     """The network, or the meetings."""
     if world.meetings is not None:
-        a, b, begin, end, amount = (np.array(x) for x in zip(*world.meetings, strict=True))
+        # Nobody may meet anybody.
+        columns = np.array(world.meetings, float).reshape(-1, 5).T
+        a, b, begin, end, amount = columns
         when = {"contact_time": amount} if (begin == end).all() else {"end": end}
         contacts = ergode.TemporalContacts.from_meetings(
             a, b, begin, node_count=world.nodes, directed=True, **when

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ APPROXIMATE = ("tau-leap", "langevin")
 # Of a single comparison; there are up to a thousand in the ordinary tests: 1e-6 for all together.
 LEVEL = 1e-9
 SIGMAS = 6.2
+# Where the library simulates: a device's name.
+DEVICE = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Findings:
 
 def simulate(found, case, method, tables=True, **options):
     """The library's result; None if it refuses by name."""
-    options = {"times": case.times, "device": "cpu", **options}
+    options = {"times": case.times, "device": DEVICE, **options}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ergode.ErgodeWarning)

@@ -112,6 +112,8 @@ def _solve(case, names, caps):
             p = expm_multiply(matrix * (b - a), p)
         t = stop
         p, moved = _at_time(case, names, states, sizes, p, moved, stop, ">=")
+        if p is None:  # an event leads out of the box
+            return None
         if stop in case.times:
             found.append([_marginal(p.reshape(sizes), i) for i in range(len(names))])
         p, moved = _at_time(case, names, states, sizes, p, moved, stop, ">")

@@ -138,7 +138,9 @@ def examine(
     return wrong, taken
 
 
-def examine_leaps(seed: list[int], family: str, replicates: int = 20_000) -> list[str]:
+def examine_leaps(
+    seed: list[int], family: str, replicates: int = 20_000, device: str = "cpu"
+) -> list[str]:
     """What is wrong with methods that go in steps, whose error is of first order in the step.
 
     Two steps tell that error; what is left without it is of second order.
@@ -146,7 +148,7 @@ def examine_leaps(seed: list[int], family: str, replicates: int = 20_000) -> lis
     world = replace(draw(np.random.default_rng(seed), family), importations=[])
     truth = Truth(world, seed, replicates)
     model, contacts, options = model_of(world), contacts_of(world), options_of(world)
-    options |= {"replicates": replicates, "device": "cpu"}
+    options |= {"replicates": replicates, "device": device}
     wrong = []
     for method in LEAPS:
         means = []
@@ -186,11 +188,13 @@ def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list
     return wrong
 
 
-def examine_line_list(family: str, seed: list[int], replicates: int = 300) -> list[str]:
+def examine_line_list(
+    family: str, seed: list[int], replicates: int = 300, device: str = "cpu"
+) -> list[str]:
     """Where a line list does not tell of the epidemic that the counts tell of."""
     world = draw(np.random.default_rng(seed), family)
     model, contacts, options = model_of(world), contacts_of(world), options_of(world)
-    options |= {"replicates": replicates, "seed": int(seed[0]), "device": "cpu"}
+    options |= {"replicates": replicates, "seed": int(seed[0]), "device": device}
     counts = simulate(model, contacts, precision="float64", **options)
     cases = simulate(model, contacts, precision="float64", output="line_list", **options)
     row, node, time = (cases[n].values for n in ("replicate", "node", "infected_at"))
@@ -237,6 +241,16 @@ def test_windows_and_line_lists_tell_the_same_history(family):
         wrong += examine_windows(family, [number, 2026])
         wrong += examine_line_list(family, [number, 2026])
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_a_world_where_nobody_meets_anybody():
+    seed = [198, 2026]
+    assert draw(np.random.default_rng(seed), "meetings").meetings == []
+    wrong, taken = examine("meetings", seed, 5_000)
+    wrong += examine_windows("meetings", seed) + examine_line_list("meetings", seed)
+    assert not wrong, "\n".join(wrong)
+    assert taken == 2
 
 
 # ---- what a referee must notice
@@ -298,10 +312,11 @@ def test_random_worlds_from_a_fresh_seed():
         for family in FAMILIES:
             seed = [worlds, fresh]
             wrong += examine(family, seed, device=device)[0]
+            wrong += examine_line_list(family, seed, device=device)
             if device == "cpu":
-                wrong += examine_windows(family, seed) + examine_line_list(family, seed)
-                if family in ("plain", "driven") and worlds % 5 == 0:
-                    wrong += examine_leaps(seed, family)
+                wrong += examine_windows(family, seed)
+            if family in ("plain", "driven") and worlds % 5 == 0:
+                wrong += examine_leaps(seed, family, device=device)
             worlds += 1
         assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)
     print(f"{worlds} worlds")

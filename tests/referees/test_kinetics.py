@@ -2,7 +2,8 @@
 
 Every method is held to what it claims.  The implicit ones follow their tolerance.
 Quasi-steady-state follows it too, apart from the mass that it says was lost.  The asymptotic one
-has steps of 1 % and says how far its conserved sum is off; without such a sum it warns.
+follows no tolerance: it says how far its conserved sum is off, and estimates its error. The
+estimate is the sum of local errors, which the network may amplify: three times it is the bound.
 """
 
 import os
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 from kinetics_cases import conditions_of, network_of, random_case
 from kinetics_reference import solve
+from kinetics_sweeps import sweep_and_own_calls, swept_case
 
 import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate
+from ergode.kinetics import sweep as sweeping
 from ergode.kinetics.network import rate_tables, to_tables
 
 KINDS = ("plain", "molecules", "nuclei", "heated")
@@ -38,7 +41,10 @@ def allowed(method, rtol, result):
     lost = result["conservation_error"].item()
     if method == "quasi-steady-state":
         return 100.0 * rtol + 10.0 * lost + 1e-5
-    return 0.04 + 10.0 * lost
+    if method == "partial-equilibrium-quasi-steady-state":
+        return 0.04 + 10.0 * lost
+    balances = 0.02 if method == "partial-equilibrium" else 0.0
+    return 3.0 * result["error_estimate"].item() + 10.0 * lost + 3e-3 + balances
 
 
 def amounts_of(result):
@@ -57,15 +63,19 @@ def findings(case, methods=IMPLICIT, device="cpu"):
             warnings.simplefilter("always")
             result = integrate(
                 network, method=method, rtol=case["rtol"], device=device,
-                step_limit=1_000_000 if explicit else None, **conditions_of(case),
+                max_steps=1_000_000 if explicit else None, **conditions_of(case),
             )  # fmt: skip
         error = np.abs(amounts_of(result) - expected).max() / scale
         if hot is not None:
             error = max(error, np.abs(result["temperature"].values[0] / hot - 1.0).max())
         status = Status(result["status"].item())
-        warned = any(issubclass(one.category, ergode.AccuracyWarning) for one in said)
-        if explicit and (warned or status != Status.DONE):
+        texts = [str(one.message) for one in said]
+        unsure = any("conserves no sum" in text or "conserved sums" in text for text in texts)
+        estimated = any("estimated error" in text for text in texts)
+        if explicit and (unsure or status != Status.DONE):
             continue  # it says itself that it fails
+        if method == "asymptotic" and error > 0.04 and not estimated:
+            found.append(f"seed {case['seed']} {case['kind']} {method}: error {error:.1e} unsaid")
         if status != Status.DONE or not error <= allowed(method, case["rtol"], result):
             found.append(
                 f"seed {case['seed']} {case['kind']} {method}: {status.name}, error {error:.1e} "
@@ -95,6 +105,62 @@ def test_explicit_methods_on_random_cases(device):
     assert not wrong, wrong
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [21733038, 21733073, 50])
+def test_asymptotic_steps_state_an_error_that_covers_theirs(seed):
+    """Conserved sums do not see it: pulses of temperature burn 5 to 10 % of all mass in a step."""
+    case = random_case(seed, "nuclei")
+    expected, _ = solve(case)
+    for method in ("asymptotic", "partial-equilibrium"):
+        with pytest.warns(ergode.AccuracyWarning, match="estimated error"):
+            result = integrate(
+                network_of(case), method=method, rtol=case["rtol"], device="cpu",
+                **conditions_of(case),
+            )  # fmt: skip
+        error = np.abs(amounts_of(result) - expected).max() / expected.max()
+        assert result["conservation_error"].item() < 1e-9
+        assert 0.04 < error < 1.5 * result["error_estimate"].item() < 20.0 * error
+
+
+def unlike(case, text, values, method, device):
+    """Variables of which some point of a sweep differs from its own call by a bit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ergode.ErgodeWarning)
+        swept, own = sweep_and_own_calls(
+            case, text, values, method=method, rtol=case["rtol"], device=device, max_steps=3_000
+        )
+    return [
+        f"seed {case['seed']} {case['kind']} {method}: '{name}' at {at}"
+        for at, alone in own.items()
+        for name in alone.data_vars
+        if not np.array_equal(
+            swept[name].values[at], alone[name].values,
+            equal_nan=alone[name].dtype.kind == "f",
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_point_of_a_sweep_is_its_own_call(kind, device):
+    """Of every method, heating and kind of network; the own call has numbers for parameters."""
+    wrong = []
+    for seed in range(2):
+        case, text, values = swept_case(seed, kind)
+        for method in IMPLICIT + (() if "heating" in case else EXPLICIT):
+            wrong += unlike(case, text, values, method, device)
+    assert not wrong, wrong
+
+
+@pytest.mark.slow
+def test_a_point_with_the_rate_constants_of_another_is_noticed(monkeypatch):
+    plain = sweeping.factors_of
+    monkeypatch.setattr(sweeping, "factors_of", lambda *given: np.roll(plain(*given), 1, axis=0))
+    case, text, values = swept_case(0, "plain")
+    assert unlike(case, text, values, "rodas4", "cpu")
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("device", DEVICES)
 def test_all_methods_on_random_cases_for_long(device):
@@ -106,6 +172,10 @@ def test_all_methods_on_random_cases_for_long(device):
         for kind in KINDS:
             methods = IMPLICIT + (EXPLICIT if kind in ("plain", "nuclei") else ())
             wrong += findings(random_case(seed, kind), methods, device)
+            if (seed - first) % 5 == 0:
+                case, text, values = swept_case(seed, kind)
+                for method in methods:
+                    wrong += unlike(case, text, values, method, device)
         seed += 1
     print(f"kinetics referee: {seed - first} seeds of each kind")
     assert not wrong, wrong

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import stochastic_compare as referee
 from stochastic_cases import Case, EventCase, ReactionCase
+from stochastic_truth import master_equation
 
 KINDS = ("small", "mass_action", "steps", "smooth", "history", "failing", "linear", "nonlinear")
 ORDINARY = [(kind, seed) for kind in KINDS for seed in range(2 if kind != "nonlinear" else 1)]
@@ -122,3 +123,17 @@ def test_a_dependence_that_is_dropped_is_noticed(monkeypatch):
 
     _mutated(monkeypatch, change)
     assert _examine(PAIR).wrong
+
+
+# ---- what the referee itself got wrong
+
+
+def test_a_box_grows_when_an_event_leads_out_of_it():
+    case = Case(
+        kind="small", initial={"X": 5}, times=[0.0, 1.0, 2.0],
+        reactions=[ReactionCase({"X": 1}, {}, "deterministic", 0.1)],
+        events=[EventCase("time >= 1.0", {"X": "X + 60"}, priority=0.0)],
+    )  # fmt: skip
+    (solved,) = master_equation(case)[-1]
+    left = np.exp(-0.1)
+    assert solved @ np.arange(solved.size) == pytest.approx((5 * left + 60) * left, rel=1e-9)

@@ -20,7 +20,7 @@ import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.steppers import inside_step
+from ergode.trajectories.steppers import explicit, inside_step, stepper
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 # Options, and the error of states that they allow.
@@ -162,6 +162,9 @@ def compare_kicks(case, method, options, allowed, device):
         return []
     wrong = []
     for i, path in enumerate(case.paths):
+        # With delays, 32 breakpoints are remembered: more kicks than that end as INACCURATE.
+        if found["status"].values[i] == Status.INACCURATE and len(case.kicks[i]) >= 32:
+            continue
         at = case.rows["level"][i]
         times = np.linspace(0.0, END, 6001)
         values = np.array([path(t)[0] - at for t in times])
@@ -334,14 +337,14 @@ def _falls_and_touches(before, after, direction):
 def test_a_broken_engine_is_noticed(mutant, monkeypatch, nothing_compiled):
     known = METHODS["tsit5"]
     if mutant == "a weight 2 % off":
-        tableau = known.bindings["B"]
-        broken = {**known.bindings, "B": (1.02 * tableau[0], *tableau[1:])}
+        tableau = known.bindings[explicit.B]
+        broken = {**known.bindings, explicit.B: (1.02 * tableau[0], *tableau[1:])}
         monkeypatch.setitem(METHODS, "tsit5", replace(known, bindings=broken))
     elif mutant == "a tie":
         monkeypatch.setattr(inside_step, "crosses", _falls_and_touches)
     else:
-        dense = known.bindings["DENSE"]
-        broken = {**known.bindings, "DENSE": (*dense[:-1], (0.0,) * len(dense[-1]))}
+        dense = known.bindings[stepper.DENSE]
+        broken = {**known.bindings, stepper.DENSE: (*dense[:-1], (0.0,) * len(dense[-1]))}
         monkeypatch.setitem(METHODS, "tsit5", replace(known, bindings=broken))
     case = Case(100, 3, structure=7)
     options, allowed = ORDINARY["tsit5"]

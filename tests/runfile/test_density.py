@@ -60,7 +60,7 @@ retained = 0.99
 axes = "variables"
 conserved = "v * v / 2 - stiffness * cos(x)"
 keep = "last"
-cells_most = 100_000
+max_cells = 100_000
 scheme = "split"
 device = "cpu"
 precision = "float64"
@@ -88,7 +88,7 @@ def test_everything_that_can_be_said(tmp_path):
     assert not run.has_figure  # of a batch
     names = set(options) - {"times", "parameters", "measurements", "conserved", "width"}
     assert {name: options[name] for name in names} == {
-        "retained": 0.99, "axes": "variables", "keep": "last", "cells_most": 100_000,
+        "retained": 0.99, "axes": "variables", "keep": "last", "max_cells": 100_000,
         "scheme": "split", "device": "cpu", "precision": "float64",
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ from ergode.stochastic.runners.chunks import Wanted
 class Pretended:
     """A CUDA device as far as arrays go, which stay on the host."""
 
-    is_cuda, core_count = True, 132
+    target, is_cuda, core_count = "cuda", True, 132
 
     def put(self, array):
         return np.ascontiguousarray(array)
@@ -19,19 +19,23 @@ class Pretended:
 
     zeros = empty
 
+    def copy(self, source, target):
+        target[...] = source
+
     def available_bytes(self):
         return 10**9
 
 
 OPTIONS = {
     "grid": np.linspace(0, 1, 5), "begin": 0.0, "seed": 1, "replicates": 8,
-    "firings_most": 100, "device": Pretended(),
+    "max_firings": 100, "device": Pretended(),
 }  # fmt: skip
 
 
-def ptx(kernel, ensemble, *arguments):
+def ptx(kernel, ensemble, *arguments, optimized=True):
     out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
     queue = np.zeros(1, np.int64)
     return cuda.ptx(
-        kernel.compiled("cuda"), (queue, np.int64(8), *arguments, ensemble._plan, out)
+        kernel.compiled("cuda"), (queue, np.int64(8), *arguments, ensemble._plan, out),
+        optimized=optimized,
     )  # fmt: skip

@@ -4,15 +4,17 @@ import importlib
 from typing import get_args
 
 import pytest
+from cuda_cases import OPTIONS
 from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import BURSTS, SATURATED
 
 import ergode
+from ergode.core import devices
 from ergode.stochastic import methods, outputs
 from ergode.stochastic.algorithms import partial_propensity, three_level
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.direct import ALGORITHM as DIRECT
-from ergode.stochastic.runners import thread_groups
+from ergode.stochastic.runners import compiled_direct, thread_groups, threads
 from ergode.stochastic.tables import build
 
 simulate = importlib.import_module("ergode.stochastic.simulate")
@@ -68,3 +70,18 @@ def test_threads_that_share_a_realization():
     assert size(SATURATED, three_level, 4096) == thread_groups.WARP
     assert size(chain, three_level, 16_384) == thread_groups.QUARTER
     assert size(coupled, partial_propensity, 16_384) == thread_groups.WARP
+
+
+@pytest.mark.parametrize(("name", "network"), [("direct", cyclic_chain(80)), ("direct", SATURATED),
+                                               ("tau-leap", SATURATED)])  # fmt: skip
+def test_a_failure_on_cuda_is_looked_at_by_the_same_algorithm_on_the_cpu(name, network):
+    tables, cuda = build(network, {}, {}, 1), OPTIONS["device"]
+    request = methods.Request(cuda, 300, 100, False, {})
+    plan = methods.plan(methods.METHODS[name], network, tables, request)
+    there, here = (
+        plan.runner(tables, **{**OPTIONS, "device": device})
+        for device in (cuda, devices.resolve("cpu:1"))
+    )
+    assert getattr(here, "algorithm", None) is getattr(there, "algorithm", None)
+    assert isinstance(there, thread_groups.ThreadGroupRunner) == (len(network.reactions) > 64)
+    assert isinstance(here, threads.ThreadRunner | compiled_direct.CPUCompiledDirectRunner)

@@ -8,7 +8,6 @@ from small_networks import BURSTS, DIMERISATION, IMMIGRATION_DEATH
 
 import ergode
 from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork
-from ergode.core.devices import spans
 from ergode.core.status import Status
 from ergode.stochastic import methods
 
@@ -54,7 +53,7 @@ def test_chunks_do_not_change_anything(monkeypatch, method, output):
     }  # fmt: skip
     whole = run(IMMIGRATION_DEATH, **options)
     module = importlib.import_module("ergode.stochastic.runners.chunks")
-    monkeypatch.setattr(module, "chunks", lambda total, *_: list(spans(total, 17)))
+    monkeypatch.setattr(module, "chunk_size", lambda *_: 17)
     parts = run(IMMIGRATION_DEATH, **options)
     for name in whole.data_vars:
         np.testing.assert_array_equal(whole[name], parts[name])
@@ -190,7 +189,7 @@ def test_runaway_and_overflow_are_statuses_of_one_realization(method):
     doubling = ReactionNetwork({"X": 1}, [Reaction("X -> 2 X", rate_constant=1.0)])
     options = {"times": [0, 8], "replicates": 200, "method": method}
     free = run(doubling, **options)
-    bounded = run(doubling, **options, firing_limit=2000)
+    bounded = run(doubling, **options, max_firings=2000)
     good = harmed(bounded, free, Status.TOO_MANY_STEPS)
     np.testing.assert_array_equal(bounded["amount"][good], free["amount"][good])
     assert bounded["firing_count"].max() <= 2001

@@ -5,19 +5,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ergode.trajectories.adaptive.arguments import Out, Run, Storage
+
 
 def _arguments(precision):
     one, rows = np.ones(1, precision), np.ones((2, 1), precision)
     cube, ring = np.ones((2, 2, 1), precision), np.ones((4, 1, 2, 1), precision)
     counts, number = np.ones(1, np.int64), np.int64(1)
     real = one[0]
-    return (
+    run = Run(
         one, rows, rows, one, rows, counts, np.ones(1, np.uint8), ring, rows, real,
-        real, real, real, real, number, (np.uint64(0), number), number,
-        ring, cube, np.ones((2, 1), np.int64), rows,
+        real, real, real, real, number, (np.uint64(0), number), number, real, real, number,
+    )  # fmt: skip
+    out = Out(
         cube, np.ones((1, 1), np.int64), ring, rows, np.ones(1, np.uint8), counts, counts, one,
         cube,
     )  # fmt: skip
+    return run, out, Storage(ring, cube, np.ones((2, 1), np.int64), rows)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
-from ergode.trajectories.steppers import extremum
+from ergode.trajectories.steppers import observing
 
 
 def falling(t, y, p):
@@ -135,7 +135,7 @@ def test_time_above_within_one_step():
 def test_observing_begins_late():
     result = solve(
         CIRCLE, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, observe_from=10.0, record=9,
-        largest_step=0.1, events=[Event(level, name="both")], observables=[Mean("x")],
+        max_step=0.1, events=[Event(level, name="both")], observables=[Mean("x")],
     )  # fmt: skip
     times = result["event_time"].values[0]
     assert (times[np.isfinite(times)] >= 10.0).all()
@@ -159,8 +159,8 @@ def wrong(t, y, p):
         ({"observables": ["x"]}, "observables has 'x'; expected ergode.trajectories.Max"),
         ({"observables": [Mean("x"), Mean("x")]}, "two observables are called 'mean of x'"),
         ({"record": -1}, "record is -1; expected 0 to"),
-        ({"most_steps": 0}, "most_steps is 0"),
-        ({"largest_step": 0.0}, "largest_step is 0.0; expected a positive number"),
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"max_step": 0.0}, "max_step is 0.0; expected a positive number"),
     ],
 )
 def test_bad_input_is_one_line(options, message):
@@ -175,7 +175,7 @@ def test_direction_is_one_of_three():
 
 
 def test_part_of_a_cubic_above_zero(monkeypatch):
-    monkeypatch.setattr(extremum, "real", float)
+    monkeypatch.setattr(observing, "real", float)
     for y0, f0, y1, f1 in np.random.default_rng(1).normal(size=(2000, 4)) * [1, 4, 1, 4]:
         b = 3 * (y1 - y0) - 2 * f0 - f1
         c = f0 + f1 - 2 * (y1 - y0)
@@ -184,5 +184,5 @@ def test_part_of_a_cubic_above_zero(monkeypatch):
         ends = np.array([0.0, *inside, 1.0])
         above = np.polyval([c, b, f0, y0], (ends[1:] + ends[:-1]) / 2) > 0
         with np.errstate(all="ignore"):
-            found = extremum.part_above(*np.array([1.0, y0, f0, y1, f1]))
+            found = observing.part_above(*np.array([1.0, y0, f0, y1, f1]))
         assert found == pytest.approx(np.diff(ends)[above].sum(), abs=1e-6)

@@ -31,7 +31,7 @@ DECAY = ergode.VectorField(decay, ["y"])
         ({"rtol": 2.0}, "rtol is 2"),
         ({"step": 0.1, "rtol": 1e-6}, "step is 0.1 and rtol 1e-06"),
         ({"step": 0.1, "atol": 1e-9}, "step is 0.1 and atol 1e-09"),
-        ({"step": 0.1, "largest_step": 0.1}, "step is 0.1 and largest_step 0.1"),
+        ({"step": 0.1, "max_step": 0.1}, "step is 0.1 and max_step 0.1"),
     ],
 )
 def test_steps_and_tolerances_that_cannot_be(options, said):

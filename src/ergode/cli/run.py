@@ -156,9 +156,10 @@ def _print_result(
     table = Table.grid(padding=(0, 2))
     table.add_row("[dim]method[/]", f"{attrs['method']}: {attrs['method_reason']}")
     table.add_row("[dim]device[/]", f"{attrs['device']} ({attrs['device_model']})")
-    work = f"{asked.request.work(dataset)} in {attrs['wall_seconds']:.3g} s"
-    if attrs.get("prepare_seconds", 0.0) > 1.0:
-        work += f", made ready in {attrs['prepare_seconds']:.0f} s"
+    compiling = attrs["compile_seconds"]
+    work = f"{asked.request.work(dataset)} in {attrs['wall_seconds'] - compiling:.3g} s"
+    if compiling > 1.0:
+        work += f", compiled in {compiling:.0f} s"
     table.add_row("[dim]work[/]", work)
     console.print(table)
     console.print(_results(summary))

@@ -1,10 +1,18 @@
-"""Arrays on a device that are kept from call to call."""
+"""Arrays that stay on a device: scratch memory of a run, and networks from call to call."""
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
+from threading import RLock
 from typing import Any
 
+import numpy as np
+
 from ergode.core.devices import Device
+
+_SHARE = 0.25
+"""Share of a device's memory that kept copies may take."""
 
 
 class Scratch:
@@ -29,3 +37,82 @@ class Scratch:
         if zero:
             self._device.fill_zero(held)
         return held
+
+
+class _Kept:
+    """Copies of host arrays on CUDA devices; those used last stay."""
+
+    def __init__(self) -> None:
+        # By array and device: what ends the copy with its array, the copy, its bytes.
+        self._copies: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
+        self._lock = RLock()  # an array may go while this thread holds it
+
+    def copy(self, array: np.ndarray, device: Device) -> Any:
+        key = id(array), device.name
+        with self._lock:
+            if key in self._copies:
+                self._copies.move_to_end(key)
+                return self._copies[key][1]
+        copy = device.put(array)
+        if array.nbytes <= _SHARE * device.memory_bytes:
+            # Another array may have the number of one that is gone.
+            end = weakref.finalize(array, self._forget, key)
+            end.atexit = False
+            with self._lock:
+                self._copies[key] = end, copy, array.nbytes
+                self._shrink(device)
+        return copy
+
+    def _shrink(self, device: Device) -> None:
+        mine = [(key, size) for key, (_, _, size) in list(self._copies.items())
+                if key[1] == device.name]  # fmt: skip
+        total = sum(size for _, size in mine)
+        for key, size in mine:
+            if total <= _SHARE * device.memory_bytes:
+                return
+            total -= size
+            self._forget(key)
+
+    def _forget(self, key: tuple[int, str]) -> int:
+        """Let a copy go; its bytes."""
+        with self._lock:
+            end, _, size = self._copies.pop(key, (None, None, 0))
+        if end is not None:
+            end.detach()
+        return size
+
+    def clear(self) -> int:
+        with self._lock:
+            return sum(self._forget(key) for key in list(self._copies))
+
+
+_KEPT = _Kept()
+
+
+def put_kept(device: Device, array: np.ndarray) -> Any:
+    """An array on a device; a copy on a CUDA device is kept for as long as the array lives.
+
+    Only a read-only array is kept.  It is taken to be constant: its copy would not notice a change.
+    """
+    if device.is_cuda and not array.flags.writeable:
+        return _KEPT.copy(array, device)
+    return device.put(array)
+
+
+def release() -> int:
+    """Free the arrays, such as those of networks, that ergode keeps on GPUs between calls.
+
+    At most a quarter of a device's memory is kept.  A copy also goes with its network.
+
+    Returns
+    -------
+    int
+        How much was freed [bytes].
+
+    Examples
+    --------
+    >>> import ergode
+    >>> ergode.release()
+    0
+    """
+    return _KEPT.clear()

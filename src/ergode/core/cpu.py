@@ -19,6 +19,7 @@ from numba import njit, types
 from numba.core import event
 from numba.extending import intrinsic
 
+from ergode.core import stopwatch
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, yield_thread
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
@@ -72,12 +73,14 @@ kernel = njit(
     pipeline_class=KernelCompiler,
 )
 pause_while_compiling(event, "numba:compiler_lock")
+stopwatch.count_compiling(event, "numba:compiler_lock")
 
 
 _GRACE = 1.0
 """Seconds that an interruption waits for what was begun."""
 
 
+@stopwatch.running()
 def run(
     compiled: Callable[..., None],
     ranges: Iterable[tuple[int, int]],
@@ -173,6 +176,7 @@ class _Workers:
         return True
 
 
+@stopwatch.running()
 def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any, ...]) -> None:
     """Call ``compiled(rank, count, *arguments)`` for every rank, all at the same time.
 

@@ -24,6 +24,7 @@ from numba.cuda.cudadrv import driver
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 
+from ergode.core import stopwatch
 from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
@@ -31,6 +32,7 @@ from ergode.core.errors import PlanError
 # A small problem is no reason to warn: not every grid can fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 pause_while_compiling(event, "numba-cuda:compiler_lock")
+stopwatch.count_compiling(event, "numba-cuda:compiler_lock")
 
 _USUAL_SHARED_BYTES = 48 * 1024
 _ALIGNED = 256
@@ -41,7 +43,7 @@ fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def opaque_int(context: Any, x: Any) -> Any:
-    """The same integer, of which the compiler is told nothing: a loop over it cannot be counted."""
+    """The same integer, hidden from LLVM, so that it cannot compute the trip count of a loop."""
     if not isinstance(x, types.Integer) or x.bitwidth != 64:
         return None
 
@@ -95,7 +97,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _assemble(builder: Any, result: Any, text: str, constraints: str, arguments: Any = ()) -> Any:
-    """A line of PTX that is neither moved nor left out, with what memory had before it."""
+    """Insert a line of PTX that is neither moved nor dropped; memory is written before it."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     code = ir.InlineAsm(kind, text, f"{constraints}~{{memory}}", side_effect=True)
     return builder.call(code, arguments)
@@ -241,6 +243,7 @@ def copy_to(target: Any, array: Any) -> None:
 
 def copy_from(array: Any, target: np.ndarray) -> None:
     """Copy a device array into a contiguous host array of its shape and type."""
+    _wait()
     array.copy_to_host(target)
 
 
@@ -257,6 +260,7 @@ def sort_together(by: Any, *others: Any) -> None:
 
 def get(array: Any) -> np.ndarray:
     """Copy of a device array in host memory; waits for what computes it."""
+    _wait()
     return array.copy_to_host()
 
 
@@ -289,6 +293,13 @@ def like(sample: Any, array: Any) -> Any:
 def synchronize() -> None:
     """Wait until everything launched has ended."""
     cuda.synchronize()
+    stopwatch.kernels_ended()
+
+
+def _wait() -> None:
+    """Wait for kernels before a copy that would wait for them, so that it does not count as one."""
+    if stopwatch.kernels_under_way():
+        synchronize()
 
 
 def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
@@ -303,6 +314,7 @@ def launch(
     compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> None:
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
+    stopwatch.kernel_begins()
     _allow_shared(compiled, arguments, shared_bytes)
     compiled[blocks, threads, 0, shared_bytes](*arguments)
 
@@ -330,6 +342,7 @@ class Prepared:
 
     def launch(self, blocks: int, threads: int, cluster: int = 1) -> None:
         """Start it, and return at once; `cluster` blocks at a time can wait for each other."""
+        stopwatch.kernel_begins()
         function = self._kernel._codelibrary.get_cufunc()
         if cluster > _USUAL_CLUSTER:
             attribute = driver.binding.CUfunction_attribute
@@ -342,15 +355,6 @@ class Prepared:
             is_cooperative=self._kernel.cooperative,
         )  # fmt: skip
         start(driver._to_core_stream(0), config, function.kernel, *self._parts)
-
-
-def allow_shared_bytes(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
-    """Let a kernel be launched with more dynamic shared memory than the usual 48 KB a block."""
-    function = specialize(compiled, arguments)._codelibrary.get_cufunc()
-    attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    driver.driver.cuKernelSetAttribute(
-        attribute, shared_bytes, function.handle, cuda.get_current_device().id
-    )
 
 
 def shared_bytes_most(index: int) -> int:
@@ -377,14 +381,17 @@ def cooperative_block_count(
 
 
 def _allow_shared(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
-    """Let blocks of a kernel have more dynamic shared memory than the usual 48 KB."""
-    if shared_bytes <= _USUAL_SHARED_BYTES:
+    """Let a block have more shared memory, static and dynamic together, than the usual 48 KB."""
+    if shared_bytes == 0:
         return
     function = specialize(compiled, arguments)._codelibrary.get_cufunc()
+    needed = shared_bytes + function.attrs.shared
+    if needed <= _USUAL_SHARED_BYTES:
+        return
     most = function.device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    if shared_bytes > most:
+    if needed > most:
         raise PlanError(
-            f"a block needs {shared_bytes / 1e3:.0f} kB of shared memory, but the device has "
+            f"a block needs {needed / 1e3:.0f} kB of shared memory, but the device has "
             f"{most / 1e3:.0f} kB for one"
         )
     attribute = driver.binding.CUfunction_attribute
@@ -443,12 +450,18 @@ def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
         dispatcher.get_current_device = original
 
 
-def ptx(compiled: Any, arguments: Sequence[Any], capability: tuple[int, int] = (9, 0)) -> str:
+def ptx(
+    compiled: Any,
+    arguments: Sequence[Any],
+    capability: tuple[int, int] = (9, 0),
+    optimized: bool = True,
+) -> str:
     """PTX of a kernel for arguments like these, which may be on the host.
 
-    Needs no GPU.  Any failure to type or lower the kernel is raised here.
+    Needs no GPU.  Any failure to type or lower the kernel is raised here.  What is not optimised is
+    there in half the time, and tells nothing of registers.
     """
     signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
     with _absent_device(capability):
-        text, _ = cuda.compile_ptx(compiled.py_func, signature, cc=capability)
+        text, _ = cuda.compile_ptx(compiled.py_func, signature, cc=capability, opt=optimized)
     return str(text)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import psutil
 
+from ergode.core.compiler.source import Target
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text, card
@@ -51,8 +52,13 @@ class Device(ABC):
 
     @property
     @abstractmethod
+    def target(self) -> Target:
+        """Which form of a kernel runs here."""
+
+    @property
     def is_cuda(self) -> bool:
         """Whether kernels run as CUDA grids."""
+        return self.target == "cuda"
 
     def _repr_html_(self) -> str:
         return card(
@@ -96,8 +102,24 @@ class Device(ABC):
         """Arrays of zeros on this device, of these shapes and types, that kernels may write to."""
 
     @abstractmethod
-    def get(self, array: Any) -> np.ndarray:
-        """The array in host memory."""
+    def get(self, array: Any, into: np.ndarray | None = None) -> np.ndarray:
+        """The array in host memory: in `into`, contiguous and of its shape and type, if given."""
+
+    @abstractmethod
+    def view(self, array: Any) -> Any:
+        """Another library's array on this device, as an array of ours on the same memory."""
+
+    @abstractmethod
+    def like(self, sample: Any, array: Any) -> Any:
+        """An array of ours as one of the library that `sample` is of, on the same memory."""
+
+    @abstractmethod
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy an array, of the host or of this device, into one of its shape on this device."""
+
+    @abstractmethod
+    def sort_together(self, by: Any, *others: Any) -> None:
+        """Sort arrays of one length, which are on this device, by the first of them, in place."""
 
     @abstractmethod
     def run(
@@ -113,7 +135,7 @@ class Device(ABC):
         Parameters
         ----------
         kernel : Kernel
-            From `kernels.for_each`, or on the CPU also from `kernels.cpu_kernel`.
+            From `kernels.for_each`, or on the CPU any other.
         count : int
             Number of indices.
         *arguments
@@ -124,13 +146,69 @@ class Device(ABC):
             Called as ``finished(start, stop)`` when a range is done.
         """
 
+    @abstractmethod
+    def prepare(self, kernel: Kernel, *arguments: Any) -> None:
+        """Compile a kernel for arguments like these, which on the CPU follow a range."""
+
+    # ---- grids, which CUDA devices alone have
+
+    def launch(
+        self,
+        kernel: Kernel,
+        blocks: int | tuple[int, int],
+        threads: int,
+        *arguments: Any,
+        shared_bytes: int = 0,
+    ) -> None:
+        """Start a grid and return at once.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a body for CUDA.
+        blocks, threads : int
+            Blocks of the grid, and threads of a block.
+        *arguments
+            Scalars, and arrays that are on this device.
+        shared_bytes : int
+            Dynamic shared memory of a block.
+        """
+        self._without_grids()
+
+    def resident_blocks(
+        self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
+    ) -> int:
+        """Largest grid whose blocks are all resident at once, so that they can wait."""
+        self._without_grids()
+
+    def capture(self, kernel: Kernel, *arguments: Any) -> Any:
+        """A launch whose arguments are taken apart once (see `cuda.Prepared`)."""
+        self._without_grids()
+
+    def resources(self, kernel: Kernel) -> dict[str, int]:
+        """Registers, and bytes of local and shared memory, of a kernel that has run."""
+        self._without_grids()
+
+    @property
+    def shared_bytes_most(self) -> int:
+        """Most dynamic shared memory that a block may ask for."""
+        self._without_grids()
+
+    @property
+    def cluster_most(self) -> int:
+        """Most blocks that can wait for each other as a cluster; one on older devices."""
+        self._without_grids()
+
+    def _without_grids(self) -> NoReturn:
+        raise TypeError(f"{self.name} runs ranges of indices; grids are for CUDA devices")
+
 
 class CPU(Device):
     """All cores of this machine, or as many threads as asked."""
 
     @property
-    def is_cuda(self) -> bool:
-        return False
+    def target(self) -> Target:
+        return "cpu"
 
     def available_bytes(self) -> int:
         # A plan that takes more than this would push other programs, or itself, into swap.
@@ -154,8 +232,26 @@ class CPU(Device):
     def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
         return [np.zeros(shape, dtype) for shape, dtype in layouts]
 
-    def get(self, array: Any) -> np.ndarray:
+    def get(self, array: Any, into: np.ndarray | None = None) -> np.ndarray:
+        if into is None:
+            return np.asarray(array)
+        into[...] = array
+        return into
+
+    def view(self, array: Any) -> Any:
         return np.asarray(array)
+
+    def like(self, sample: Any, array: Any) -> Any:
+        return array
+
+    def copy(self, source: Any, target: Any) -> None:
+        if source is not target:
+            target[...] = source
+
+    def sort_together(self, by: Any, *others: Any) -> None:
+        order = np.argsort(by)
+        for array in (by, *others):
+            array[...] = array[order]
 
     def run(
         self,
@@ -172,6 +268,26 @@ class CPU(Device):
         grain = grain or max(1, -(-count // pieces))
         cpu.run(kernel.compiled("cpu"), spans(count, grain), arguments, self.core_count, finished)
 
+    def prepare(self, kernel: Kernel, *arguments: Any) -> None:
+        kernel.compiled("cpu")(0, 0, *arguments)
+
+    def run_together(self, kernel: Kernel, threads: int, *arguments: Any) -> None:
+        """Call ``body(rank, threads, *arguments)`` on threads that may wait for each other."""
+        from ergode.core import cpu
+
+        cpu.run_together(kernel.compiled("cpu"), threads, arguments)
+
+    def run_apart(self, kernel: Kernel, count: int, *arguments: Any) -> None:
+        """Call ``body(0, 1, index, *arguments)`` for every index, each on one thread."""
+        from ergode.core import cpu
+
+        compiled = kernel.compiled("cpu")
+
+        def alone(index: int, _: int) -> None:
+            compiled(0, 1, index, *arguments)
+
+        cpu.run(alone, spans(count, 1), (), self.core_count)
+
 
 @dataclass(frozen=True)
 class CUDA(Device):
@@ -180,8 +296,8 @@ class CUDA(Device):
     index: int = 0
 
     @property
-    def is_cuda(self) -> bool:
-        return True
+    def target(self) -> Target:
+        return "cuda"
 
     def available_bytes(self) -> int:
         from ergode.core import cuda
@@ -218,10 +334,33 @@ class CUDA(Device):
         cuda.select(self.index)
         return cuda.zeros_together(layouts)
 
-    def get(self, array: Any) -> np.ndarray:
+    def get(self, array: Any, into: np.ndarray | None = None) -> np.ndarray:
         from ergode.core import cuda
 
-        return cuda.get(array)
+        if into is None:
+            return cuda.get(array)
+        cuda.copy_from(array, into)
+        return into
+
+    def view(self, array: Any) -> Any:
+        from ergode.core import cuda
+
+        return cuda.view(array)
+
+    def like(self, sample: Any, array: Any) -> Any:
+        from ergode.core import cuda
+
+        return cuda.like(sample, array)
+
+    def copy(self, source: Any, target: Any) -> None:
+        from ergode.core import cuda
+
+        cuda.copy_to(target, source)
+
+    def sort_together(self, by: Any, *others: Any) -> None:
+        from ergode.core import cuda
+
+        cuda.sort_together(by, *others)
 
     def run(
         self,
@@ -242,6 +381,57 @@ class CUDA(Device):
         if finished:
             cuda.synchronize()
             finished(0, count)
+
+    def prepare(self, kernel: Kernel, *arguments: Any) -> None:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        cuda.specialize(kernel.compiled("cuda"), arguments)
+
+    def launch(
+        self,
+        kernel: Kernel,
+        blocks: int | tuple[int, int],
+        threads: int,
+        *arguments: Any,
+        shared_bytes: int = 0,
+    ) -> None:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        cuda.launch(kernel.compiled("cuda"), blocks, threads, arguments, shared_bytes)
+
+    def resident_blocks(
+        self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
+    ) -> int:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        compiled = kernel.compiled("cuda")
+        return cuda.cooperative_block_count(compiled, threads, arguments, shared_bytes)
+
+    def capture(self, kernel: Kernel, *arguments: Any) -> Any:
+        from ergode.core import cuda
+
+        cuda.select(self.index)
+        return cuda.Prepared(kernel.compiled("cuda"), arguments)
+
+    def resources(self, kernel: Kernel) -> dict[str, int]:
+        from ergode.core import cuda
+
+        return cuda.resources(kernel.compiled("cuda"))
+
+    @property
+    def shared_bytes_most(self) -> int:
+        from ergode.core import cuda
+
+        return cuda.shared_bytes_most(self.index)
+
+    @property
+    def cluster_most(self) -> int:
+        from ergode.core import cuda
+
+        return cuda.cluster_most(self.index)
 
 
 def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
@@ -287,6 +477,18 @@ def resolve(device: str | Device = "auto") -> Device:
     if problem:
         raise PlanError(f"device {device!r} was asked for, but {problem}")
     return _cuda(int(number or 0), "asked for")
+
+
+def is_on_cuda(array: Any) -> bool:
+    """Whether another library's array is on a CUDA device."""
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def holding(array: Any) -> Device:
+    """The CUDA device that another library's array is on."""
+    from ergode.core import cuda
+
+    return resolve(f"cuda:{cuda.index_of(array)}")
 
 
 def present() -> list[Device]:

@@ -1,8 +1,9 @@
-"""One Python body -> a loop over a range on the CPU and a grid on CUDA.
+"""Python bodies -> kernels: a loop over a range on the CPU, a grid on CUDA.
 
     for_each(body)    body(index, *args)         both targets
     cpu_kernel(body)  body(start, stop, *args)   a range at a time, on one CPU thread
     cuda_kernel(body) body(*args)                a whole grid, in CUDA's own vocabulary
+    kernel(cpu, cuda)                            one of these for each target
 
 Nothing is compiled until it runs; what was compiled is kept on disk (`core.kernel_cache`).
 """
@@ -20,10 +21,13 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ergode.core import kernel_cache
-from ergode.core.compiler import bundle
-from ergode.core.compiler.bundle import Precision, Source, Target, formula_text
+import numpy as np
+
+from ergode.core import kernel_cache, stopwatch
+from ergode.core.compiler import bundle, shared_functions
+from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
@@ -31,26 +35,23 @@ _COMPILED: dict[Any, Any] = {}
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A body, what is bound into it, and a compiled function for each target it runs on.
+    """A body for each target it runs on, and what is bound into it.
 
     Kernels made together share one generated module, so that what they have in common is
     compiled once.
     """
 
-    bodies: tuple[Callable[..., Any], ...]
+    bodies: Mapping[Target, tuple[Callable[..., Any], ...]]
     number: int
     precision: Precision
-    bindings: Mapping[str, Any]
-    targets: tuple[Target, ...]
-    loop: bool
+    bindings: Mapping[Any, Any]
+    loop: bool = False
     registers: int | None = None
 
     def source(self, target: Target) -> Source:
         """The generated module for `target`; `.text` is worth reading when a kernel surprises."""
-        if target not in self.targets:
-            raise TypeError(f"kernel '{self.bodies[self.number].__name__}' has no {target} form")
         return bundle.bundle(
-            self.bodies,
+            self._bodies_of(target),
             target=target,
             precision=self.precision,
             bindings=self.bindings,
@@ -64,35 +65,69 @@ class Kernel:
         # made of: a user's function by its text, with the constants and functions that it uses at
         # this moment, all else by itself.
         key = (
-            self.bodies, self.number, self.precision, self.loop, self.registers, target,
-            *(
-                (name, formula_text(value.function) if isinstance(value, UserFunction) else value)
-                for name, value in sorted(self.bindings.items())
-            ),
+            self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
+            frozenset((name, _identity(value)) for name, value in self.bindings.items()),
         )  # fmt: skip
         if key not in _COMPILED:
-            _COMPILED[key] = load(self.source(target), self.number)
+            with stopwatch.compiling():
+                _COMPILED[key] = load(self.source(target), self.number)
         return _COMPILED[key]
+
+    def _bodies_of(self, target: Target) -> tuple[Callable[..., Any], ...]:
+        if target not in self.bodies:
+            name = next(iter(self.bodies.values()))[self.number].__name__
+            raise TypeError(f"kernel '{name}' has no {target} form")
+        return self.bodies[target]
+
+
+def _identity(value: Any) -> Any:
+    """What tells a bound value from others: 1, 1.0 and True are equal, and are not the same."""
+    if isinstance(value, UserFunction):
+        return formula_text(value.function)
+    return repr(value) if isinstance(value, int | float | tuple | np.generic) else value
 
 
 def for_each(
     body: Callable[..., Any],
     *,
     precision: Precision = "float64",
-    bindings: Mapping[str, Any] | None = None,
+    bindings: Mapping[Any, Any] | None = None,
 ) -> Kernel:
     """Kernel that calls ``body(index, *args)`` for every index of a range, on any target."""
-    return Kernel((body,), 0, precision, dict(bindings or {}), ("cpu", "cuda"), True)
+    bodies: dict[Target, Any] = {"cpu": (body,), "cuda": (body,)}
+    return Kernel(bodies, 0, precision, dict(bindings or {}), loop=True)
+
+
+def kernels(
+    *pairs: tuple[Callable[..., Any], Callable[..., Any]],
+    precision: Precision = "float64",
+    bindings: Mapping[Any, Any] | None = None,
+    registers: int | None = None,
+) -> list[Kernel]:
+    """Kernels with a body for the CPU and one for CUDA each, as `cpu_kernels`, `cuda_kernels`."""
+    bodies: dict[Target, Any] = {
+        "cpu": tuple(cpu for cpu, _ in pairs), "cuda": tuple(cuda for _, cuda in pairs)
+    }  # fmt: skip
+    bound = dict(bindings or {})
+    return [
+        Kernel(bodies, number, precision, bound, registers=registers)
+        for number in range(len(pairs))
+    ]
+
+
+def kernel(cpu: Callable[..., Any], cuda: Callable[..., Any], **options: Any) -> Kernel:
+    """One kernel as `kernels` makes them."""
+    return kernels((cpu, cuda), **options)[0]
 
 
 def cpu_kernels(
     *bodies: Callable[..., Any],
     precision: Precision = "float64",
-    bindings: Mapping[str, Any] | None = None,
+    bindings: Mapping[Any, Any] | None = None,
 ) -> list[Kernel]:
     """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range."""
     bound = dict(bindings or {})
-    return [Kernel(bodies, i, precision, bound, ("cpu",), False) for i in range(len(bodies))]
+    return [Kernel({"cpu": bodies}, i, precision, bound) for i in range(len(bodies))]
 
 
 def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
@@ -103,7 +138,7 @@ def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
 def cuda_kernels(
     *bodies: Callable[..., Any],
     precision: Precision = "float64",
-    bindings: Mapping[str, Any] | None = None,
+    bindings: Mapping[Any, Any] | None = None,
     registers: int | None = None,
 ) -> list[Kernel]:
     """Kernels in CUDA's own vocabulary (threads, shared memory, grid barriers).
@@ -112,7 +147,8 @@ def cuda_kernels(
     """
     bound = dict(bindings or {})
     return [
-        Kernel(bodies, i, precision, bound, ("cuda",), False, registers) for i in range(len(bodies))
+        Kernel({"cuda": bodies}, i, precision, bound, registers=registers)
+        for i in range(len(bodies))
     ]
 
 
@@ -142,12 +178,13 @@ def readable_errors() -> Iterator[None]:
 
 
 @cache
-def _module(name: str, path: Path) -> ModuleType:
+def _module(name: str, path: Path, entries: tuple[str, ...]) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     specification.loader.exec_module(module)
+    shared_functions.share(vars(module), entries)
     return module
 
 
@@ -162,4 +199,4 @@ def load(generated: Source, number: int = 0) -> Any:
 
 def _module_of(generated: Source) -> ModuleType:
     name = f"ergode_{generated.target}_{generated.digest}"
-    return _module(name, kernel_cache.file_of(name, generated.text))
+    return _module(name, kernel_cache.file_of(name, generated.text), generated.entries)

@@ -1,7 +1,7 @@
 """Results: labelled arrays checked against a registry, with their provenance, in files.
 
-Every engine registers the variables it may return - name, dims, type, unit, meaning - and builds
-its Datasets here, so that a result is what the documentation says or an error at once.
+Every engine registers the variables it may return: name, dims, type, unit, meaning.  Datasets are
+built here and checked against the registry.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from ergode.core import files
 from ergode.core.errors import FailureWarning, PlanError, ReadError
 from ergode.core.status import Status, failures, flags
+from ergode.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     import xarray
@@ -31,7 +32,8 @@ class Variable:
     ----------
     name : str
     dims : tuple of str
-        `SWEPT` stands for the dims, none or more, of what a user sweeps.
+        `SWEPT` stands for the dims, none or more, of what a user sweeps; `STRATA` for those of
+        groups that values are divided by.
     dtype : str
         NumPy type, or a kind such as ``"floating"``.
     unit : str
@@ -51,6 +53,7 @@ class Variable:
 
 
 SWEPT = "<swept>"
+STRATA = "<strata>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
 
@@ -73,6 +76,7 @@ def dataset(
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
     swept: Sequence[str] = (),
+    strata: Sequence[str] = (),
     computed_rows: np.ndarray | None = None,
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
@@ -83,8 +87,8 @@ def dataset(
 
     Parameters
     ----------
-    swept : sequence of str
-        The dims that `SWEPT` stands for.
+    swept, strata : sequence of str
+        The dims that `SWEPT` and `STRATA` stand for.
     computed_rows : ndarray of int, shape of ``status``, optional
         How many times of the grid each replicate (zone, trajectory) reached with values that
         hold; what lies beyond becomes missing in the variables with those dims and ``time``.
@@ -103,13 +107,14 @@ def dataset(
     needed = {name for name, variable in declared.items() if not variable.optional}
     if not needed <= set(values) <= set(declared):
         raise TypeError(f"{engine}/{output} declares {set(declared)}, got {set(values)}")
+    several = {SWEPT: swept, STRATA: strata}
     arrays = {}
     for name, variable in declared.items():
         if name not in values:
             continue
         value = np.asarray(values[name])
         kind = getattr(np, variable.dtype)
-        dims = [n for dim in variable.dims for n in (swept if dim == SWEPT else (dim,))]
+        dims = [name for dim in variable.dims for name in several.get(dim, (dim,))]
         if value.ndim != len(dims) or not np.issubdtype(value.dtype, kind):
             raise TypeError(
                 f"{engine}/{output}: '{name}' is {value.dtype}{value.shape}, declared "
@@ -126,7 +131,7 @@ def dataset(
 
 
 def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> np.ndarray:
-    """`value`, whose first dims are those of `rows`, with NaN from each one's first missing row."""
+    """`value` with NaN from the first missing time on; `rows` says how many times were reached."""
     time = list(dims).index("time")
     if time != rows.ndim:
         return value  # a statistic: its engine left the failed ones out
@@ -146,11 +151,15 @@ def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
         warnings.warn(" ".join(failed.values()), FailureWarning, stacklevel=5)
 
 
-def provenance(**work: Any) -> dict[str, Any]:
-    """Attributes that say where a result comes from, in types that files can hold."""
+def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any]:
+    """Attributes that say where a result comes from, in types that files can hold.
+
+    Those of a call that computes include the seconds of its `stopwatch`.
+    """
     import ergode
 
     attrs: dict[str, Any] = {"version": ergode.__version__}
+    work |= stopwatch.seconds() if stopwatch else {}
     for name, value in work.items():
         attrs[name] = value.item() if isinstance(value, np.generic) else value
     return attrs

@@ -54,6 +54,12 @@ class ExactSums:
         counts = np.broadcast_to(count, self.sums.shape)
         if not counts.size:
             return np.empty(counts.shape)
+        most = int(counts.max())
+        largest = most * max(most, int(self.squares_low.max()))
+        if not self.squares_high.any() and largest < 2**53:  # floats hold all of it exactly
+            n = counts.astype(np.int64)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return np.asarray((n * self.squares_low - self.sums**2) / (n * (n - 1)))
         exact = np.vectorize(_variance, otypes=[float])
         return np.asarray(exact(counts, self.sums, self.squares_low, self.squares_high))
 

@@ -28,7 +28,10 @@ from ergode.density.grid.cells import (
 )
 from ergode.density.grid.group import atomic_accumulate, barrier, locate_thread, share
 from ergode.density.grid.lattice import (
+    BITS,
+    DIMENSION,
     PARAMETERS,
+    ROTATED,
     Frame,
     Lattice,
     centre_of,
@@ -129,10 +132,10 @@ def _kernel(
     measurement: Measurement, lattices: Sequence[Lattice], parameter_count: int
 ) -> kernels.Kernel:
     bindings = likelihood.bindings_of(measurement) | {
-        "DIMENSION": lattices[0].dimension,
-        "BITS": lattices[0].bits,
-        "PARAMETERS": parameter_count,
-        "ROTATED": any(lattice.is_rotated for lattice in lattices),
+        DIMENSION: lattices[0].dimension,
+        BITS: lattices[0].bits,
+        PARAMETERS: parameter_count,
+        ROTATED: any(lattice.is_rotated for lattice in lattices),
     }
     return kernels.for_each(at_cell, bindings=bindings)
 

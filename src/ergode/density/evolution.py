@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
-from ergode.core.devices import CPU, CUDA, Device
+from ergode.core.compiler.source import Precision
+from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.density import bayes
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
 from ergode.density.grid.group import APART
-from ergode.density.grid.lattice import Frame, Lattice, frame_rows
+from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
 from ergode.density.methods import METHODS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count
 from ergode.density.noise import Noise
+from ergode.density.runner import FOREVER, PRUNE_EVERY, RUNNERS, CUDARunner
 from ergode.density.specialize import (
-    THREADS,
     Limits,
     ThreadGroup,
     advance_kernel,
@@ -32,17 +32,7 @@ from ergode.density.specialize import (
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
-PRUNE_EVERY = 20
-_BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
-_CELLS_A_THREAD = 5000  # of a CPU, at least: fewer and it waits more than it works
-_RESORT_ABOVE_CPU = 1 << 15
-_RESORT_ABOVE_CUDA = 1 << 19
-_CELLS_LEAST = 1 << 12  # of a density for which room is made on a CPU; on CUDA, and of a few there
-_CELLS_LEAST_CUDA = 1 << 14
-_CELLS_LEAST_FEW = 1 << 16
 _BARRIER_WORDS_MOST = 8  # threads of a CPU on a core (one), or blocks on a multiprocessor
-_CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
-_FEW = 8  # densities side by side for which there are as many clusters; more have a block each
 
 
 class EndedError(PlanError):
@@ -68,7 +58,7 @@ class Evolution:
         Process noise.
     limits : sequence of Limits, optional
         For each density; cells outside are never made.
-    cells_most : int, optional
+    max_cells : int, optional
         More cells of a density than this are treated as if memory were full.
     loss_rate : float, optional
         The threshold follows from what may be lost, a unit of time.
@@ -93,7 +83,7 @@ class Evolution:
         precision: Precision = "float64",
         noise: Noise | None = None,
         limits: Sequence[Limits] = (),
-        cells_most: int | None = None,
+        max_cells: int | None = None,
         loss_rate: float | None = None,
     ) -> None:
         self.lattices = lattices
@@ -102,17 +92,17 @@ class Evolution:
         self.precision = precision
         self.method = METHODS[scheme]
         self.parameters = np.atleast_2d(parameters)
-        self._cells_most = cells_most
+        self._cells_most = max_cells
         count = len(self.parameters)
+        self._runner = RUNNERS[device.target](device, count)
         self._bindings = partial(
             bindings_of, field, lattices, self.method, noise, limits=limits[0] if limits else None,
             retained=loss_rate is not None,
         )  # fmt: skip
         self._local_noise = noise is not None and noise.function is not None
-        keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.is_cuda)
+        keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
-        self._prepared: dict[tuple[int, int, int], dict[tuple[ThreadGroup, int], Any]] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
         ranges = [(one.least, one.largest) for one in limits]
         rows = frame_rows(lattices, self.parameters, spread, ranges)
@@ -123,9 +113,7 @@ class Evolution:
         # Counters and controls are one array, copied to the device and back in one transfer.
         words = word_count(lattice.dimension)
         self._words = np.zeros(count * (words + cells.CONTROLS), np.int64)
-        self._device_words = self._words
-        if device.is_cuda:
-            (self._device_words,) = device.zeros_together([(self._words.shape, np.int64)])
+        self._device_words = self._runner.words(self._words)
         self._counters, self._control = self._parts_of(self._words)
         self._device_counters, self._device_control = self._parts_of(self._device_words)
         self._control[:, cells.THRESHOLD] = threshold
@@ -139,7 +127,7 @@ class Evolution:
     @staticmethod
     def count_that_fits(dimension: int, cell_count: int, device: Device) -> int:
         """Number of densities that may run side by side, if their grids grow as grids do."""
-        each = 4 * max(_CELLS_LEAST_CUDA, 2 * cell_count) * (150 + 16 * dimension)
+        each = 4 * max(CUDARunner.cells_least, 2 * cell_count) * (150 + 16 * dimension)
         return max(1, device.available_bytes() // each)
 
     # ---- what they are
@@ -221,7 +209,7 @@ class Evolution:
         while True:
             times = self._control[:, cells.TIME]
             self._control[:, cells.TARGET] = np.where(self.has_ended, times, target)
-            self._run(self._steps())
+            self._run(self._runner.steps(self.cell_count))
             state = self._counters[:, cells.STATE]
             full = state == cells.FULL
             at_edge, undefined = state == cells.EDGE, state == cells.UNDEFINED
@@ -260,7 +248,7 @@ class Evolution:
         """See to it that grids are built and densities summarized, without a step."""
         times = self._control[:, cells.TIME]
         self._control[:, cells.TARGET] = times
-        self._run((1 << 62, PRUNE_EVERY, 1 << 62))
+        self._run((FOREVER, PRUNE_EVERY, FOREVER))
 
     def summaries(self) -> list[Summary]:
         """Each density in a few numbers, as it was reached or settled."""
@@ -293,12 +281,10 @@ class Evolution:
         sums, outcome = self.device.zeros_together(
             [((self.count, 4), np.int64), ((self.count, 2), np.float64)]
         )
-        self._copy_to(outcome, np.full((self.count, 2), -np.inf))
-        kernel = reweigh_kernel(self.precision, self._thread_group, self._cluster)
+        self.device.copy(np.full((self.count, 2), -np.inf), outcome)
+        kernel = reweigh_kernel(self.precision, self._thread_group, self._runner.blocks)
         arguments = (self._cells, self._masses, log, self._device_control, sums, outcome)
-        self._start(kernel, arguments, {})
-        if self.device.is_cuda:
-            self._words[...] = self.device.get(self._device_words)
+        self._start(kernel, arguments)
         self.settle()
         evidence = self.device.get(outcome)[:, 1] + constants
         faint = self.device.get(sums)[:, 3] / float(cells.MASS_UNIT)
@@ -314,91 +300,32 @@ class Evolution:
 
     # ---- how
 
-    def _steps(self) -> tuple[int, int, int]:
-        """How long a kernel may run, how often it prunes, and when it is to be sorted."""
-        if self.device.is_cuda:
-            above = _CELLS_OF_CLUSTER if self._thread_group == "cluster" else _RESORT_ABOVE_CUDA
-            return 1 << 62, PRUNE_EVERY, 1 << 62 if self.count > _FEW else above
-        # Soon enough to see whether a grid has grown and more threads are worth their while.
-        budget = min(_BUDGET_CPU, 500 * max(self.cell_count, _CELLS_A_THREAD))
-        return budget, PRUNE_EVERY, _RESORT_ABOVE_CPU
-
     @property
     def _thread_group(self) -> ThreadGroup:
-        """Who works on a density, as large as they are now."""
-        if not self.device.is_cuda:
-            return "threads"
-        if self.count > _FEW:
-            return "cluster"
-        is_small = self._cluster > 1 and self.cell_count <= _CELLS_OF_CLUSTER
-        return "cluster" if is_small else "grid"
-
-    @property
-    def _cluster(self) -> int:
-        """Number of blocks of a cluster."""
-        if not isinstance(self.device, CUDA) or self.count > _FEW:
-            return 1
-        from ergode.core import cuda
-
-        return cuda.cluster_most(self.device.index)
+        """What works on a density, as large as they are now."""
+        return self._runner.thread_group(self.cell_count)
 
     def _run(self, steps: tuple[int, int, int]) -> None:
         """Let all densities step as far as they may."""
-        assert self._cells is not None and self._masses is not None
         thread_group = self._thread_group
         if thread_group not in self._kernels:
-            bindings = self._bindings(thread_group=thread_group, blocks=self._cluster)
+            bindings = self._bindings(thread_group=thread_group, blocks=self._runner.blocks)
             self._kernels[thread_group] = advance_kernel(bindings, self.precision, thread_group)
         arguments = (*steps, self._cells, self._masses, self._frame, self._device_control)
-        self._copy_to(self._device_words, self._words)
-        self._start(self._kernels[thread_group], arguments, self._prepared.setdefault(steps, {}))
-        if self.device.is_cuda:
-            self._words[...] = self.device.get(self._device_words)
+        self.device.copy(self._words, self._device_words)
+        self._start(self._kernels[thread_group], arguments, kept_as=steps)
 
     def _start(
-        self, kernel: kernels.Kernel, arguments: tuple[Any, ...], prepared: dict[Any, Any]
+        self, kernel: kernels.Kernel, arguments: tuple[Any, ...], kept_as: Any = None
     ) -> None:
-        """Run a kernel for all densities; `prepared` are launches of it with these arguments."""
+        """Run a kernel for all densities, and read the words that it left."""
+        assert self._cells is not None and self._masses is not None
+        used = self._counters[:, cells.USED]
         with kernels.readable_errors():
-            if self.device.is_cuda:
-                self._start_cuda(kernel.compiled("cuda"), arguments, prepared)
-            else:
-                self._run_cpu(kernel.compiled("cpu"), arguments)
-
-    def _run_cpu(self, compiled: Any, arguments: tuple[Any, ...]) -> None:
-        from ergode.core import cpu
-
-        assert isinstance(self.device, CPU) and self._cells is not None
-        self._cells.barrier_words[...] = 0
-        cores = self.device.core_count
-        if self.count == 1:
-            threads = min(cores, max(1, self.cell_count // _CELLS_A_THREAD))
-            cpu.run_together(compiled, threads, (0, *arguments))
-            return
-
-        def alone(start: int, stop: int) -> None:
-            compiled(0, 1, start, *arguments)
-
-        cpu.run(alone, ((which, which + 1) for which in range(self.count)), (), cores)
-
-    def _start_cuda(
-        self, compiled: Any, arguments: tuple[Any, ...], prepared: dict[Any, Any]
-    ) -> None:
-        from ergode.core import cuda
-
-        assert self._cells is not None
-        thread_group = self._thread_group
-        threads = THREADS[thread_group]
-        for which in range(self.count) if thread_group == "grid" else (0,):
-            if (thread_group, which) not in prepared:
-                prepared[thread_group, which] = cuda.Prepared(compiled, (0, 0, which, *arguments))
-            launch = prepared[thread_group, which]
-            if thread_group == "cluster":
-                launch.launch(self._cluster * self.count, threads, self._cluster)
-            else:
-                cuda.fill_zero(self._cells.barrier_words)
-                wanted = -(-2 * int(self._counters[which, cells.USED]) // threads)
-                launch.launch(min(launch.cooperative_blocks(threads), wanted), threads)
+            self._runner.start(kernel, arguments, self._cells.barrier_words, used, kept_as)
+        found = self.device.get(self._device_words)
+        if found is not self._words:
+            self._words[...] = found
 
     def _parts_of(self, words: Any) -> tuple[Any, Any]:
         """Counters and controls, which share one array of words."""
@@ -407,24 +334,6 @@ class Evolution:
             words[:-controls].reshape(self.count, -1),
             words[-controls:].view(np.float64).reshape(self.count, cells.CONTROLS),
         )
-
-    def _copy_to(self, target: Any, array: Any) -> None:
-        if self.device.is_cuda:
-            from ergode.core import cuda
-
-            cuda.copy_to(target, array)
-        elif target is not array:
-            target[...] = array
-
-    def _copy_of(self, array: Any) -> Any:
-        """The same array elsewhere, on the device if there is room."""
-        if not self.device.is_cuda:
-            return np.array(array)
-        if array.nbytes > self.device.available_bytes() // 2:
-            return self.device.get(array)
-        there = self.device.empty(array.shape, array.dtype)
-        self._copy_to(there, array)
-        return there
 
     def _filled(self, which: int) -> tuple[Any, Any]:
         """Keys and masses of the cells of a density, on the device."""
@@ -435,24 +344,17 @@ class Evolution:
     def _sort(self, which: int) -> None:
         """Put cells near each other that are neighbours: in Morton order."""
         key, mass = self._filled(which)
-        bound = {"DIMENSION": self.lattice.dimension, "BITS": self.lattice.bits}
+        bound = {DIMENSION: self.lattice.dimension, BITS: self.lattice.bits}
         code = self.device.empty(len(key), np.int64)
         self.device.run(kernels.for_each(cells.interleave, bindings=bound), len(key), 0, key, code)
-        if self.device.is_cuda:
-            from ergode.core import cuda
-
-            cuda.sort_together(code, key, mass)
-            return
-        order = np.argsort(code)
-        key[...] = key[order]
-        mass[...] = mass[order]
+        self.device.sort_together(code, key, mass)
 
     def _place(self, which: int, keys: Any, mass: Any) -> None:
         """Put cells into the arrays."""
         self._counters[which, cells.USED] = len(keys) + 1
         self._counters[which, cells.READY] = 0
         for target, array in zip(self._filled(which), (keys, mass), strict=True):
-            self._copy_to(target, array)
+            self.device.copy(array, target)
 
     def _layouts(self, capacity: int) -> tuple[list[Any], list[Any]]:
         """Shapes and types of what each density has of `Cells` and `Masses`."""
@@ -481,15 +383,13 @@ class Evolution:
         """Room for at least `count` cells of each density, and for some growth."""
         if self._capacity > count + count // 2:
             return
-        is_one = self.device.is_cuda and self.count <= _FEW
-        least = _CELLS_LEAST_CUDA if self.device.is_cuda else _CELLS_LEAST
-        wanted = max(_CELLS_LEAST_FEW, 3 * count) if is_one else max(least, 2 * count)
+        wanted = self._runner.room_for(count)
         each = self._bytes_per_cell()
         room = self.device.available_bytes() // (each * self.count)
         limit = f"there is room for {room} on {self.device.name}"
         # The sentinel, cell 0, is not one of them.
         if self._cells_most is not None and self._cells_most + 1 < room:
-            room, limit = self._cells_most + 1, f"cells_most is {self._cells_most}"
+            room, limit = self._cells_most + 1, f"max_cells is {self._cells_most}"
         if room <= count:
             which = "the density needs" if self.count == 1 else f"{self.count} densities need"
             fewer = "" if self.count == 1 else ", or fewer densities at a time"
@@ -510,7 +410,7 @@ class Evolution:
         self._cells = Cells(*own)
         self._masses = Masses(*arrays[len(grid) :])
         self._capacity = capacity
-        self._prepared.clear()
+        self._runner.forget()
 
     def _where_undefined(self, which: int) -> str:
         """What to say of a field, or noise, that is not finite in some cell of a density."""
@@ -533,10 +433,11 @@ class Evolution:
         before = self._capacity
         # All but these is given back first, so that as much as possible can be had.
         held = [
-            [self._copy_of(array) for array in self._filled(which)] for which in range(self.count)
+            [self._runner.copy_of(array) for array in self._filled(which)]
+            for which in range(self.count)
         ]
         self._cells = self._masses = None
-        self._prepared.clear()
+        self._runner.forget()
         self._capacity = 0
         why_not = ""
         try:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from ergode.core.compiler.source import Target
 from ergode.density import tail
-from ergode.density.transport import corner, split
+from ergode.density.grid import cells
+from ergode.density.transport import advance, corner, fluxes, split
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,17 @@ class Method:
     boxed: bool
     shift: Callable[[tail.Pull], float]
 
-    def bindings(self, target: str) -> dict[str, Any]:
-        """What kernels are specialised to, on the target ``"cpu"`` or ``"cuda"``."""
-        return {
-            "OWN_FACES": self.unsplit,
-            "SUM_OF_RATES": self.unsplit,
-            "CORNER": self.unsplit,
-            "find_fluxes": getattr(self.transport, f"find_fluxes_{target}"),
+    def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
+        """What kernels are specialised to, on a target, if they keep fluxes or not."""
+        found = {
+            cells.OWN_FACES: self.unsplit,
+            cells.SUM_OF_RATES: self.unsplit,
+            advance.CORNER: self.unsplit,
+            fluxes.FLUXES_FIRST: keeps_fluxes,
         }
+        if keeps_fluxes:
+            found[fluxes.find_fluxes] = getattr(self.transport, f"find_fluxes_{target}")
+        return found
 
 
 METHODS = {

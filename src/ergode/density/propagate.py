@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core.arguments import integer
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
+from ergode.core.stopwatch import Stopwatch
+from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, directions, lay_lattice
 from ergode.density.methods import METHODS
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.density.specialize import Limits
-from ergode.models.estimation.estimation import estimation, of_measurements
+from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
 from ergode.models.fields.vector_field import VectorField, check_function
@@ -134,7 +134,7 @@ def propagate(
     conserved: Callable[..., tuple[Any, ...]] | None = None,
     region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] | None = None,
-    cells_most: int | None = None,
+    max_cells: int | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Move a probability density with a field, and correct it by measurements.
@@ -143,25 +143,25 @@ def propagate(
     a grid that has cells only where there is probability; a measurement multiplies it by its
     likelihood (Bayes' theorem).
 
-    Many densities at once, such as a bank of filters, differ in priors, in what was measured or in
-    parameters. All lists of these have one length and run side by side along dim ``trajectory``;
-    parameters crossed by `ergode.grid` are dims of their own. Each has its own grid, and a thread
-    of the CPU, or a block on CUDA (a cluster of blocks, where they are few); what comes out of it
-    is what it would be alone, bit for bit.
+    Many densities can run at once, such as a bank of filters. They differ in priors, measured
+    values or parameters. Lists of these have one length and run side by side along the dim
+    ``trajectory``; parameters crossed by `ergode.grid` are dims of their own. Each density has its
+    own grid, and a thread of the CPU, or on CUDA a block (a cluster of blocks, if there are few).
+    Each result equals that of the density alone, bit for bit.
 
     Parameters
     ----------
     field : VectorField
         The equations, without delays; evaluated on the faces of cells.
     prior : Gaussian, Mixture, Samples or Density, or a list of them
-        The density at ``times[0]``; of each its own, if it is a list or a Gaussian with an axis in
-        front.
+        The density at ``times[0]``. A list, or a Gaussian with an axis in front, gives one prior to
+        each density.
     times : array_like, shape [time_count]
-        Ascending times at which results are reported [time]. At the time of a measurement they
-        are those after it.
+        Ascending times at which results are reported [time]. At the time of a measurement, results
+        include the measurement.
     measurements : sequence of Measurement
-        In any order; several may have one time. One whose value has an axis in front is of each
-        density its own.
+        In any order; several may have the same time. A value with an axis in front gives one value
+        to each density.
     parameters : mapping of str to float or array_like
         Parameters of the field by name.
     process_noise : array_like or function, optional
@@ -214,7 +214,7 @@ def propagate(
     keep : {"all", "last", "none"}, optional
         Of which times the density itself is part of the result. All if not given, and none of many
         densities.
-    cells_most : int, optional
+    max_cells : int, optional
         Stop when more cells than this would be needed, even if memory had room.
     progress : bool
         Show progress on standard error.
@@ -266,6 +266,7 @@ def propagate(
     >>> round(float(result["mean"][-1, 0]), 2)
     2.43
     """
+    stopwatch = Stopwatch()
     _check_choice("scheme", scheme, tuple(METHODS))
     _check_choice("precision", precision, ("float32", "float64"))
     if keep is not None:
@@ -273,42 +274,25 @@ def propagate(
     asked = estimation(field, prior, times, measurements, parameters)
     grid, layout, values = asked.times, asked.layout, asked.values
     keep = keep or ("none" if layout.dims else "all")
-    if threshold is not None and not (
-        isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
-    ):
-        raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
-    if cells_most is not None:
-        cells_most = integer("cells_most", cells_most, 1, 2**31)
-    allowed = _allowed(retained, threshold, len(asked.measurements), float(np.ptp(grid)))
+    if max_cells is not None:
+        max_cells = integer("max_cells", max_cells, 1, 2**31)
     noise = noise_of(process_noise, field)
-    given = _limits(field, conserved, region)
+    turned = None if noise is None else noise.matrix
     distinct = {id(one): one for one in asked.priors}
     lattices = {
-        name: lay_lattice(
-            one, width, directions(axes, one, None if noise is None else noise.matrix)
-        )
+        name: lay_lattice(one, width, directions(axes, one, turned))
         for name, one in distinct.items()
     }
     each = [lattices[id(one)] for one in asked.priors]
     check_noise(noise, each, asked.priors, grid, values)
-    dimension = len(field.variables)
-    scales = {
-        name: scale_of(lattices[name], one.covariance) if scale_threshold else 1.0
-        for name, one in distinct.items()
-    }
     device = devices.resolve(device)
-    started = time.perf_counter()
     solver = Solver(
-        asked, each, given,
-        {
-            name: None if threshold is None else scaled(threshold, scale, dimension)
-            for name, scale in scales.items()
-        },
-        {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
-        allowed, boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
+        asked, each, _limits(field, conserved, region),
+        **_thresholds(asked, lattices, threshold, retained, scale_threshold),
+        boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
         options={
             "scheme": scheme, "device": device, "precision": precision, "noise": noise,
-            "cells_most": cells_most,
+            "max_cells": max_cells,
         },
     )  # fmt: skip
     solver.solve()
@@ -318,8 +302,9 @@ def propagate(
     _warn(found, field.variables, each[0].is_rotated)
     said = measurement_warning(solver, lower_threshold)
     if said:
-        warnings.warn(said, AccuracyWarning, stacklevel=2)
+        launch.warn(said, AccuracyWarning)
     attrs = results.provenance(
+        stopwatch,
         engine="density",
         method=scheme,
         method_reason=METHODS[scheme].reason,
@@ -333,26 +318,68 @@ def propagate(
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
         ended_early=solver.ended_early,
-        wall_seconds=time.perf_counter() - started,
         **solver.work,
     )
-    names = list(field.variables)
+    return _dataset(solver, found, attrs)
+
+
+def _dataset(
+    solver: Solver, found: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
+) -> xarray.Dataset:
+    """The result: what was `found` of all densities, with their dims in front."""
+    asked, layout = solver.asked, solver.asked.layout
+    names = list(asked.field.variables)
     coords = layout.coords | {
         "time": solver.records[0].times,
         "variable": names,
         "variable_": names,
         "measurement": [measurement.time for measurement in asked.measurements],
     }
+    every = {**found, "threshold": solver.used, "unreliable_from": solver.unreliable_from}
     shaped = {
         name: value if name in ("coordinate", "mass")
         else value.reshape((*layout.shape, *value.shape[1:]))
-        for name, value in (
-            found | {"threshold": solver.used, "unreliable_from": solver.unreliable_from}
-        ).items()
+        for name, value in every.items()
     }  # fmt: skip
     return results.dataset(
         "density", "moments", shaped, coords=coords, attrs=attrs, swept=layout.dims
     )
+
+
+def _thresholds(
+    asked: Estimation,
+    lattices: Mapping[int, Lattice],
+    threshold: float | None,
+    retained: float | None,
+    scale_threshold: bool,
+) -> dict[str, Any]:
+    """What `Solver` is told of thresholds; `lattices` are those of priors, by identity.
+
+    Raises
+    ------
+    PlanError
+        A value cannot be, or both are given.
+    """
+    if threshold is not None and not (
+        isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
+    ):
+        raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
+    dimension = len(asked.field.variables)
+    distinct = {id(one): one for one in asked.priors}
+    scales = {
+        name: scale_of(lattices[name], one.covariance) if scale_threshold else 1.0
+        for name, one in distinct.items()
+    }
+    return {
+        "thresholds": {
+            name: None if threshold is None else scaled(threshold, scale, dimension)
+            for name, scale in scales.items()
+        },
+        "tail_level": {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
+        "allowed": _allowed(
+            retained, threshold, len(asked.measurements), float(np.ptp(asked.times))
+        ),
+    }
 
 
 def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool) -> None:
@@ -377,11 +404,7 @@ def _warn(found: Mapping[str, np.ndarray], names: Sequence[str], is_turned: bool
             "the density is not resolved" if lost.size == 1
             else f"{count} of {lost.size} densities are not resolved; at worst"
         )  # fmt: skip
-        warnings.warn(
-            f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)",
-            AccuracyWarning,
-            stacklevel=3,
-        )
+        launch.warn(f"{who}: {'; '.join(said)}; or an ensemble (ergode.particles)", AccuracyWarning)
 
 
 def _noise_note(noise: Noise | None) -> np.ndarray | str:

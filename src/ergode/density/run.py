@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from ergode.core import progress
+from ergode.core import launch, progress
 from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
@@ -154,4 +153,4 @@ class Run:
         self.ended_early = why
         time = self.evolution.times.min()
         kind = InterruptionWarning if self.is_interrupted else FailureWarning
-        warnings.warn(f"the run{some} ended at time {time:g}: {why}", kind, stacklevel=5)
+        launch.warn(f"the run{some} ended at time {time:g}: {why}", kind)

@@ -1,23 +1,23 @@
-"""How far a posterior is to be trusted that lies in the tail of its prior.
+"""Whether a posterior in the tail of its prior can be trusted.
 
-A threshold cuts the tail of a density.  A measurement in that tail makes the cut part of the
-posterior: what lies beyond it is missing from mean, covariance and evidence.  Two estimates of the
-missing probability are added:
+A threshold cuts the tail of a density.  After a measurement in that tail, the cut part would belong
+to the posterior; it is missing from mean, covariance and evidence.  The missing probability is the
+sum of two estimates:
 
-- what the grid itself shows: probability that the measurement moved to cells which had been below
-  the threshold, and what lies beyond the edge of the grid if the density goes on as it falls
-  towards it (`summary.beyond_cell`);
-- what was cut earlier, and whose edge transport has smeared since: of a Gaussian that lost the
-  probability m the edge is at the quantile of 1 - m.  A measurement that moves the mean by z
-  deviations, and leaves r of a deviation along this direction, brings the probability beyond the
-  edge to that of a normal variable above (quantile - z) / r.
+- What the grid shows: the probability in cells that were below the threshold before the
+  measurement, and the probability beyond the edge of the grid, extrapolated from how the density
+  falls towards the edge (`summary.beyond_cell`).
+- What was cut earlier, where transport has smeared the edge since.  A Gaussian that lost the
+  probability m has its edge at the quantile of 1 - m.  A measurement moves the mean by z deviations
+  and leaves r of a deviation along this direction.  The probability beyond the edge then is that of
+  a normal variable above (quantile - z) / r.
 
-And a tail that is there is smeared more by transport than the middle: of a scheme whose leading
-error is a derivative of order m of the density, the relative error of a Gaussian z deviations from
-its mean is a Hermite polynomial of z, times the m-th power of the width.  Its slope shifts the
-posterior (`shift_of_split`, `shift_of_corner_transport`; factors measured on linear systems).
+Transport also smears the tail more than the middle.  Let the leading error of a scheme be a
+derivative of order m of the density.  The relative error of a Gaussian, z deviations from its mean,
+then is a Hermite polynomial of z times the m-th power of the width.  Its slope shifts the posterior
+(`shift_of_split`, `shift_of_corner_transport`; the factors were measured on linear systems).
 
-All are estimates: they tell whether a posterior can be trusted, not what it would be.
+These estimates say whether a posterior can be trusted.  They do not correct it.
 """
 
 from __future__ import annotations

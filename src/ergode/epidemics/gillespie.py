@@ -1,11 +1,11 @@
-"""The exact memoryless epidemic, one jump after another: method ``"gillespie"``, on the CPU.
+"""Gillespie's direct method for memoryless epidemics: method ``"gillespie"``, on the CPU.
 
-Every node has a rate at which it does something next: move on by itself, or be infected along any
-of the arcs that lead to it.  The time to the next jump of all is exponential, and a node is chosen
-in proportion to its rate.  Rates are kept in a binary tree of sums, in float64, so that a jump
-costs some logarithms of the number of nodes for each neighbour.
+Every node has a total rate: of leaving its compartment by itself, and of being infected along the
+arcs into it.  The time to the next jump is exponential, with the sum of all rates.  A node is
+chosen in proportion to its rate.  Rates are kept in a binary tree of sums, in float64, so that a
+jump costs O(log n) for each neighbour.
 
-It shares nothing with the other methods but the tables of the model, and is here to check them.
+The method shares only the tables of the model with the other methods, and serves to check them.
 
 References
 ----------
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import no_refcount
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform
 from ergode.epidemics.scenario import Scenario
@@ -29,12 +29,10 @@ from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import CountingEnsemble
+from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.tables import arc_weights, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
-
-WEIGHTED = True
-HAS_STRATA = True
 
 
 class JumpTables(NamedTuple):
@@ -83,19 +81,9 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
     stratum, stratum_count = tables.stratum, tables.stratum_count
     times, per_step = tables.times, tables.per_step
     node_count = compartment.size
-    for at in range(counts.shape[1]):
-        for column in range(counts.shape[2]):
-            counts[row, at, column] = 0
-    for i in range(tree.size):
-        tree[i] = 0.0
-    for node in range(node_count):
-        compartment[node] = base
-        counts[row, 0, _column(base, node, stratum, stratum_count)] += 1
-        for k in range(susceptible.size):
-            pressure[k, node] = 0.0
-    for node in range(node_count):
-        if stages.kind[base] >= 0:
-            _set_rate(tree, node, np.float64(stages.a[base]))
+    _begin(
+        row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
+    )
     cases = np.int64(stages.kind.size)
     infections = np.int64(0)
     for index in range(seeding.named_count + seeding.drawn_count):
@@ -123,14 +111,8 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         if tree[i] <= 0.0:  # rounding led to an empty leaf: draw again
             jumps += 1
             continue
-        # What of all the node may do; `v` is uniform on the sum of its rates.
         old = compartment[node]
-        into = np.int64(-1)
-        for k in range(susceptible.size):
-            if susceptible[k] == old and into < 0:
-                if v <= pressure[k, node]:
-                    into = np.int64(infected[k])
-                v -= pressure[k, node]
+        into = _chosen_infection(node, old, v, susceptible, infected, pressure)
         is_case = into >= 0
         if into < 0:
             if stages.kind[old] < 0:
@@ -149,13 +131,48 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
             compartment,
         )  # fmt: skip
         jumps += 1
+    _sum_up(row, counts)
+    work[row, 0] = jumps
+    work[row, 1] = infections
+
+
+def _begin(
+    row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
+):
+    """Put everyone into the first compartment; nobody infects anybody."""
+    for at in range(counts.shape[1]):
+        for column in range(counts.shape[2]):
+            counts[row, at, column] = 0
+    for i in range(tree.size):
+        tree[i] = 0.0
+    for node in range(compartment.size):
+        compartment[node] = base
+        counts[row, 0, _column(base, node, stratum, stratum_count)] += 1
+        for k in range(susceptible.size):
+            pressure[k, node] = 0.0
+    for node in range(compartment.size):
+        if stages.kind[base] >= 0:
+            _set_rate(tree, node, np.float64(stages.a[base]))
+
+
+def _chosen_infection(node, old, v, susceptible, infected, pressure):
+    """Where a node is infected into, or -1: `v` is uniform on the sum of its rates."""
+    into = np.int64(-1)
+    for k in range(susceptible.size):
+        if susceptible[k] == old and into < 0:
+            if v <= pressure[k, node]:
+                into = np.int64(infected[k])
+            v -= pressure[k, node]
+    return into
+
+
+def _sum_up(row, counts):
+    """Turn the moves of a replicate into counts, in place."""
     for column in range(counts.shape[2]):
         total = 0
         for at in range(counts.shape[1]):
             total += counts[row, at, column]
             counts[row, at, column] = total
-    work[row, 0] = jumps
-    work[row, 1] = infections
 
 
 def _chosen_leaf(tree, v):
@@ -210,7 +227,7 @@ def _move(
 
 
 def _rate_of(node, kind, stages, susceptible, pressure):
-    """Sum of the rates of all that a node may do."""
+    """Total rate of a node [1 / time]."""
     total = np.float64(stages.a[kind]) if stages.kind[kind] >= 0 else np.float64(0.0)
     for k in range(susceptible.size):
         if susceptible[k] == kind:
@@ -254,8 +271,8 @@ class JumpEnsemble(CountingEnsemble):
             gillespie_cpu,
             precision=precision,
             bindings={
-                "WEIGHTED": weights is not None,
-                "HAS_STRATA": scenario.stratum is not None,
+                WEIGHTED: weights is not None,
+                HAS_STRATA: scenario.stratum is not None,
             },
         )
         arcs = np.zeros(1) if weights is None else weights
@@ -278,7 +295,7 @@ class JumpEnsemble(CountingEnsemble):
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
-        self._kernel.compiled("cpu")(0, 0, self._tables, self.seed, 0, *self._outputs(0))
+        self.device.prepare(self._kernel, self._tables, self.seed, 0, *self._outputs(0))
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates; see `CountingEnsemble`."""

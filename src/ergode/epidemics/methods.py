@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +13,9 @@ from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap.runner import LeapEnsemble
+from ergode.epidemics.points import Points
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial
+from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -43,6 +44,7 @@ class Method:
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps, and the options of those
+    sweeps: tuple[str, ...] = ()  # devices on which many points are one launch; else one by one
 
 
 def _first_passage(
@@ -57,7 +59,8 @@ def _first_passage(
 def _sellke(
     model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
 ) -> Ensemble:
-    runner = WindowEnsemble if options["device"].is_cuda else EventEnsemble
+    runners: dict[str, Callable[..., Ensemble]] = {"cpu": EventEnsemble, "cuda": WindowEnsemble}
+    runner = runners[options["device"].target]
     return runner(model, scenario, initial, listing=listing, **options)
 
 
@@ -145,7 +148,7 @@ METHODS = {
             "exact, and the cheapest method for a model without re-susceptibility",
             True, _EVERY_DEVICE, _beyond_first_passage,
             "is for models without re-susceptibility on a static network", ("sellke",),
-            _first_passage, comparable=False,
+            _first_passage, comparable=False, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
@@ -170,7 +173,7 @@ METHODS = {
         ),
         Method(
             "markov-leap",
-            "The same for exponential holding times, without ages.",
+            "As 'renewal-leap', for exponential holding times, without ages.",
             _APPROXIMATE,
             False, _EVERY_DEVICE, _beyond_markov_leap, "takes time steps and keeps no ages",
             ("renewal-leap", "sellke"), _leap, line_lists=False, steps=True,
@@ -222,12 +225,31 @@ def plan_of(
             "a node, not its source; use method='sellke'"
         )
     chosen = devices.resolve(device)
-    if chosen.is_cuda and "cuda" not in method.devices:
+    if chosen.target not in method.devices:
         why = f"the method '{method.name}' runs on the CPU"
         if device != "auto":
             raise PlanError(f"{why}; use device='cpu'")
         return Plan(method, reason, devices.resolve("cpu"), why)
     return Plan(method, reason, chosen, chosen.reason)
+
+
+def plan_of_points(
+    name: str, points: Points, scenario: Scenario, device: str | Device, listing: bool = False
+) -> Plan:
+    """The plan of a method that runs all points of a call.
+
+    Raises
+    ------
+    PlanError
+        As `plan_of`, for any point.
+    """
+    aged = any(isinstance(one, Mapping) and has_ages(one) for one in points.initials)
+    plans = []
+    for number in points.kinds:
+        with points.named_in_errors(number):
+            plans.append(plan_of(name, points.models[number], scenario, device, aged, listing))
+    order = list(METHODS)
+    return max(plans, key=lambda plan: order.index(plan.method.name))
 
 
 def _cheapest(model: CompartmentModel, scenario: Scenario, aged: bool) -> tuple[Method, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.contacts import Meetings
 from ergode.models.epidemic.interventions import ALL_CONTACTS, Calendar, Importation, Intervention

@@ -1,25 +1,26 @@
-"""Who is where at the start, and for how long already.
+"""Initial compartments of nodes, and for how long nodes have been there.
 
-`initial` names, for each compartment but the one everyone else is in, either node ids (the same
-in every replicate) or a number of nodes drawn at random (anew in every replicate).  Drawn nodes
-are the first ranks of a keyed shuffle of the nodes not named, so that a kernel finds the node of
-a rank and the rank of a node without storing either.
+For each compartment but the base one, `initial` names node ids (the same in every replicate) or a
+number of random nodes (drawn anew in every replicate).  Random nodes are the first ranks of a keyed
+shuffle of all nodes that are not named.  A kernel computes the node of a rank, and the rank of a
+node, without storing either.
 
-Where some are drawn by weight, ranks are listed beforehand, replicate by replicate: a node of
-weight w draws an exponential time of rate w, and those of the shortest times are taken - which is
-to draw one after another in proportion to w (Efraimidis, Spirakis, Inf. Process. Lett. 97, 2006).
+If some nodes are drawn by weight, the ranks are listed beforehand for each replicate.  A node of
+weight w draws an exponential time of rate w, and the shortest times are taken.  This equals drawing
+one node after another with probability proportional to w (Efraimidis, Spirakis, Inf. Process. Lett.
+97, 2006).
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
+from ergode.core import kernels, launch
+from ergode.core.compiler.language import option
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve, spans
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.math.random import (
@@ -30,11 +31,15 @@ from ergode.core.math.random import (
     shuffle_rank,
     shuffled,
 )
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of, replicate_of, rows_from
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.networks.contact_network import ContactNetwork
 
 Initial = Mapping[str, Any]
+
+SWEPT_SEEDS = option(False)
+"""Whether points of a launch differ in their seeds."""
 
 
 class Seeding(NamedTuple):
@@ -56,6 +61,8 @@ class Seeding(NamedTuple):
     listed_order: Any
     first_listed: int
     is_case: Any  # whether who begins in a compartment is a case, uint8 [compartment_count]
+    # Of several points that differ in their seeds, nodes and compartments of named seeds, ends,
+    # ages and `drawn_count` have a leading axis of points.
 
 
 def seeding_of(
@@ -111,11 +118,10 @@ def seeding_of(
                 fraction += number
                 number = round(fraction * node_count) - fractions
                 if number == 0 and value > 0.0:
-                    warnings.warn(
+                    launch.warn(
                         f"initial['{name}'] is {value!r} of {node_count} nodes, which rounds to no "
                         "node",
                         AccuracyWarning,
-                        stacklevel=4,
                     )
                 fractions += number
             total += number
@@ -170,8 +176,15 @@ class Seeder:
 
     Parameters
     ----------
-    model, contacts, initial, seed, device, precision
+    model, contacts, initial, seed, device, precision, group
         As for an ensemble.
+
+    Attributes
+    ----------
+    most : int
+        Seeds of a replicate, of the point that has most.
+    bindings : dict
+        What kernels that read `Seeding` are bound to.
     """
 
     def __init__(
@@ -182,18 +195,25 @@ class Seeder:
         seed: np.uint64,
         device: Device,
         precision: Precision,
+        group: PointGroup | None = None,
     ) -> None:
         self.host = seeding_of(model, initial, contacts.node_count, precision)
+        self.most = self.host.named_count + self.host.drawn_count
+        self.bindings: dict[Any, Any] = {}
+        self._group = group
+        if group and group.has_own_seeds:
+            tables = seedings_of(group, contacts.node_count, precision)
+            stacked: dict[str, Any] = {
+                name: np.stack([getattr(table, name) for table in tables]) for name in _BY_POINT
+            }
+            self.host = self.host._replace(**stacked)
+            self.most = self.host.named_count + int(stacked["drawn_count"].max())
+            self.bindings[SWEPT_SEEDS] = True
         self.has_ages = has_ages(initial)
         self._node_count = contacts.node_count
         self._device, self._seed = device, seed
         self._weights = _weights_of(model, initial, contacts, self.host)
         self._same = put(self.host, device)
-
-    @property
-    def count(self) -> int:
-        """Seeds of a replicate."""
-        return self.host.named_count + self.host.drawn_count
 
     def of(self, first_replicate: int, count: int) -> Seeding:
         """The seeds of `count` replicates, on the device."""
@@ -206,6 +226,8 @@ class Seeder:
         if self._weights is None:
             return self.host
         host = self.host
+        if self._group:  # a launch may begin within a point, and end within another
+            first_replicate, count = 0, self._group.replicates
         listed = np.empty((count, host.drawn_count), np.int64)
         for start, stop in spans(count, max(1, _TIMES_AT_ONCE // self._weights[0].size)):
             self._draw(first_replicate + start, listed[start:stop])
@@ -218,13 +240,19 @@ class Seeder:
     ) -> np.ndarray:
         """Seeds that are no cases, such as those in R: int32 [count, stratum_count]."""
         host, spared = self.host, np.zeros((count, stratum_count), np.int32)
-        groups = host.drawn_compartment if host.drawn_count else host.drawn_compartment[:0]
-        places = np.append(host.named_compartment[: host.named_count], groups)
+        drawn = self.most > host.named_count
+        groups = host.drawn_compartment if drawn else host.drawn_compartment[:0]
+        named = host.named_compartment[..., : host.named_count]
+        places = np.append(named.ravel(), groups)
         if not host.is_case[places].all():
             cpu = resolve("cpu")
+            kernel = _NEVER_CASES if self._group is None else _NEVER_CASES_OF_POINTS
+            if self.bindings:
+                kernel = _NEVER_CASES_OF_OWN_SEEDS
             cpu.run(
-                _NEVER_CASES, count, put(self.on_host(first_replicate, count), cpu),
-                self._node_count, self._seed, first_replicate, cpu.put(stratum), spared,
+                kernel, count, put(self.on_host(first_replicate, count), cpu),
+                self._node_count, self._seed, rows_from(first_replicate, self._group),
+                cpu.put(stratum), spared,
             )  # fmt: skip
         return spared
 
@@ -348,6 +376,42 @@ def put(seeding: Seeding, device: Device) -> Seeding:
     return Seeding(*(device.put(x) if isinstance(x, np.ndarray) else x for x in seeding))
 
 
+def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> list[Seeding]:
+    """The seeds of every point of a group; those that are alike are laid out once."""
+    known: dict[Any, Seeding] = {}
+    found = []
+    for model, initial in zip(group.models, group.initials, strict=True):
+        key = seed_key(initial)
+        if key not in known:
+            known[key] = seeding_of(model, initial, node_count, precision)
+        found.append(known[key])
+    return found
+
+
+def seed_key(initial: Initial) -> Any:
+    """What tells an initial condition from another."""
+    plain = all(type(value) in (int, float) for value in initial.values())
+    return tuple(initial.items()) if plain else id(initial)
+
+
+_BY_POINT = (
+    "named_node", "named_compartment", "drawn_end", "drawn_count", "named_age", "drawn_age"
+)  # fmt: skip
+
+
+def seeding_of_row(seeding, rows, row):
+    """The seeds of the point that a row is of."""
+    if SWEPT_SEEDS:
+        point = point_of(rows, row)
+        return Seeding(
+            seeding.named_node[point], seeding.named_compartment[point], seeding.named_count,
+            seeding.drawn_end[point], seeding.drawn_compartment, seeding.drawn_count[point],
+            seeding.entry, seeding.named_age[point], seeding.drawn_age[point], seeding.listed,
+            seeding.listed_order, seeding.first_listed, seeding.is_case,
+        )  # fmt: skip
+    return seeding
+
+
 def _named_up_to(seeding, node):
     """How many named nodes have an id of at most `node`."""
     low, high = 0, seeding.named_count
@@ -395,18 +459,23 @@ def _listed_rank(seeding, node, row):
     return np.int64(seeding.drawn_count)
 
 
-def _count_never_cases(row, seeding, node_count, seed, first_replicate, stratum, spared):
+def _count_never_cases(row, seedings, node_count, seed, rows, stratum, spared):
     """Count the seeds of a replicate that are no cases, by stratum."""
+    seeding = seeding_of_row(seedings, rows, row)
     for index in range(seeding.named_count + seeding.drawn_count):
         if seeding.is_case[seed_compartment(seeding, index)] == 0:
             group = np.int64(0)
             if spared.shape[1] > 1:
-                node = seed_node(seeding, index, node_count, seed, first_replicate + row)
+                node = seed_node(seeding, index, node_count, seed, replicate_of(rows, row))
                 group = np.int64(stratum[node])
             spared[row, group] += 1
 
 
 _NEVER_CASES = kernels.for_each(_count_never_cases)
+_NEVER_CASES_OF_POINTS = kernels.for_each(_count_never_cases, bindings={SWEPT: True})
+_NEVER_CASES_OF_OWN_SEEDS = kernels.for_each(
+    _count_never_cases, bindings={SWEPT: True, SWEPT_SEEDS: True}
+)
 
 
 def seed_age(seeding, index):

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import time as clock
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, progress, results
+from ergode.core import devices, results
 from ergode.core.arguments import integer, time_grid
-from ergode.core.compiler.bundle import Precision
-from ergode.core.errors import InterruptionWarning, ModelError, PlanError
-from ergode.core.results import Variable
-from ergode.core.statistics import CountStatistics
-from ergode.core.status import Status
+from ergode.core.compiler.source import Precision
+from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
-from ergode.epidemics.methods import MethodName, options_of, plan_of
-from ergode.epidemics.scenario import Scenario, scenario_of
-from ergode.epidemics.seeding import Initial, has_ages
-from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.methods import MethodName, options_of, plan_of_points
+from ergode.epidemics.outputs import Output, Shape, collector
+from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
+from ergode.epidemics.runs import PointRuns
+from ergode.epidemics.scenario import scenario_of
+from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Calendar, Importation, Intervention
@@ -32,53 +28,13 @@ from ergode.models.networks.temporal import TemporalContacts
 if TYPE_CHECKING:
     import xarray
 
-Output = Literal["counts", "statistics", "line_list"]
-
-_STATUS = Variable("status", ("replicate",), "uint8", "1", "how the replicate ended (see Status)")
-# Counts by stratum have one dim more.
-_GRID = ("time", "compartment", results.SWEPT)
-_CASES = Variable(
-    "cases", ("replicate", "time", results.SWEPT), "int32", "1",
-    "infections up to a time, those infected at first and importations among them",
-)  # fmt: skip
-results.register(
-    "epidemics",
-    "counts",
-    [
-        Variable("count", ("replicate", *_GRID), "int32", "1", "nodes in a compartment at a time"),
-        _CASES,
-        _STATUS,
-    ],
-)
-results.register(
-    "epidemics",
-    "statistics",
-    [
-        Variable("mean", _GRID, "float64", "1", "mean count over replicates"),
-        Variable("variance", _GRID, "float64", "1", "unbiased variance of the count"),
-        Variable("quantile", ("level", *_GRID), "float64", "1", "quantile of the count"),
-        _STATUS,
-    ],
-)
-results.register(
-    "epidemics",
-    "line_list",
-    [
-        Variable("replicate", ("case",), "int64", "1", "replicate of the case"),
-        Variable("node", ("case",), "int64", "1", "node that left the susceptible compartment"),
-        Variable("infector", ("case",), "int64", "1", "node that infected it; -1 for a seed"),
-        Variable("infected_at", ("case",), "float64", "time", "when it was infected or seeded"),
-        Variable("entered", ("case", "compartment"), "float64", "time",
-                 "when it entered each compartment; NaN if not by the last time"),
-    ],
-)  # fmt: skip
-
 
 def simulate(
-    model: CompartmentModel,
+    model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | TemporalContacts,
     *,
-    initial: Initial,
+    parameters: Mapping[str, Any] | None = None,
+    initial: Initial | InitialFunction,
     times: ArrayLike,
     replicates: int = 1,
     seed: int = 0,
@@ -101,26 +57,35 @@ def simulate(
 
     Parameters
     ----------
-    model : CompartmentModel
-        Compartments, infections and holding times.
+    model : CompartmentModel or function
+        Compartments, infections and holding times; or a function of `parameters`, by name, that
+        returns a model. Models of all points have the same compartments, infections, progressions
+        and families of holding times.
     contacts : ContactNetwork or TemporalContacts
         Who may infect whom; weights multiply the transmission rate. With temporal contacts, only
         while they meet.
-    initial : mapping of str to int, float, array or Seeds
+    parameters : mapping of str to float or array_like, optional
+        Values of the parameters that the functions `model` and `initial` take. Arrays of one length
+        run side by side along the dim ``point``; in `ergode.grid` every array is crossed with every
+        other and becomes a dim of its own. Whole numbers are handed on as such. All points run by
+        one method in one precision; each is what its own call with these returns.
+    initial : mapping of str to int, float, array or Seeds, or function
         Who is where at ``times[0]``: for each compartment but the susceptible one an integer
         (that many nodes, drawn anew in every replicate), a float below one (that fraction of
         nodes, rounded), or an array of node ids (the same in every replicate). Everybody else is
         susceptible. Those who begin where they are infected (`CompartmentModel.infected`) are
         cases; those who begin in R, say, are none. Nodes placed in a compartment have just entered
         it, unless `Seeds` say since when they are there; these also draw nodes by an attribute.
+        Or a function of `parameters`, by name, that returns such a mapping.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
         and ends at ``times[-1]``; in between it takes no steps.
     replicates : int
-        Number of independent runs.
+        Number of independent runs, of every point.
     seed : int
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
-        on any number of threads, on any device.
+        on any number of threads, on any device. Replicate r of every point has the same random
+        numbers.
     method : {"auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"}
         ``"first-passage"`` is exact, for models in which nobody becomes susceptible again.
         ``"sellke"`` is exact, for any model and scenario. ``"gillespie"`` is exact, for memoryless
@@ -147,7 +112,7 @@ def simulate(
         when a `Trigger` says. Two runs by one method with one seed share all randomness, so that
         replicate r of one differs from replicate r of the other by what the interventions did.
         For the run to compare with, give an empty sequence: the method is then chosen as for a
-        run with interventions. Methods that leap take closures and vaccination, at a time.
+        run with interventions. Tau-leaping takes scheduled closures and vaccination.
     importations : sequence of Importation
         Infections from outside.
     layer_factors : Calendar or mapping of str to Calendar, optional
@@ -156,18 +121,19 @@ def simulate(
     strata : str, optional
         Name of a node attribute: counts are then by its values too, dim ``stratum``.
     step : float, optional
-        For methods that leap, the longest step [time]; steps are shortened so as to end at every
-        time of the grid. A fiftieth of the shortest time scale of the model if not given.
+        For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
+        of the grid. The default is a fiftieth of the shortest time scale of the model.
     tolerance : float, optional
-        For methods that leap: choose steps, up to `step`, such that the largest hazard of any node
-        times the step is no more than this. Equal steps if not given, which are faster.
+        For tau-leaping, choose steps, up to `step`, such that the largest hazard of any node times
+        the step is no more than this. Without it all steps are equal, which is faster.
     transition : {"conditional", "left-end", "sampled"}
-        For methods that leap, how nodes leave a compartment: with the exact probability to leave
-        within a step, given their age; with the hazard held as it is when the step begins, a
-        second error of first order; or at a time drawn when they enter it (the first again, with
-        fewer draws).
+        For tau-leaping, how nodes leave a compartment. ``"conditional"``: with the exact
+        probability of leaving within a step, given their age. ``"left-end"``: with the hazard at
+        the beginning of the step, a second error of first order. ``"sampled"``: at a time that is
+        drawn when they enter, with the law of ``"conditional"`` and fewer draws.
     pressure : {"auto", "gather", "push"}
-        For methods that leap, how nodes learn of their neighbours. Affects speed alone.
+        For tau-leaping, how forces of infection are summed: by each node over its neighbours
+        (``"gather"``), or by nodes whose infectivity changed (``"push"``). Affects only the speed.
     progress : bool
         Show progress on standard error.
 
@@ -175,7 +141,9 @@ def simulate(
     -------
     xarray.Dataset
         The variables of `output`; ``attrs`` say which version, method, device, seed, model and
-        network they come from, and how much work it was.
+        network they come from, and how much work it was. With `parameters` that are arrays the
+        dims of the points come first, a line list has the number of the ``point`` of each case,
+        and ``attrs["model"]`` is the model of the first point.
 
     Raises
     ------
@@ -187,7 +155,8 @@ def simulate(
     Warns
     -----
     InterruptionWarning
-        The run was interrupted (Ctrl-C): the replicates finished by then are returned.
+        The run was interrupted (Ctrl-C): the replicates finished by then are returned. In a sweep
+        the others have the status ``NOT_RUN`` and missing values.
 
     Examples
     --------
@@ -206,31 +175,31 @@ def simulate(
     >>> int(counts["count"].sum("compartment").min())
     1000
     """
-    if not isinstance(model, CompartmentModel):
-        raise ModelError(f"model is {type(model).__name__}; expected a CompartmentModel")
+    stopwatch = Stopwatch()
+    reserved = [variable.name for variable in results.registered().get(("epidemics", output), ())]
+    points = points_of(model, initial, parameters, reserved)
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata)
     grid = time_grid(times)
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
-    collect = _collector(output, model, scenario, grid, replicates, quantiles)
-    aged = isinstance(initial, Mapping) and has_ages(initial)
+    first = points.models[0]
+    shape = Shape(points.layout.dims, points.layout.shape, replicates)
+    collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
-    plan = plan_of(method, model, scenario, device, aged, listing)
-    precision = precision_of(precision, plan.method.steps, model, grid)
+    plan = plan_of_points(method, points, scenario, device, listing)
+    fastest = points.fastest
+    precision = precision_of(precision, plan.method.steps, fastest, grid)
     options = options_of(
         plan.method, step=step, tolerance=tolerance, transition=transition, pressure=pressure
     )
-    started = clock.perf_counter()
-    ensemble = plan.method.runner(
-        model, scenario, initial, listing, times=grid, seed=seed, device=plan.device,
-        precision=precision, **options,
+    runs = PointRuns(
+        points, plan.method, scenario, replicates, listing, times=grid, seed=seed,
+        device=plan.device, precision=precision, **options,
     )  # fmt: skip
-    check_resolution(precision, plan.method.steps, model, grid)
-    prepared = clock.perf_counter()
-    ensemble.prepare()
-    preparing = clock.perf_counter() - prepared
-    done, work, interrupted = _run(ensemble, collect, replicates, progress)
+    check_resolution(precision, plan.method.steps, fastest, grid)
+    done, counters = runs.run(collect, progress)
     attrs = results.provenance(
+        stopwatch,
         engine="epidemics",
         method=plan.method.name,
         method_reason=plan.reason,
@@ -239,184 +208,19 @@ def simulate(
         device_reason=plan.device_reason,
         precision=precision,
         seed=str(seed),
-        replicates=done,
-        model=json.dumps(model.to_dict()),
-        model_digest=model.digest,
+        replicates=replicates if points.swept else int(done.sum()),
+        model=json.dumps(first.to_dict()),
+        model_digest=points.digest,
         network_digest=contacts.digest,
         node_count=contacts.node_count,
         interventions=repr(scenario.interventions) if scenario.interventions else "none",
-        susceptible=",".join(dict.fromkeys(i.susceptible for i in model.infections)),
-        infectious=",".join(model.infectious),
-        infected=",".join(model.infected),
-        **ensemble.counters(work),
-        interrupted=int(interrupted),
-        wall_seconds=clock.perf_counter() - started - preparing,
-        prepare_seconds=preparing,
+        susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
+        infectious=points.names(lambda model: model.infectious),
+        infected=points.names(lambda model: model.infected),
+        **counters,
+        interrupted=int(not done.all()),
     )
-    coords: dict[str, Any] = {"compartment": list(model.compartments), "time": grid}
+    coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
     if strata is not None:
         coords["stratum"] = list(scenario.strata)
-    return collect.dataset(done, coords, attrs)
-
-
-def _run(
-    ensemble: Ensemble, collect: _Collector, replicates: int, show: bool
-) -> tuple[int, np.ndarray, bool]:
-    """Run the replicates chunk by chunk; return how many were finished, and their work."""
-    size = ensemble.chunk_size(replicates)
-    work: Any = 0
-    done = 0
-    with progress.track("epidemics", replicates, unit="replicates", show=show) as report:
-        try:
-            for start, stop in devices.spans(replicates, size):
-                words, counters = ensemble.run(start, stop - start)
-                collect.add(ensemble, words, start)
-                work = work + counters
-                done = stop
-                report(stop - start)
-        except KeyboardInterrupt:
-            if done == 0:
-                raise
-            warnings.warn(
-                f"interrupted: {done} of {replicates} replicates are returned",
-                InterruptionWarning,
-                stacklevel=3,
-            )
-    return done, work, done < replicates
-
-
-class _Collector:
-    """Keeps what an output needs of each chunk of replicates."""
-
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        raise NotImplementedError
-
-    def dataset(
-        self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
-    ) -> xarray.Dataset:
-        raise NotImplementedError
-
-
-class _Counts(_Collector):
-    def __init__(self) -> None:
-        self._chunks: list[np.ndarray] = []
-        self._cases: list[np.ndarray] = []
-
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        counts = ensemble.count(words, first)
-        self._chunks.append(counts)
-        self._cases.append(ensemble.case_count(words, counts, first))
-
-    def dataset(
-        self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
-    ) -> xarray.Dataset:
-        values = {
-            "count": _joined(self._chunks),
-            "cases": _joined(self._cases),
-            "status": np.full(done, Status.DONE, np.uint8),
-        }
-        coords = {**coords, "replicate": np.arange(done)}
-        return results.dataset(
-            "epidemics", "counts", values, coords=coords, attrs=attrs, swept=_swept(coords)
-        )
-
-
-def _joined(chunks: list[np.ndarray]) -> np.ndarray:
-    """Chunks of replicates as one array; a single one is not copied."""
-    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
-
-
-def _swept(coords: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("stratum",) if "stratum" in coords else ()
-
-
-class _Statistics(_Collector):
-    def __init__(self, statistics: CountStatistics, quantiles: Sequence[float]) -> None:
-        self._statistics = statistics
-        self._quantiles = quantiles
-
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        counts = ensemble.count(words, first)
-        self._statistics.add(counts.reshape(*counts.shape[:2], -1))
-
-    def dataset(
-        self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
-    ) -> xarray.Dataset:
-        shape = (coords["time"].size, *(len(coords[d]) for d in ("compartment", *_swept(coords))))
-        quantile = self._statistics.quantile(self._quantiles)
-        values = {
-            "mean": self._statistics.mean().reshape(shape),
-            "variance": self._statistics.variance().reshape(shape),
-            "quantile": quantile.reshape(len(self._quantiles), *shape),
-            "status": np.full(done, Status.DONE, np.uint8),
-        }
-        coords = {**coords, "level": list(self._quantiles)}
-        return results.dataset(
-            "epidemics", "statistics", values, coords=coords, attrs=attrs, swept=_swept(coords)
-        )
-
-
-class _LineList(_Collector):
-    def __init__(self, node_names: np.ndarray | None) -> None:
-        self._chunks: list[dict[str, Any]] = []
-        self._node_names = node_names
-
-    def add(self, ensemble: Ensemble, words: Any, first: int) -> None:
-        self._chunks.append(ensemble.cases(words, first))
-
-    def dataset(
-        self, done: int, coords: Mapping[str, Any], attrs: Mapping[str, Any]
-    ) -> xarray.Dataset:
-        values = {
-            name: np.concatenate([chunk[name] for chunk in self._chunks])
-            for name in self._chunks[0]
-        }
-        grid = coords["time"]
-        begin = grid[0]
-        values["infected_at"] += begin
-        values["entered"] += begin
-        names = {"compartment": coords["compartment"]}
-        if self._node_names is not None:
-            names["node_name"] = ("case", self._node_names[values["node"]])
-        # The grid is not a dimension of the list; the reproduction numbers are counted on it.
-        return results.dataset(
-            "epidemics",
-            "line_list",
-            values,
-            coords=names,
-            attrs={**attrs, "times": grid},
-        )
-
-
-def _collector(
-    output: str,
-    model: CompartmentModel,
-    scenario: Scenario,
-    grid: np.ndarray,
-    replicates: int,
-    quantiles: Sequence[float],
-) -> _Collector:
-    contacts = scenario.contacts
-    columns = len(model.compartments) * len(scenario.strata)
-    shape = (replicates, grid.size, columns, contacts.node_count)
-    if output == "counts":
-        _check_memory(4 * int(np.prod(shape[:3], dtype=object)), "counts", "output='statistics'")
-        return _Counts()
-    if output == "statistics":
-        levels = [float(level) for level in np.atleast_1d(quantiles)]
-        if not all(0.0 <= level <= 1.0 for level in levels):
-            raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
-        _check_memory(CountStatistics.bytes_needed(*shape), "statistics", "fewer times")
-        return _Statistics(CountStatistics(*shape), levels)
-    if output == "line_list":
-        return _LineList(contacts.node_names)
-    raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")
-
-
-def _check_memory(needed: int, what: str, instead: str) -> None:
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
-        raise PlanError(
-            f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
-            f"replicates or {instead}"
-        )
+    return collect.dataset(done, coords | points.coords, attrs)

@@ -1,13 +1,11 @@
-"""Burning for a hydrodynamics code: every cell a zone, for one step of time.
+"""Burning for a hydrodynamics code: each cell is a zone, integrated for one time step.
 
-The arrays of the other code are taken as they are: NumPy's on the host, and on a GPU whatever
-offers its memory by the CUDA array interface (CuPy, PyTorch, JAX, Numba) - read where they lie, the
-results left beside them.
+NumPy arrays are burnt on any device. Arrays on a GPU that have the CUDA array interface (CuPy,
+PyTorch, JAX, Numba) are read in place, and the results stay on that GPU.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +15,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, kernels
 from ergode.core.arguments import integer
 from ergode.core.errors import FailureWarning, ModelError, PlanError
+from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
@@ -29,7 +28,7 @@ from ergode.kinetics.physics.equation_of_state import (
     bindings_of_state,
     warn_of_pairs,
 )
-from ergode.kinetics.tables import FIXED, ConditionHistory
+from ergode.kinetics.tables import FIXED, UNSWEPT, ConditionHistory
 from ergode.kinetics.tolerances import (
     asked_tolerances,
     number,
@@ -42,7 +41,7 @@ _STANDARD_TEMPERATURE = 298.15
 
 
 class Burned(NamedTuple):
-    """What a step of burning leaves, in arrays of the kind that came in.
+    """The result of a step of burning, in arrays of the library that the input came from.
 
     Attributes
     ----------
@@ -52,10 +51,10 @@ class Burned(NamedTuple):
         Set free by reactions [erg/g], neutrinos included: of nuclei rest energy, of molecules the
         enthalpy of formation at 298.15 K. Zero in cells that failed.
     status : array of uint8, shape [...]
-        How each cell ended (see `ergode.Status`). What is not finite on the way in is
-        ``NOT_FINITE``; ``INVALID_INPUT`` is a temperature or density that is not positive, a mass
-        fraction below -1e-6, or mass fractions whose sum is off from one by more than 0.01. These
-        cells do not affect others.
+        How each cell ended (see `ergode.Status`). A cell whose input is not finite is
+        ``NOT_FINITE``. ``INVALID_INPUT`` is a temperature or density that is not positive, a mass
+        fraction below -1e-6, or mass fractions whose sum differs from one by more than 0.01. Such
+        a cell does not affect others.
     """
 
     mass_fraction: Any
@@ -76,8 +75,8 @@ def burn(
     method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
     rtol: float = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
-    step_limit: int = 100_000,
-    device: str | devices.Device = "cpu",
+    max_steps: int = 100_000,
+    device: str | devices.Device = "auto",
 ) -> Burned:
     """Burn every cell of a grid for one step of time, for operator splitting.
 
@@ -94,17 +93,17 @@ def burn(
         [s]; 0 s changes nothing.
     heating : {None, "constant-volume"}
         Whether the temperature of a cell follows what its reactions release, within the step.
-    equation_of_state, screening, method, rtol, atol, step_limit
+    equation_of_state, screening, method, rtol, atol, max_steps
         As of `integrate`.
     device : str or Device
-        Where to burn host arrays; arrays on a CUDA device are burnt there.
+        Where to burn host arrays (see `integrate`). Arrays on a CUDA device are burnt there.
 
     Returns
     -------
     Burned
-        ``mass_fraction``, ``energy`` and ``status``: NumPy arrays of NumPy arrays; CuPy arrays of
-        CuPy arrays; and so on. On a device nothing is copied from or to the host but a single
-        cell of the first call, and the call may return before the device is done.
+        ``mass_fraction``, ``energy`` and ``status``, in arrays of the library of the input. Of
+        arrays on a device a single cell is copied to the host. The call may return before the
+        device is done.
 
     Raises
     ------
@@ -135,7 +134,8 @@ def burn(
     ...     [ergode.Reaction("2 c12 -> mg24", rate_constant=law)],
     ... )
     >>> x, energy, status = ergode.kinetics.burn(
-    ...     network, np.full(3, 3e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3), 1e-6
+    ...     network, np.full(3, 3e9), np.full(3, 1e7), np.array([[1.0, 0.0]] * 3), 1e-6,
+    ...     device="cpu",
     ... )
     >>> bool((energy > 0).all()), status.tolist()
     (True, [0, 0, 0])
@@ -157,11 +157,11 @@ def burn(
     time = number(duration)
     if not 0 <= time < np.inf:
         raise ModelError(f"duration is {duration!r}; expected seconds, 0 or more")
-    limit = integer("step_limit", step_limit, 1, 2**31 - 1)
+    limit = integer("max_steps", max_steps, 1, 2**31 - 1)
     tolerances = None if atol is None else _asked(network, mechanism, atol, rtol)
     options = Options(chosen.runner, rtol, tolerances, False, limit, equation_of_state)
     given = {"temperature": temperature, "density": density, "mass_fraction": mass_fraction}
-    there = [name for name, a in given.items() if hasattr(a, "__cuda_array_interface__")]
+    there = [name for name, a in given.items() if devices.is_on_cuda(a)]
     if there and len(there) < len(given):
         here = next(name for name in given if name not in there)
         raise PlanError(f"{there[0]} is on a CUDA device and {here} is not; expected all on one")
@@ -240,7 +240,7 @@ def _on_host(
         hot, dense, fractions = hot[good], dense[good], clipped(given_fractions[good])
         if mechanism.nuclear and heating != FIXED:
             electrons = (fractions / weight) @ mechanism.thermo.charge
-            warn_of_pairs(options.state, hot, dense, electrons, stacklevel=3)
+            warn_of_pairs(options.state, hot, dense, electrons)
         zones = _zones(mechanism, hot, dense, fractions / weight, heating)
         outcome = empty_outcome(zones, grid)
         run_zones(mechanism, zones, grid, options, device, outcome, lambda _: None)
@@ -253,7 +253,7 @@ def _on_host(
         burnt[good[done]] = last * weight
     failed = failures(status.reshape(cells), ("cell",))
     if failed:
-        warnings.warn(" ".join(failed.values()), FailureWarning, stacklevel=3)
+        warn(" ".join(failed.values()), FailureWarning)
     return Burned(burnt.reshape(*cells, count), released.reshape(cells), status.reshape(cells))
 
 
@@ -297,13 +297,11 @@ def _on_device(
     heating: int,
     options: Options,
 ) -> Burned:
-    from ergode.core import cuda
-
     cells = _check_shapes(network, given)
-    device = devices.resolve(f"cuda:{cuda.index_of(given['temperature'])}")
+    device = devices.holding(given["temperature"])
     arrays = {}
     for name, value in given.items():
-        arrays[name] = cuda.view(value)
+        arrays[name] = device.view(value)
         if arrays[name].dtype != np.float64 or not arrays[name].is_c_contiguous():
             raise PlanError(
                 f"{name} is an array of {arrays[name].dtype} on the device; expected float64, "
@@ -314,12 +312,13 @@ def _on_device(
     hot, dense = (arrays[name].reshape(total) for name in ("temperature", "density"))
     fractions = arrays["mass_fraction"].reshape(total, count)
     # A cell on the host says which kernel it takes, and what a trace is.
-    here, there, first = (cuda.get(array[:1]) for array in (hot, dense, fractions))
+    here, there, first = (device.get(array[:1]) for array in (hot, dense, fractions))
     cell = _zones(mechanism, here, there, first / weight, heating)
     launch = options.runner.launch(problem_of(mechanism, cell, options), device, total)
     load, store = (kernels.for_each(body) for body in (_load, _store))
     tables = device.put(weight), device.put(energy)
     times, grid_there = device.put(np.zeros(1)), device.put(grid)
+    unswept = device.put(UNSWEPT)
     burned = Burned(
         device.empty((total, count), np.float64), device.empty(total, np.float64),
         device.empty(total, np.uint8),
@@ -335,7 +334,7 @@ def _on_device(
             load, stop - start, fractions[part], hot[part], dense[part], tables[0],
             int(mechanism.molecular), inside, out, checked[part],
         )  # fmt: skip
-        history = ConditionHistory(times, hot[part].reshape(-1, 1), inside)
+        history = ConditionHistory(times, hot[part].reshape(-1, 1), inside, unswept)
         status = launch.start(history, grid_there, out).status
         device.run(
             store, stop - start, out, dense[part], fractions[part], *tables,
@@ -344,7 +343,7 @@ def _on_device(
         )  # fmt: skip
     shapes = (*cells, count), cells, cells
     shaped = (array.reshape(shape) for array, shape in zip(burned, shapes, strict=True))
-    return Burned(*(cuda.like(given["temperature"], array) for array in shaped))
+    return Burned(*(device.like(given["temperature"], array) for array in shaped))
 
 
 # --- device functions -----------------------------------------------------------------------------

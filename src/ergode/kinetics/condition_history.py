@@ -12,12 +12,21 @@ the run costs digits.
 
 from __future__ import annotations
 
+from ergode.kinetics.kernel_options import SWEPT, TIMED
+from ergode.kinetics.tables import ConditionHistory
+
 # --- device functions -----------------------------------------------------------------------------
 
-TIMED = False
-"""Whether temperature or density depend on time."""
 NEARLY = 1.0000001
 """A step that ends so near before a knot ends there."""
+
+
+def history_of(history, zone):
+    """The conditions of one zone."""
+    own = zone if SWEPT else 0
+    return ConditionHistory(
+        history.times, history.temperature[zone], history.density[zone], history.factors[own]
+    )
 
 
 def history_at(times, values, below, last, since):

@@ -1,9 +1,8 @@
-"""What a user says of the zones: temperature, density, pressure, composition."""
+"""The conditions of zones as a user gives them: temperature, density, pressure, composition."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.launch import warn
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import FIXED, PRESSURE, VOLUME, ConditionHistory
 from ergode.models.constants import GAS_CONSTANT
@@ -139,7 +139,7 @@ class Zones:
     Attributes
     ----------
     count : int
-    history : Course
+    history : ConditionHistory
     amounts : ndarray, shape [zone_count, variable_count]
         Specific amounts at the start [mol/g], and the temperature where it is a variable.
     heating : int
@@ -165,12 +165,14 @@ def zones_of(
     heating: str | None,
     grid: np.ndarray | None = None,
     rtol: float = 1e-4,
+    parameters: Mapping[str, np.ndarray] | None = None,
 ) -> Zones:
     """Check conditions and bring them to one shape.
 
     `grid` holds the times of the result, from the first to the last of which conditions that
     change are followed; without it they are those of their own first time. Functions of time are
-    tabulated within a hundredth of `rtol`.
+    tabulated within a hundredth of `rtol`. `parameters` are other values than the network has, on
+    which its amounts may depend: one, or one for each zone.
 
     Raises
     ------
@@ -182,8 +184,8 @@ def zones_of(
         raise ModelError(f"heating is {heating!r}; expected {known}")
     rows = _composition(network, initial) if initial is not None else {}
     if initial is None or not (mechanism.nuclear or mechanism.molecular):
-        for i, amount in enumerate(_own_amounts(network)):
-            rows.setdefault(i, np.array([amount * (mechanism.mass[i] if initial is None else 1.0)]))
+        for i, amount in enumerate(own_amounts(network, parameters)):
+            rows.setdefault(i, amount * (mechanism.mass[i] if initial is None else 1.0))
     named = {"temperature": temperature, "density": density, "pressure": pressure}
     histories = {
         name: _values(name, value, grid, rtol) for name, value in named.items() if value is not None
@@ -225,23 +227,23 @@ def zones_of(
     )  # fmt: skip
 
 
-def _own_amounts(network: ReactionNetwork) -> list[float]:
-    """What the network says there is of each species."""
-    values = network.evaluate_parameters()
-    return [
-        float(one.initial.evaluate(values) if isinstance(one.initial, Expression) else one.initial)
-        for one in network.species
-    ]
+def own_amounts(
+    network: ReactionNetwork, parameters: Mapping[str, np.ndarray] | None = None
+) -> list[np.ndarray]:
+    """What the network says there is of each species, shape [1] or that of the parameters."""
+    values = network.evaluate_parameters(parameters)
+    given = (one.initial for one in network.species)
+    numbers = (one.evaluate(values) if isinstance(one, Expression) else one for one in given)
+    return [np.atleast_1d(np.asarray(one, np.float64)) for one in numbers]
 
 
 def _check_sum(fractions: np.ndarray) -> None:
     apart = np.abs(fractions.sum(axis=1) - 1.0)
     if apart.max() > _SUM_TOLERANCE:
         zone = int(np.argmax(apart))
-        warnings.warn(
+        warn(
             f"mass fractions add up to {fractions[zone].sum():g} in zone {zone}; expected 1",
             AccuracyWarning,
-            stacklevel=4,
         )
 
 

@@ -1,4 +1,4 @@
-"""Ignition delays: how long a hot mixture waits before it burns."""
+"""Ignition delays: the time until a hot mixture burns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import results
+from ergode.core import devices, results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.integrate import integrate
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import NasaPolynomials
@@ -50,7 +51,7 @@ def ignition_delay(
     duration: float = 1.0,
     heating: Literal["constant-volume", "constant-pressure"] = "constant-volume",
     rtol: float = 1e-5,
-    device: str = "auto",
+    device: str | devices.Device = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
     """Ignition delays over a grid of temperature, pressure and equivalence ratio, in one call.
@@ -85,6 +86,7 @@ def ignition_delay(
     ModelError
         As `integrate`; or the oxidizer cannot burn the fuel.
     """
+    stopwatch = Stopwatch()
     axes = [np.atleast_1d(np.asarray(a, np.float64)) for a in
             (temperature, pressure, equivalence_ratio)]  # fmt: skip
     for name, axis in zip(_DIMS, axes, strict=True):
@@ -122,8 +124,20 @@ def ignition_delay(
         "ignition",
         {name: value.reshape(shape) for name, value in values.items()},
         coords=dict(zip(_DIMS, axes, strict=True)),
-        attrs=dict(found.attrs) | {"reactor": heating},
+        attrs=found.attrs
+        | stopwatch.seconds()
+        | {
+            "reactor": heating,
+            "duration": duration,
+            "fuel": _mixture(burnt),
+            "oxidizer": _mixture(oxidizer),
+        },
     )
+
+
+def _mixture(moles: Mapping[str, float]) -> str:
+    """A mixture as text."""
+    return ", ".join(f"{name}={float(amount)!r}" for name, amount in moles.items())
 
 
 def _oxygen(network: ReactionNetwork, mixture: Mapping[str, float]) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from time import perf_counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,16 +13,16 @@ from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import (
     Abandoned,
     AccuracyWarning,
-    InterruptionWarning,
     ModelError,
     PlanError,
 )
-from ergode.core.progress import track
-from ergode.core.results import Variable
+from ergode.core.launch import run_chunks, warn
+from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
-from ergode.kinetics.methods import check_heating, choose
+from ergode.kinetics.methods import Method, check_heating, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
@@ -34,55 +32,63 @@ from ergode.kinetics.physics.equation_of_state import (
     warn_of_pairs,
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
+from ergode.kinetics.sweep import layout_of, swept_zones
 from ergode.kinetics.tables import FIXED, PRESSURE, Outcome
 from ergode.kinetics.tolerances import asked_tolerances, positive, relative_tolerance
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.sweep import Layout
 
 if TYPE_CHECKING:
     import xarray
 
+_ZONE, _TIMES = (SWEPT, "zone"), (SWEPT, "zone", "time")
 _COMMON = [
-    Variable("temperature", ("zone", "time"), "float64", "K", "temperature; NaN if not given"),
+    Variable("temperature", _TIMES, "float64", "K", "temperature; NaN if not given"),
     Variable(
-        "density", ("zone", "time"), "float64", "g/cm3", "density of nuclei or molecules", True
+        "density", _TIMES, "float64", "g/cm3", "density of nuclei or molecules", True
     ),
     Variable(
-        "pressure", ("zone", "time"), "float64", "dyn/cm2",
+        "pressure", _TIMES, "float64", "dyn/cm2",
         "pressure; of nuclei by the equation of state", True,
     ),
-    Variable("step_count", ("zone",), "int64", "1", "steps that were accepted"),
-    Variable("repeated_count", ("zone",), "int64", "1", "steps that were repeated, smaller"),
+    Variable("step_count", _ZONE, "int64", "1", "steps that were accepted"),
+    Variable("repeated_count", _ZONE, "int64", "1", "steps that were repeated, smaller"),
     Variable(
-        "conservation_error", ("zone",), "float64", "1",
+        "conservation_error", _ZONE, "float64", "1",
         "how far conserved sums were off, relative: the largest that was put right (implicit), "
         "or what is left at the end (explicit)",
     ),
     Variable(
-        "energy_error", ("zone",), "float64", "1",
+        "error_estimate", _ZONE, "float64", "1",
+        "estimated error of the amounts by asymptotic steps, over the largest amount; NaN for "
+        "methods that follow rtol",
+    ),
+    Variable(
+        "energy_error", _ZONE, "float64", "1",
         "largest difference between energy released and internal energy (enthalpy) gained at the "
         "times of the result, over the most that was released or a thousandth of the thermal "
         "energy; only where the zone heats itself", True,
     ),
     Variable(
-        "steepest_time", ("zone",), "float64", "time",
+        "steepest_time", _ZONE, "float64", "time",
         "when the temperature rose fastest; NaN where it is given",
     ),
-    Variable("status", ("zone",), "uint8", "1", "how the zone ended (see Status)"),
+    Variable("status", _ZONE, "uint8", "1", "how the zone ended (see Status)"),
 ]  # fmt: skip
-_SPECIES = ("zone", "time", "species")
+_SPECIES = (SWEPT, "zone", "time", "species")
 results.register(
     "kinetics",
     "nuclei",
     [
         Variable("mass_fraction", _SPECIES, "float64", "1", "mass fraction of a nucleus"),
         Variable(
-            "energy_released", ("zone", "time"), "float64", "erg/g",
+            "energy_released", _TIMES, "float64", "erg/g",
             "energy set free since the first time, neutrinos included",
         ),
         Variable(
-            "near_equilibrium", ("zone",), "bool_", "1",
+            "near_equilibrium", _ZONE, "bool_", "1",
             "whether the last composition is that of nuclear statistical equilibrium, within 0.01 "
             "of mass, at 3e9 K or more: a table may take over",
         ),
@@ -96,7 +102,7 @@ results.register(
         Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"),
         Variable(
             "quantity",
-            ("zone", "time", "rule"),
+            (SWEPT, "zone", "time", "rule"),
             "float64",
             "1",
             "what the rules of the network define",
@@ -114,6 +120,7 @@ def integrate(
     *,
     times: ArrayLike,
     initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     temperature: Any = None,
     density: Any = None,
     pressure: Any = None,
@@ -133,7 +140,7 @@ def integrate(
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     reference_control: bool = False,
     conservation_tolerance: float = 1e-2,
-    step_limit: int | None = None,
+    max_steps: int | None = None,
     device: str | devices.Device = "auto",
     progress: bool = False,
 ) -> xarray.Dataset:
@@ -144,19 +151,25 @@ def integrate(
     network : ReactionNetwork
         Mass action: numbers, formulas of parameters, or `RateCoefficient`.
     times : array_like, shape [time_count]
-        Ascending grid on which results are reported [s, or the unit of the coefficients]. The
-        integration begins at ``times[0]``.
+        Ascending times of the result [s, or the unit of the coefficients]. The integration begins
+        at ``times[0]``.
     initial : mapping of str to float or array_like, shape [zone_count], optional
         Amounts at ``times[0]``; those of the network if not given. Nuclei and molecules that are
-        not named begin with nothing, other species with the network's amount. Of nuclei mass
-        fractions (``"12C"``, ``"c12"`` and the network's own spelling are all known); of molecules
-        with NASA polynomials mole fractions if `pressure`, mass fractions if `density` is given;
-        otherwise concentrations [mol/cm3, or the unit of the coefficients].
+        not named begin with 0, other species with the network's amount. Nuclei have mass fractions
+        (``"12C"``, ``"c12"`` and the network's own spelling are known). Molecules with NASA
+        polynomials have mole fractions if `pressure` is given, and mass fractions if `density` is
+        given. Other species have concentrations [mol/cm3, or the unit of the coefficients]. With
+        `ergode.grid` each array becomes a dimension of the result.
+    parameters : mapping of str to float or array_like, optional
+        Other values of parameters of the network. Arrays of one length are the points of a sweep,
+        along the dimension ``point``; by `ergode.grid` each array becomes a dimension. Every point
+        has the zones that the conditions describe, and all points run in one launch. Each equals
+        its own call bit for bit, if `atol` is given or initial amounts are not swept.
     temperature : float, array_like of shape [zone_count], Trajectory, or function
-        [K]; where the zone heats itself, at ``times[0]``. A function of time returns a number, or
-        one for each zone; it is tabulated within a hundredth of `rtol`, and must not change and
-        change back within 1/4096 of the run unless a time of `times` lies there. Steps are bounded
-        by how temperature and density change, so that none passes over a pulse.
+        [K]. Where the zone heats itself, the temperature at ``times[0]``. A function of time
+        returns one number, or one for each zone. It is tabulated within a hundredth of `rtol`. A
+        pulse shorter than 1/4096 of the run is found only where a time of `times` lies within it.
+        Steps are short enough to follow the changes of temperature and density.
     density : float, array_like of shape [zone_count], Trajectory, or function
         [g/cm3].
     pressure : float or array_like of shape [zone_count]
@@ -165,35 +178,36 @@ def integrate(
         Whether the energy that reactions release changes the temperature. Nuclei heat themselves
         at constant volume, as `equation_of_state` says; molecules as their NASA polynomials say.
     equation_of_state : {"ideal", "degenerate"} or EquationOfState
-        Of nuclei: an ideal gas of nuclei and electrons with radiation; electrons that may be
-        degenerate; or functions of one's own.
+        Matter of nuclei: an ideal gas of nuclei and electrons with radiation; the same with
+        electrons that may be degenerate; or functions of the user.
     screening : {None, "weak", "chugunov"}
-        How electrons and other nuclei shield the charges of those that react: not at all, after
-        Salpeter, or after Chugunov and DeWitt, which holds from weak to strong coupling.
+        How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
+        Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
             "partial-equilibrium", "partial-equilibrium-quasi-steady-state"}
         ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`. The
-        others are explicit and algebraically stabilised: far slower and far less accurate, and here
-        because codes and papers use them. ``"quasi-steady-state"`` follows `rtol`;
-        ``"partial-equilibrium"`` is ``"asymptotic"``, or in its longer name
-        ``"quasi-steady-state"``, with reactions that are balanced by their reverse taken out.
-        ``"auto"`` is ``"rodas4"``.
+        others are explicit and algebraically stabilised. They are much slower and less accurate;
+        they repeat what published codes compute. ``"quasi-steady-state"`` follows `rtol`.
+        ``"asymptotic"`` does not: its ``error_estimate`` states the error. The methods with
+        ``"partial-equilibrium"`` in their name remove equilibrated pairs of reactions from the
+        flows. ``"auto"`` is ``"rodas4"``.
     rtol : float
         Allowed error of a step is ``atol + rtol * amount`` for every species. rtol is between 1e-13
         and 1; ``"asymptotic"`` steps do not use it.
     atol : float, mapping of str to float, or array_like of shape [species_count], optional
-        For all species, for some by name (the others have the usual one), or for each. Of mass
-        fractions 1e-8 if not given, of concentrations 1e-12 of the largest at first (1e-18 with
-        NASA polynomials); where rtol is below 1e-4, less in proportion. The result's attribute
-        ``atol`` has it.
+        One for all species, some by name (the others have the default), or one for each. The
+        default is 1e-8 for mass fractions. For concentrations it is 1e-12 of the largest initial
+        one (1e-18 with NASA polynomials). Below an rtol of 1e-4 it shrinks in proportion to rtol.
+        The attribute ``atol`` of the result records it.
     reference_control : bool
-        Of ``"asymptotic"`` steps: when one is tried again, choose between the two formulas as the
-        reference code does, rather than as the method is published.
+        For ``"asymptotic"`` steps that are tried again: choose between the two formulas as the
+        reference code does, not as the publication says.
     conservation_tolerance : float
         Zones whose conserved sums (total mass) are off by more, relative, at the end get the
-        status ``INACCURATE``.
-    step_limit : int, optional
-        Steps after which a zone is given up: 100,000 for implicit methods if not given.
+        status ``INACCURATE``. An ``error_estimate`` above it gives a warning.
+    max_steps : int, optional
+        Most steps of a zone; a zone that needs more fails. 100,000 for implicit methods if not
+        given.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     progress : bool
@@ -204,7 +218,7 @@ def integrate(
     xarray.Dataset
         mass_fraction(zone, time, species) of nuclei or concentration(zone, time, species); with
         temperature, density and pressure(zone, time), step_count(zone), status(zone) and more;
-        quantity(zone, time, rule) of a network with rules.
+        quantity(zone, time, rule) of a network with rules. The dimensions of a sweep come first.
         Values that a zone did not reach are NaN.
 
     Raises
@@ -219,7 +233,8 @@ def integrate(
     -----
     AccuracyWarning
         Conserved sums, or the energy of zones that heat themselves, are off by more than
-        `conservation_tolerance` somewhere; ``"asymptotic"`` steps have no conserved sum to be
+        `conservation_tolerance` somewhere; so is the estimated error of ``"asymptotic"`` steps
+        (rtol does not control it); ``"asymptotic"`` steps have no conserved sum to be
         controlled by; ``"degenerate"`` matter would have pairs of electrons and positrons.
     FailureWarning
         Zones failed; `status` tells which, and how.
@@ -251,6 +266,7 @@ def integrate(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    stopwatch = Stopwatch()
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected the first and at least one more")
@@ -259,68 +275,106 @@ def integrate(
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     mechanism = to_tables(network, screening)
     bindings_of_state(equation_of_state)
-    zones = zones_of(
-        network, mechanism, temperature=temperature, density=density, pressure=pressure,
-        initial=initial, heating=heating, grid=grid, rtol=rtol,
-    )  # fmt: skip
-    tolerances = asked_tolerances(network, mechanism, zones, atol, rtol).tolist()
+    conditions = {
+        "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
+        "grid": grid, "rtol": rtol,
+    }  # fmt: skip
+    layout = layout_of(network, parameters, initial)
+    values: dict[str, np.ndarray] = {}
+    if layout is None:
+        zones = zones_of(network, mechanism, initial=initial, **conditions)
+    else:
+        zones, values = swept_zones(network, mechanism, layout, initial, conditions)
+    tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
     check_heating(chosen, zones.heating)
-    limit = chosen.step_limit
-    if step_limit is not None:
-        limit = integer("step_limit", step_limit, 1, _LARGEST_LIMIT)
+    most = chosen.max_steps if max_steps is None else max_steps
+    limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
-    options = Options(
-        chosen.runner, rtol, tuple(tolerances), reference_control, limit, equation_of_state
-    )
+    options = Options(chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state)
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:
-        warnings.warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning, stacklevel=2)
-    started = perf_counter()
+        warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning)
     outcome = _run(mechanism, zones, grid, options, device, progress)
-    bad = (outcome.status == Status.DONE) & ~(outcome.defect <= conservation_tolerance)
-    outcome.status[bad] = Status.INACCURATE
-    if bad.any():
-        warnings.warn(
-            f"{chosen.name}: in {bad.sum()} of {zones.count} zones conserved sums are off by up to "
-            f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
-            AccuracyWarning,
-            stacklevel=2,
-        )
+    _warn_of_errors(chosen, outcome, conservation_tolerance)
     attrs = results.provenance(
+        stopwatch,
         engine="kinetics",
         method=chosen.name,
         method_reason=reason,
-        rtol=rtol,
-        atol=tolerances[0] if len(set(tolerances)) == 1 else tolerances,
         heating=heating or "none",
-        equation_of_state=(
-            equation_of_state if isinstance(equation_of_state, str) else "functions"
-        ),
         screening=screening or "none",
-        reference_control=int(reference_control),
         conservation_tolerance=conservation_tolerance,
-        step_limit=limit,
-        device=device.name,
-        device_model=device.model,
-        device_reason=device.reason,
-        precision="float64",
-        zones=zones.count,
+        zones=zones.count if layout is None else zones.count // layout.count,
         model_digest=mechanism.digest,
-        steps_taken=int(outcome.taken.sum()),
-        interrupted=int(bool((outcome.status == Status.NOT_RUN).any())),
-        wall_seconds=perf_counter() - started,
+        **_provenance_of(options, device, outcome),
+        **_points_of(layout, values),
     )
-    result = _dataset(network, mechanism, zones, grid, equation_of_state, outcome, attrs)
+    result = _dataset(
+        network, mechanism, zones, grid, equation_of_state, outcome, attrs, layout, values
+    )
+    _warn_of_energy(chosen, result, conservation_tolerance)
+    return result
+
+
+def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: float) -> None:
+    """Mark zones that lost conserved sums, and warn of them and of errors by estimate."""
+    bad = (outcome.status == Status.DONE) & ~(outcome.defect <= conservation_tolerance)
+    outcome.status[bad] = Status.INACCURATE
+    if bad.any():
+        warn(
+            f"{chosen.name}: in {bad.sum()} of {bad.size} zones conserved sums are off by up to "
+            f"{np.nanmax(outcome.defect):.1e}, more than {conservation_tolerance:g}",
+            AccuracyWarning,
+        )
+    off = np.flatnonzero(outcome.error > conservation_tolerance)
+    if off.size:
+        warn(
+            f"{chosen.name}: in {off.size} of {bad.size} zones the estimated error is up to "
+            f"{np.nanmax(outcome.error):.1e} of the largest amount, more than "
+            f"{conservation_tolerance:g}; rtol does not control it: use 'rodas4', or compare with "
+            "it",
+            AccuracyWarning,
+        )
+
+
+def _warn_of_energy(chosen: Method, result: xarray.Dataset, conservation_tolerance: float) -> None:
+    """Warn where energy released and internal energy differ."""
     worst = float(result["energy_error"].max()) if "energy_error" in result else 0.0
     if worst > conservation_tolerance:
-        warnings.warn(
+        warn(
             f"{chosen.name}: energy released and internal energy gained differ by up to "
             f"{worst:.1e}, relative, more than {conservation_tolerance:g}; use a smaller rtol",
             AccuracyWarning,
-            stacklevel=2,
         )
-    return result
+
+
+def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -> dict[str, Any]:
+    """Attributes of how zones were integrated, and where."""
+    state, atol = options.state, options.atol
+    assert isinstance(atol, tuple)
+    return {
+        "rtol": options.rtol,
+        "atol": atol[0] if len(set(atol)) == 1 else list(atol),
+        "equation_of_state": state if isinstance(state, str) else "functions",
+        "reference_control": int(options.reference_control),
+        "max_steps": options.max_steps,
+        "device": device.name,
+        "device_model": device.model,
+        "device_reason": device.reason,
+        "precision": "float64",
+        "steps_taken": int(outcome.taken.sum()),
+        "interrupted": int(bool((outcome.status == Status.NOT_RUN).any())),
+    }
+
+
+def _points_of(layout: Layout | None, values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Attributes of a sweep; values that differ are coordinates."""
+    if layout is None:
+        return {}
+    same = {name: row for name, row in values.items() if name not in layout.coords}
+    given = ", ".join(f"{name}={float(row[0])!r}" for name, row in same.items())
+    return {"points": layout.count, "parameters": given}
 
 
 def _run(
@@ -333,8 +387,10 @@ def _run(
 ) -> Outcome:
     """Integrate all zones, or those before an interruption."""
     outcome = empty_outcome(zones, grid)
-    done = 0
-    with track("zones", zones.count, unit="zones", show=show) as report:
+
+    def work(start: int, stop: int, report: Callable[[int], None]) -> int:
+        nonlocal outcome
+        done = 0
 
         def finished(amount: int) -> None:
             nonlocal done
@@ -344,15 +400,15 @@ def _run(
         try:
             run_zones(mechanism, zones, grid, options, device, outcome, finished)
         except KeyboardInterrupt as error:
-            if done == 0:
-                raise
             if isinstance(error, Abandoned):
                 outcome = outcome.copied()
-            warnings.warn(
-                f"interrupted: {done} of {zones.count} zones were integrated",
-                InterruptionWarning,
-                stacklevel=3,
-            )
+        return done
+
+    # One chunk: a device takes parts of the zones by itself.
+    run_chunks(
+        "zones", zones.count, zones.count, work, unit="zones", show=show,
+        outcome="were integrated",
+    )  # fmt: skip
     return outcome
 
 
@@ -364,30 +420,29 @@ def _dataset(
     state: str | EquationOfState,
     outcome: Outcome,
     attrs: Mapping[str, Any],
+    layout: Layout | None,
+    parameters: Mapping[str, np.ndarray],
 ) -> xarray.Dataset:
+    swept = () if layout is None else layout.dims
+    shape = (-1,) if layout is None else (*layout.shape, zones.count // layout.count)
     count = len(network.species)
     amounts = outcome.amounts[:, :, :count]
     # What a zone did not reach is NaN there from the start.
     rows = np.isfinite(outcome.amounts[:, :, :count]).all(axis=2).cumprod(axis=1).sum(axis=1)
     rows[outcome.status == Status.NOT_RUN] = 0
-    if zones.heating != FIXED:
-        temperature = outcome.amounts[:, :, count].copy()
-    elif not zones.has_temperature:
-        temperature = np.full((zones.count, grid.size), np.nan)
-    else:
-        temperature = np.array(
-            [np.interp(grid, zones.history.times, row) for row in zones.history.temperature]
-        )
+    temperature = _temperatures(zones, grid, outcome, count)
     values = {
         "temperature": temperature,
         "step_count": outcome.taken,
         "repeated_count": outcome.repeated,
         "conservation_error": outcome.defect,
+        "error_estimate": outcome.error,
         "steepest_time": outcome.fastest_heating,
         "status": outcome.status,
     }
     coords: dict[str, Any] = {
-        "zone": np.arange(zones.count),
+        **({} if layout is None else layout.coords),
+        "zone": np.arange(zones.count if layout is None else shape[-1]),
         "time": grid,
         "species": list(mechanism.names),
     }
@@ -400,7 +455,7 @@ def _dataset(
         )
         values["density"] = density
         charge = mechanism.thermo.charge
-        warn_of_pairs(state, temperature, density, amounts @ charge, stacklevel=3)
+        warn_of_pairs(state, temperature, density, amounts @ charge)
         values["pressure"], thermal = matter_at(state, temperature, density, amounts, charge)
         values["energy_released"] = change @ mechanism.thermo.mass_excess
         if zones.heating != FIXED:
@@ -411,8 +466,9 @@ def _dataset(
             mechanism, temperature[:, -1], density[:, -1], fractions[:, -1]
         )
         return results.dataset(
-            "kinetics", "nuclei", values, coords=coords, attrs=attrs, computed_rows=rows
-        )
+            "kinetics", "nuclei", _shaped(values, shape), coords=coords, attrs=attrs, swept=swept,
+            computed_rows=rows.reshape(shape),
+        )  # fmt: skip
     if zones.heating != FIXED:
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE
@@ -427,15 +483,41 @@ def _dataset(
     values["concentration"] = np.ascontiguousarray(amounts)
     if network.rules:
         coords["rule"] = list(network.rules)
-        values["quantity"] = _quantities(network, grid, amounts)
+        values["quantity"] = _quantities(network, grid, amounts, parameters)
     return results.dataset(
-        "kinetics", "concentrations", values, coords=coords, attrs=attrs, computed_rows=rows
+        "kinetics", "concentrations", _shaped(values, shape), coords=coords, attrs=attrs,
+        swept=swept, computed_rows=rows.reshape(shape),
+    )  # fmt: skip
+
+
+def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> np.ndarray:
+    """Temperatures of all zones at all times; NaN where none was given."""
+    if zones.heating != FIXED:
+        return outcome.amounts[:, :, count].copy()
+    if not zones.has_temperature:
+        return np.full((zones.count, grid.size), np.nan)
+    return np.array(
+        [np.interp(grid, zones.history.times, row) for row in zones.history.temperature]
     )
 
 
-def _quantities(network: ReactionNetwork, grid: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+def _shaped(values: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Values of all zones as those of zones at each point of a sweep."""
+    return {
+        name: np.reshape(value, (*shape, *np.shape(value)[1:])) for name, value in values.items()
+    }
+
+
+def _quantities(
+    network: ReactionNetwork,
+    grid: np.ndarray,
+    amounts: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+) -> np.ndarray:
     """What rules define, shape [zone, time, rule]; no rate constant can depend on it."""
-    known: dict[str, Any] = network.evaluate_parameters()
+    known: dict[str, Any] = network.evaluate_parameters(
+        {name: row[:, None] for name, row in parameters.items()}
+    )
     known[TIME] = grid
     for i, one in enumerate(network.species):
         size = known[one.compartment] if one.compartment and one.quantity == "amount" else 1.0

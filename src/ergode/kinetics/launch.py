@@ -1,4 +1,4 @@
-"""What the runners of all methods share: options, outcome, and what kernels are compiled for."""
+"""Shared by the runners of all methods: options, outcome, and the bindings of kernels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,19 @@ from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
+from ergode.kinetics.kernel_options import (
+    DYNAMIC,
+    HEATING,
+    MOLECULES,
+    PLASMA,
+    REVERSIBLE,
+    SWEPT,
+    THIRD_BODIES,
+    TIMED,
+)
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_state
-from ergode.kinetics.tables import FIXED, Outcome
+from ergode.kinetics.physics.equation_of_state import EquationOfState, bindings_of_energy
+from ergode.kinetics.tables import FIXED, UNSWEPT, Outcome
 from ergode.kinetics.tolerances import absolute_tolerances
 
 
@@ -50,7 +60,7 @@ class Options:
     atol : float, tuple of float or None
         Of every amount, or of each species.
     reference_control : bool
-    step_limit : int
+    max_steps : int
     state : str or EquationOfState
         Equation of state of nuclei that heat themselves.
     """
@@ -59,21 +69,21 @@ class Options:
     rtol: float
     atol: float | tuple[float, ...] | None
     reference_control: bool
-    step_limit: int
+    max_steps: int
     state: str | EquationOfState = "ideal"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a kernel is compiled and laid out for: everything but the zones.
+    """Everything that a kernel is compiled and laid out for, without the zones.
 
     Attributes
     ----------
     mechanism : Mechanism
     heating : int
         `FIXED`, `VOLUME` or `PRESSURE`.
-    bound : tuple of pairs
-        Bindings of kernels.
+    bound, matter : tuple of pairs
+        Bindings of all kernels, and of those that may heat a zone.
     absolute : tuple of float
         Absolute tolerance of each variable.
     options : Options
@@ -81,14 +91,10 @@ class Problem:
 
     mechanism: Mechanism
     heating: int
-    bound: tuple[tuple[str, Any], ...]
+    bound: tuple[tuple[Any, Any], ...]
+    matter: tuple[tuple[Any, Any], ...]
     absolute: tuple[float, ...]
     options: Options
-
-    @property
-    def bindings(self) -> dict[str, Any]:
-        """What kernels are specialised to."""
-        return dict(self.bound)
 
     @property
     def tolerances(self) -> np.ndarray:
@@ -98,11 +104,10 @@ class Problem:
 
 def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     """The problem that these zones pose."""
-    bindings = bindings_of(mechanism, zones, options.state)
+    bound = tuple(bindings_of(mechanism, zones).items())
+    matter = tuple(matter_bindings(mechanism, zones, options.state).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
-    return Problem(
-        mechanism, zones.heating, tuple(bindings.items()), tuple(absolute.tolist()), options
-    )
+    return Problem(mechanism, zones.heating, bound, matter, tuple(absolute.tolist()), options)
 
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
@@ -116,31 +121,42 @@ def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
         np.zeros(zones.count, np.int64),
         np.zeros(zones.count),
         np.full(zones.count, np.nan),
+        np.full(zones.count, np.nan),
     )
 
 
-def bindings_of(
-    mechanism: Mechanism, zones: Zones, state: str | EquationOfState = "ideal"
-) -> dict[str, Any]:
-    """What kernels are specialised to: kinds of network and of matter, never a size."""
+def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
+    """What kernels that compute coefficients are specialised to: kinds of network, never a size."""
     reversible = mechanism.rates.reverse.size > 0
+    return {
+        THIRD_BODIES: mechanism.has_third_bodies,
+        PLASMA: mechanism.has_plasma,
+        REVERSIBLE: reversible,
+        MOLECULES: mechanism.molecular and (reversible or heating != FIXED),
+    }
+
+
+def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
+    """What kernels that integrate are specialised to, whichever the method."""
     timed = zones.history.times.size > 1
     varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
-    bindings = {
-        "DYNAMIC": zones.heating != FIXED or varies,
-        "TIMED": timed,
-        "HEATING": zones.heating,
-        "THIRD_BODIES": mechanism.has_third_bodies,
-        "PLASMA": mechanism.has_plasma,
-        "REVERSIBLE": reversible,
-        "MOLECULES": mechanism.molecular and (reversible or zones.heating != FIXED),
+    return rate_bindings(mechanism, zones.heating) | {
+        DYNAMIC: zones.heating != FIXED or varies,
+        TIMED: timed,
+        SWEPT: zones.history.factors is not UNSWEPT,
     }
+
+
+def matter_bindings(
+    mechanism: Mechanism, zones: Zones, state: str | EquationOfState = "ideal"
+) -> dict[Any, Any]:
+    """What kernels that may heat a zone are specialised to, besides."""
     heats = zones.heating != FIXED and mechanism.nuclear
-    return bindings | bindings_of_state(state if heats else "ideal")
+    return {HEATING: zones.heating} | bindings_of_energy(state if heats else "ideal")
 
 
 @lru_cache(maxsize=64)
-def cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[str, Any], ...]) -> kernels.Kernel:
+def cpu_kernel(body: Callable[..., Any], bound: tuple[tuple[Any, Any], ...]) -> kernels.Kernel:
     """A kernel, kept: gathering the source of a user's functions takes time."""
     return kernels.cpu_kernel(body, bindings=dict(bound))
 

@@ -24,15 +24,15 @@ class Method:
     ----------
     name : str
     summary : str
-        What it is, in one sentence.
+        A description in one sentence.
     runner : Runner
         Integrates zones on the CPU and on CUDA devices: every method runs on both.
     implicit : bool
         Whether it follows `rtol` on stiff networks, and a temperature that reactions change.
     needs_conserved_sum : bool
         Whether a conserved sum of species controls the error of its steps.
-    step_limit : int
-        Steps after which a zone is given up, if the user does not say.
+    max_steps : int
+        Most steps of a zone by default.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Method:
     runner: Runner
     implicit: bool = False
     needs_conserved_sum: bool = False
-    step_limit: int = _LARGEST_COUNT
+    max_steps: int = _LARGEST_COUNT
 
     def why_unsupported(self, heating: int) -> str | None:
         """Why zones of this kind of heating cannot be integrated; None if they can."""
@@ -52,8 +52,8 @@ class Method:
         """Why the error of steps is not controlled on this network; None if it is."""
         if self.needs_conserved_sum and not conserves(mechanism):
             return (
-                "the network conserves no sum of its species, by which the error of steps is "
-                "controlled; use 'rodas4', or compare with it"
+                "the network conserves no sum of its species, and such a sum controls the error of "
+                "steps; use 'rodas4', or compare with it"
             )
         return None
 
@@ -61,11 +61,11 @@ class Method:
 _RECORDS = (
     Method(
         "rodas4", "Implicit, of order 4.", ImplicitRunner(RODAS4), implicit=True,
-        step_limit=100_000,
+        max_steps=100_000,
     ),
     Method(
         "rosenbrock23", "Implicit, of order 2.", ImplicitRunner(ROSENBROCK23), implicit=True,
-        step_limit=100_000,
+        max_steps=100_000,
     ),
     Method(
         "asymptotic", "Explicit: stiff species take the asymptotic formula.",

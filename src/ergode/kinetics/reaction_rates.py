@@ -10,9 +10,11 @@ import numpy as np
 from ergode.core import devices, kernels, results
 from ergode.core.errors import ModelError
 from ergode.core.results import Variable
+from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.implicit.system import coefficients
-from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.kernel_options import MOLECULES
+from ergode.kinetics.launch import rate_bindings
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -72,13 +74,14 @@ def reaction_rates(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    stopwatch = Stopwatch()
     mechanism = to_tables(network, screening)
     zones = zones_of(
         network, mechanism, temperature=temperature, density=density, pressure=pressure,
         initial=initial, heating=None,
     )  # fmt: skip
     rates, thermo, count = mechanism.rates, mechanism.thermo, zones.count
-    bindings = bindings_of(mechanism, zones) | {"MOLECULES": mechanism.molecular}
+    bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: mechanism.molecular}
     slots = np.zeros((count, rates.slot_count))
     hot, dense = (
         column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
@@ -101,7 +104,10 @@ def reaction_rates(
         {"coefficient": found / power, "rate": found * products},
         coords={"zone": np.arange(count), "reaction": names},
         attrs=results.provenance(
-            engine="kinetics", screening=screening or "none", model_digest=mechanism.digest
+            stopwatch,
+            engine="kinetics",
+            screening=screening or "none",
+            model_digest=mechanism.digest,
         ),
     )
 
@@ -119,5 +125,13 @@ def _coefficients(  # type: ignore[no-untyped-def]
 ):
     workspace = _Workspace(slots[zone], slopes[zone], partners[zone], volumes[zone], slots[zone])
     coefficients(  # type: ignore[no-untyped-call]
-        rates, thermo, workspace, temperature[zone], density[zone], amounts[zone], 1.0, 1.0
+        rates,
+        thermo,
+        workspace,
+        rates.prefactor,
+        temperature[zone],
+        density[zone],
+        amounts[zone],
+        1.0,
+        1.0,
     )

@@ -16,6 +16,10 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
 
 
+UNSWEPT = np.zeros((1, 1))
+"""Factors of zones that have none of their own."""
+
+
 class ConditionHistory(NamedTuple):
     """Temperatures and densities of all zones over time, straight between knots.
 
@@ -25,11 +29,14 @@ class ConditionHistory(NamedTuple):
         From the first to the last time that is integrated; one number where nothing changes.
     temperature, density : ndarray of float64, shape [zone_count, knot_count]
         [K], [g/cm3]; in zones at constant pressure `density` is the pressure [dyn/cm2].
+    factors : ndarray of float64, shape [zone_count, set_count]
+        `Rates.prefactor` of each zone where parameters are swept; otherwise `UNSWEPT`.
     """
 
     times: np.ndarray
     temperature: np.ndarray
     density: np.ndarray
+    factors: np.ndarray = UNSWEPT
 
 
 class Outcome(NamedTuple):
@@ -46,6 +53,8 @@ class Outcome(NamedTuple):
         Relative error of conserved sums.
     fastest_heating : ndarray of float64, shape [zone_count]
         Time when the temperature rose fastest.
+    error : ndarray of float64, shape [zone_count]
+        Estimated error of the largest amount, relative; NaN where the method has no estimate.
     """
 
     amounts: np.ndarray
@@ -54,6 +63,7 @@ class Outcome(NamedTuple):
     repeated: np.ndarray
     defect: np.ndarray
     fastest_heating: np.ndarray
+    error: np.ndarray
 
     def copied(self) -> Outcome:
         """Copies, which kernels that still compute do not write to.

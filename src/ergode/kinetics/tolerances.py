@@ -1,4 +1,4 @@
-"""The errors that a step may have: what is asked for, and what is usual."""
+"""Tolerances of a step: those that the user gives, and the defaults."""
 
 from __future__ import annotations
 

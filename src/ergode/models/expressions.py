@@ -21,6 +21,7 @@ import numpy as np
 from ergode.core.errors import ModelError
 
 TIME = "time"
+_SHOWN = 60  # characters of a formula in a message
 _LONGEST = 300_000  # characters of a formula in which others are written out
 
 _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
@@ -77,7 +78,7 @@ class Expression:
     def __post_init__(self) -> None:
         if _parse(self.text)[3] and not self._may_draw:
             raise ModelError(
-                f"formula '{self.text}' draws a random number; only what an event assigns may"
+                f"formula {quoted(self.text)} draws a random number; only what an event assigns may"
             )
 
     @property
@@ -122,7 +123,7 @@ class Expression:
         try:
             return compile(ast.fix_missing_locations(tree), "<formula>", "eval")
         except (RecursionError, MemoryError):
-            raise ModelError(f"formula '{self.text}' is nested too deeply") from None
+            raise ModelError(f"formula {quoted(self.text)} is nested too deeply") from None
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Its value, given a number or an array for each of its names.
@@ -137,7 +138,7 @@ class Expression:
         known |= {"lor": np.logical_or, "lnot": np.logical_not}
         for name in self.names:
             if name not in values:
-                raise ModelError(f"formula '{self.text}' uses '{name}', which has no value")
+                raise ModelError(f"formula {quoted(self.text)} uses '{name}', which has no value")
             value = values[name]
             known["_" + name] = value if isinstance(value, np.ndarray) else np.float64(value)
         try:
@@ -146,7 +147,7 @@ class Expression:
         except (ArithmeticError, RecursionError, MemoryError):
             value = None
         if value is None or np.iscomplexobj(value):
-            raise ModelError(f"formula '{self.text}' has no value: its numbers make none")
+            raise ModelError(f"formula {quoted(self.text)} has no value: its numbers make none")
         return value if isinstance(value, np.ndarray) else float(value)
 
     def substitute(self, replacements: Mapping[str, Expression | float]) -> Expression:
@@ -159,7 +160,7 @@ class Expression:
         used = (node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
         if len(self.text) + sum(lengths.get(name, 0) for name in used) > _LONGEST:
             raise ModelError(
-                f"formula '{self.text[:60]} ...' has more than {_LONGEST} characters once what it "
+                f"formula {quoted(self.text)} has more than {_LONGEST} characters once what it "
                 "uses is written out"
             )
         return self.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
@@ -177,6 +178,11 @@ class Effect(Expression):
     @property
     def _may_draw(self) -> bool:
         return True
+
+
+def quoted(text: str) -> str:
+    """A formula as messages show it: of a long one the beginning."""
+    return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]} ...'"
 
 
 def number_or_expression(
@@ -214,6 +220,8 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
     """Syntax, names, the one way to write it, and whether it draws."""
     try:
         # Brackets let a formula go over several lines.
+        if not text.strip():
+            raise SyntaxError
         marked = _KEYWORD.sub(rf"\1{_MARK}", text.replace("^", "**"))
         tree = _Normalise(text).visit(ast.parse(f"({marked})", mode="eval").body)
         canonical = ast.unparse(tree)
@@ -221,10 +229,10 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
         raise
     except (MemoryError, RecursionError):
         raise ModelError(
-            f"formula '{text[:60]} ...' is nested too deeply; bracket a long sum in parts"
+            f"formula {quoted(text)} is nested too deeply; bracket a long sum in parts"
         ) from None
     except (SyntaxError, ValueError, AttributeError, OverflowError):
-        raise ModelError(f"'{text}' is not a formula that can be read") from None
+        raise ModelError(f"{quoted(text)} is not a formula that can be read") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
@@ -253,7 +261,7 @@ class _Normalise(ast.NodeTransformer):
         self.text = text
 
     def _refuse(self, what: str) -> ModelError:
-        return ModelError(f"formula '{self.text}' has {what}, which cannot be read")
+        return ModelError(f"formula {quoted(self.text)} has {what}, which cannot be read")
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _OPERATORS):
@@ -283,7 +291,7 @@ class _Normalise(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in FUNCTIONS and name not in DRAWS:
             raise ModelError(
-                f"formula '{self.text}' calls '{name}', which is unknown; known are "
+                f"formula {quoted(self.text)} calls '{name}', which is unknown; known are "
                 f"{', '.join(sorted(FUNCTIONS))}"
             )
         arguments = [self.visit(argument) for argument in node.args]
@@ -292,8 +300,8 @@ class _Normalise(ast.NodeTransformer):
         if name == "piecewise":
             if len(arguments) < 3 or len(arguments) % 2 == 0:
                 raise ModelError(
-                    f"formula '{self.text}': piecewise takes pairs of a value and its condition, "
-                    "and last the value otherwise"
+                    f"formula {quoted(self.text)}: piecewise takes pairs of a value and its "
+                    "condition, and last the value otherwise"
                 )
             result: ast.expr = arguments[-1]
             for k in range(len(arguments) - 3, -1, -2):
@@ -307,7 +315,8 @@ class _Normalise(ast.NodeTransformer):
         expected = DRAWS[name] if name in DRAWS else _FUNCTIONS[name][0]
         if len(arguments) != expected:
             raise ModelError(
-                f"formula '{self.text}': {name} takes {expected} argument(s), not {len(arguments)}"
+                f"formula {quoted(self.text)}: {name} takes {expected} argument(s), not "
+                f"{len(arguments)}"
             )
         if name == "pow":
             return ast.BinOp(arguments[0], ast.Pow(), arguments[1])

@@ -1,4 +1,4 @@
-"""Values for many trajectories at once: numbers, arrays side by side, crossed grids."""
+"""Values for many runs of a model at once: numbers, arrays side by side, crossed grids."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import numpy as np
 from ergode.core.errors import ModelError
 
 TRAJECTORY = "trajectory"
+"""Dimension of values side by side, for ensembles of equations."""
+POINT = "point"
+"""The same for sweeps of all other models."""
 REPLICATE = "replicate"
 
 
@@ -45,7 +48,7 @@ def grid(**values: Any) -> Grid:
     Returns
     -------
     Grid
-        For `parameters` or `initial` of `ergode.trajectories.integrate`.
+        For `parameters` or `initial` of any engine.
 
     Examples
     --------
@@ -58,12 +61,12 @@ def grid(**values: Any) -> Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """Every trajectory's values, flat.
+    """The values of every trajectory or point, flat.
 
     Attributes
     ----------
     dims : tuple of str
-        Dimensions that are swept, slowest first; none for a single trajectory.
+        Dimensions that are swept, slowest first; none for a single one.
     shape : tuple of int
         Their lengths.
     coords : dict
@@ -79,7 +82,7 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """Number of trajectories."""
+        """Number of trajectories, or points."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
@@ -95,6 +98,9 @@ def lay_out(
     expected: Mapping[str, Sequence[str]],
     given: Mapping[str, Mapping[str, Any]],
     beside: Sequence[tuple[str, int]] = (),
+    *,
+    along: str = TRAJECTORY,
+    owner: str = "the vector field",
 ) -> Layout:
     """Lay out values side by side or crossed.
 
@@ -106,6 +112,10 @@ def lay_out(
         What the user gave for each.
     beside : sequence of (str, int), optional
         What else runs side by side with arrays of values: what to call it, and how many there are.
+    along : str
+        Dimension of values side by side.
+    owner : str
+        Whose names they are, for messages.
 
     Raises
     ------
@@ -127,25 +137,25 @@ def lay_out(
         first.setdefault(dim, name)
 
     for name, size in beside:
-        side_by_side(name, TRAJECTORY, size)
+        side_by_side(name, along, size)
     for argument, names in expected.items():
         mapping = given[argument]
-        _check_names(argument, names, mapping)
+        _check_names(argument, names, mapping, owner)
         # Crossed dimensions are in the order that the user gave.
         for name in mapping:
             value = _numbers(argument, name, mapping[name])
             values[name] = value
             if value.ndim == 0:
                 continue
-            dim = name if isinstance(mapping, Grid) else TRAJECTORY
+            dim = name if isinstance(mapping, Grid) else along
             dim_of[name] = dim
             side_by_side(name, dim, value.size)
-    dims = tuple(sorted(sizes, key=lambda dim: dim == TRAJECTORY))
+    dims = tuple(sorted(sizes, key=lambda dim: dim == along))
     shape = tuple(sizes[dim] for dim in dims)
     rows = {}
     for name, value in values.items():
-        along = [sizes[dim] if dim_of.get(name) == dim else 1 for dim in dims]
-        row = np.broadcast_to(value.reshape(along), shape)
+        lengths = [sizes[dim] if dim_of.get(name) == dim else 1 for dim in dims]
+        row = np.broadcast_to(value.reshape(lengths), shape)
         rows[name] = (
             row.ravel() if value.ndim else np.broadcast_to(value, int(np.prod(shape, dtype=int)))
         )
@@ -153,7 +163,7 @@ def lay_out(
     return Layout(dims, shape, coords, rows)
 
 
-def _check_names(argument: str, names: Sequence[str], mapping: Any) -> None:
+def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) -> None:
     if not isinstance(mapping, Mapping):
         raise ModelError(
             f"{argument} is {type(mapping).__name__}; expected values by name, for "
@@ -164,7 +174,7 @@ def _check_names(argument: str, names: Sequence[str], mapping: Any) -> None:
             close = get_close_matches(str(name), names, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             raise ModelError(
-                f"{argument} has '{name}', which the vector field does not; it has "
+                f"{argument} has '{name}', which {owner} does not; it has "
                 f"{', '.join(names) or 'none'}{hint}"
             )
     missing = [f"'{name}'" for name in names if name not in mapping]

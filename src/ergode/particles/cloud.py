@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode import trajectories
 from ergode.core import kernels
+from ergode.core.compiler.language import option
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.models.estimation import likelihood
@@ -19,9 +20,11 @@ from ergode.models.estimation.priors import Prior
 from ergode.particles.draw import draw, resampled
 from ergode.particles.noise import Pushed
 
-# Bound for each kernel.
-VARIABLES = 1
-PARAMETERS = 0
+VARIABLES = option()
+"""Number of variables."""
+
+PARAMETERS = option()
+"""Number of parameters."""
 
 _BYTES_AT_ONCE = 1 << 28
 
@@ -161,8 +164,8 @@ class Cloud:
         self.before.append(moments(self.points, before))
         ((value,), (precision,), (constant,)) = likelihood.numbers_of(measurement, np.zeros(1, int))
         bindings = likelihood.bindings_of(measurement) | {
-            "VARIABLES": self.points.shape[1],
-            "PARAMETERS": len(self.parameters),
+            VARIABLES: self.points.shape[1],
+            PARAMETERS: len(self.parameters),
         }
         names = self.pushed.field.parameters
         device, out = self.device, self.device.empty(len(self.points), np.float64)

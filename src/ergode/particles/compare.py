@@ -28,6 +28,7 @@ from ergode.core import devices, results
 from ergode.core.arguments import integer
 from ergode.core.errors import PlanError
 from ergode.core.results import Variable
+from ergode.core.stopwatch import Stopwatch
 from ergode.density import views
 from ergode.models.estimation.estimation import estimation
 from ergode.models.estimation.priors import Prior
@@ -129,6 +130,7 @@ def compare(
     >>> bool(found["total_variation"][-1, 0] < 3 * found["total_variation_by_chance"][-1, 0])
     True
     """
+    stopwatch = Stopwatch()
     bins = integer("bins", bins, 4, 100_000)
     _check_names(options)
     place = devices.resolve(device)
@@ -166,7 +168,8 @@ def compare(
         "seconds": seconds,
     }  # fmt: skip
     attrs = results.provenance(
-        engine="particles", device=place.name, device_model=place.model, model_digest=field.digest,
+        stopwatch, engine="particles", device=place.name, device_model=place.model,
+        model_digest=field.digest,
         particles=given["count"], seed=given["seed"], cell_steps=on_grid.attrs["cell_steps"],
         scheme=on_grid.attrs["method"], width=on_grid["width"].values,
         threshold=float(on_grid["threshold"]),

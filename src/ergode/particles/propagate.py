@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import time as clock
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core import progress as progress_bar
 from ergode.core.arguments import integer
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -162,8 +161,8 @@ def propagate(
     """
     if keep not in ("all", "last", "none"):
         raise PlanError(f"keep {keep!r} is unknown; expected 'all', 'last' or 'none'")
+    stopwatch = Stopwatch()
     place = devices.resolve(device)
-    started = clock.perf_counter()
     asked = estimation(field, prior, times, measurements, parameters)
     grid, found = asked.times, asked.measurements
     cloud = gather(
@@ -196,11 +195,10 @@ def propagate(
         "weight": np.array([weights for _, _, weights in kept]).reshape(len(kept), count),
     }
     attrs = results.provenance(
-        engine="particles", method=cloud.pushed.method, device=place.name,
+        stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
         device_model=place.model, device_reason=place.reason, model_digest=field.digest,
         particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
         seed=seed, times_resampled=cloud.resampled_count,
-        wall_seconds=clock.perf_counter() - started,
     )  # fmt: skip
     names = list(field.variables)
     coords = {
@@ -229,12 +227,11 @@ def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
     if least < _fewest(cloud):
         time = unreliable_from(cloud, measurements)
         when = "" if math.isnan(time) else f" from time {time:g} on"
-        warnings.warn(
+        launch.warn(
             f"only {least:.3g} of {len(cloud.points)} particles count after the measurements: they "
             f"lie far from the particles; what follows{when} is chance, the evidence too - use "
             "more of them, or a density",
             AccuracyWarning,
-            stacklevel=3,
         )
 
 

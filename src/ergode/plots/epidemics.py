@@ -68,7 +68,8 @@ def epidemic_curves(
     Raises
     ------
     PlanError
-        The dataset has no curves (a line list), no finished replicate, or no such compartment.
+        The dataset has no curves (a line list), is of a sweep, has no finished replicate, or no
+        such compartment.
 
     Examples
     --------
@@ -86,6 +87,11 @@ def epidemic_curves(
             f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
             "simulate with output='counts' or 'statistics'"
         )
+    swept = set(dataset["count" if "count" in dataset else "mean"].dims)
+    swept -= {"replicate", "time", "compartment", "stratum"}
+    if swept:
+        dim = min(map(str, swept))
+        raise PlanError(f"the dataset is of a sweep; choose one point, such as .isel({dim}=0)")
     if "stratum" in dataset.dims:
         if "count" not in dataset:
             raise PlanError("the statistics are by stratum; choose one with .sel(stratum=...)")

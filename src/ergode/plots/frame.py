@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ergode.core import files
 from ergode.core.errors import PlanError
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -39,6 +42,26 @@ def quiet(ax: Axes) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
     return ax
+
+
+def time_index(dataset: xarray.Dataset, time: float | None) -> int:
+    """Index of one of a dataset's times; of the last if `time` is None.
+
+    Raises
+    ------
+    PlanError
+        The dataset has no such time.
+    """
+    times = np.asarray(dataset["time"], float)
+    if time is None:
+        return times.size - 1
+    nearest = int(np.abs(times - time).argmin())
+    if not np.isclose(times[nearest], time, rtol=1e-9, atol=0.0):
+        raise PlanError(
+            f"the dataset has no time {time:g}; the nearest is {times[nearest]:g}, and there are "
+            f"{times.size} from {times[0]:g} to {times[-1]:g}"
+        )
+    return nearest
 
 
 def time_label(units: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.plots.frame import COLOURS, new_axes, quiet
+from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -100,7 +100,7 @@ def abundances(
 
 
 def nuclide_chart(
-    dataset: xarray.Dataset, *, zone: int = 0, time: int = -1, ax: Axes | None = None
+    dataset: xarray.Dataset, *, zone: int = 0, time: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw mass fractions at one time on the chart of nuclides, protons against neutrons.
 
@@ -108,8 +108,10 @@ def nuclide_chart(
     ----------
     dataset : xarray.Dataset
         From `ergode.kinetics.integrate`, of nuclei.
-    zone, time : int
-        Which zone, and index of which time.
+    zone : int
+        Which zone.
+    time : float, optional
+        One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -119,7 +121,7 @@ def nuclide_chart(
     Raises
     ------
     PlanError
-        The dataset is not one of nuclei.
+        The dataset is not one of nuclei, or has no such time.
     """
     name, values, names = _amounts(dataset, zone)
     if "charge_number" not in dataset.coords:
@@ -130,7 +132,7 @@ def nuclide_chart(
     ax = ax or new_axes()
     z = np.asarray(dataset["charge_number"], int)
     n = np.asarray(dataset["mass_number"], int) - z
-    fraction = values[time]
+    fraction = values[time_index(dataset, time)]
     norm = LogNorm(1e-12, 1.0, clip=True)
     from matplotlib import colormaps
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
-from ergode.plots.frame import COLOURS, new_axes, quiet
+from ergode.plots.frame import COLOURS, new_axes, quiet, time_index
 
 if TYPE_CHECKING:
     import xarray
@@ -40,7 +40,8 @@ def realizations(
     Raises
     ------
     PlanError
-        The dataset has neither, is of a sweep, or has no such species.
+        The dataset has neither amounts nor statistics, has several points of a sweep, or lacks
+        a species.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def amounts(
         From `ergode.stochastic.simulate`, with the output ``"histogram"``.
     species : str
     time : float, optional
-        The time of the grid that is nearest to this; the last if not given.
+        One of the dataset's times [time]; the last if not given.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -107,13 +108,13 @@ def amounts(
     Raises
     ------
     PlanError
-        The dataset has no histogram, or no such species.
+        The dataset has no histogram, no such species, or no such time.
     """
     if "histogram" not in dataset:
         raise PlanError("the dataset has no histogram; simulate with output='histogram'")
     _species(dataset, [species])
     counts = dataset["histogram"].sel(species=species)
-    counts = counts.isel(time=-1) if time is None else counts.sel(time=time, method="nearest")
+    counts = counts.isel(time=time_index(dataset, time))
     if counts.ndim != 1:
         raise PlanError("the dataset is of a sweep; select one point")
     ax = ax or new_axes()

@@ -30,9 +30,8 @@ def trajectories(
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.trajectories.integrate`. Of a sweep at most 200 trajectories are drawn, evenly
-        spaced; those that did not end well are left out. A few of one variable are told apart by
-        their colours.
+        From `ergode.trajectories.integrate`. At most 200 trajectories of a sweep are drawn, evenly
+        spaced; failed ones are left out. A few trajectories of one variable differ in colour.
     variables : sequence of str, optional
         Which to draw over time; all if not given.
     phase : (str, str), optional

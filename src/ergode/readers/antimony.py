@@ -71,7 +71,7 @@ def read_antimony(
     )  # fmt: skip
 
 
-# Run in a process of its own: the package neither stops nor keeps within bounds on some texts.
+# It runs in a process of its own: on some texts the package never ends, or fills memory.
 _CONVERT = """
 import sys
 import antimony

@@ -256,7 +256,7 @@ class Reactions:
 def only(
     entry: Mapping[str, Any], known: Iterable[str], what: str, notes: Iterable[str] = ()
 ) -> None:
-    """Refuse a key that is neither known nor a note."""
+    """Refuse every key but those that are read and those that are notes."""
     known = (*known, *notes)
     for key in entry:
         if key not in known:
@@ -264,7 +264,7 @@ def only(
 
 
 def _direction(one: _Equation, other: _Equation) -> int:
-    """1 if both say the same, -1 if one is the other backwards, 0 if neither."""
+    """1 for the same reaction, -1 for its reverse, 0 for another one."""
     if _proportional((one.left, other.left), (one.right, other.right)):
         return 1
     return -1 if _proportional((one.left, other.right), (one.right, other.left)) else 0

@@ -1,7 +1,7 @@
 """Contact networks from files of edges: text (csv, tsv, blanks), parquet, scipy's npz.
 
-Files of timed contacts - one row for each interval in which two people were near each other - are
-added up to a static network whose weights are contact times.
+A file of timed contacts has a row for each interval in which two people were close.  Its rows are
+added up to a static network weighted by contact time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS_PER_DAY = 86400.0
 
 
 class Table(NamedTuple):
-    """Columns of a file, and how to say where a row of it is."""
+    """Columns of a file, and a function that names the place of a row for messages."""
 
     columns: dict[str, np.ndarray]
     place: Any  # row number -> "line 17" or "row 3"

@@ -1,9 +1,9 @@
 """Text files of GBEES (Hanson, Rubio, Garcia-Gutierrez, Bewley, Comput. Phys. Commun. 2025).
 
-A density is one file: its time, then a line for each cell with its probability and its centre.  An
-estimate - the prior, or a measurement of as many components as the user's function has - is a line
-of names, the mean, the rows of the covariance under a line that names them, and how long it is
-until the next one, again under a line of its own.
+A density is one file: its time, then a line for each cell with its probability and its centre.
+
+An estimate is the prior, or a measurement.  It has a line of names, the mean, a heading and the
+rows of the covariance, a heading and the time until the next estimate.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from ergode.readers.bounded import text_of
 
 _TEMPERATURE = "TEMP"
 _MOST_FILES = 1000
-_DUMMIES = {"hv", "PROD"}  # what KPP itself takes no notice of
-# Commands whose lines say nothing of the chemistry.
+_DUMMIES = {"hv", "PROD"}  # KPP ignores them
+# Commands without chemistry.
 _OTHER = {
     "ATOMS", "CHECK", "LOOKAT", "LOOKATALL", "MONITOR", "TRANSPORT", "TRANSPORTALL", "LUMP",
     "SETVAR", "SETFIX", "SETRAD", "LANGUAGE", "INTEGRATOR", "INTFILE", "DRIVER", "DOUBLE",
@@ -72,8 +72,8 @@ def read_kpp(
     Parameters
     ----------
     path : path
-        The ``.def`` or ``.kpp`` file, whose ``#INCLUDE`` and ``#MODEL`` are followed beside it; or
-        an ``.eqn`` file, whose species are then those of its equations.
+        A ``.def`` or ``.kpp`` file; its ``#INCLUDE`` and ``#MODEL`` are read from the same folder.
+        Or an ``.eqn`` file; the species are then those of its equations.
     parameters : mapping of str to float
         Numbers that rate expressions use, such as ``{"SUN": 1.0}``. ``TEMP`` is needed where an
         expression is not A T^b exp(-E / T), which becomes `Arrhenius` and follows the temperature

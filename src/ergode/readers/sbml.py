@@ -32,21 +32,21 @@ from ergode.readers.sbml_document import Document, called, notes_of
 def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
     """Read a reaction network from SBML, of any level.
 
-    A species means its amount in formulas if the document gives it ``hasOnlySubstanceUnits``,
-    and its concentration otherwise. A kinetic law becomes mass action where it is that exactly:
-    ``k * P * (P - 1) / 2`` for two ``P`` is Gillespie's c = k, while ``k * P * P`` remains the
-    formula it is. Calls of defined functions are written out, local parameters become
-    parameters of the network with the id of their reaction before their own, assignment rules
-    become rules, and initial assignments become formulas of parameters.
+    In formulas a species is its amount if the document gives it ``hasOnlySubstanceUnits``, and its
+    concentration otherwise. A kinetic law becomes mass action where it is exactly that:
+    ``k * P * (P - 1) / 2`` for two ``P`` is Gillespie's c = k, while ``k * P * P`` stays a formula.
+    Calls of defined functions are inlined. Local parameters become parameters of the network,
+    prefixed with the id of their reaction. Assignment rules become rules, and initial assignments
+    become formulas of parameters.
 
     Parameters
     ----------
     path : str or path
         A file, or the text of a document itself.
     split_reversible : bool
-        Whether a reaction that is marked reversible, and whose law is a difference such as
-        ``kf * A - kr * B``, becomes two, with ``_forward`` and ``_reverse`` after its id. As one
-        it would have a negative propensity; the rate of change of all is the same.
+        Split a reaction into ``_forward`` and ``_reverse`` if it is marked reversible and its law
+        is a difference such as ``kf * A - kr * B``. A single reaction would have a negative
+        propensity. The rates of change stay the same.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Reaction networks to SBML Level 3.
 
-What SBML cannot say - in which of two equal ways a law was given, the mass number of a nucleus, a
-name that is no id - stands beside it in an annotation, which other programs pass over and
-`read_sbml` takes up.  So what is read back is the network that was written.
+SBML has no place for some things: the form in which a law was given, the mass number of a nucleus,
+a name that is no id.  They go into annotations, which `read_sbml` reads and other programs ignore.
+The network that is read back therefore equals the one that was written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
@@ -34,12 +35,12 @@ _SPECIES = {
 
 def write_sbml(
     network: ReactionNetwork, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+) -> Path:
     """Write a reaction network to a file of SBML Level 3.
 
-    `read_sbml` reads the same network back, digest and all. Mass action is written as the
-    formula that it is, with the factors n (n - 1) / 2 of several molecules alike, so that any
-    program simulates the same propensities.
+    `read_sbml` reads the same network back, with the same digest. Mass action is written as a
+    formula, with the factors n (n - 1) / 2 of equal molecules, so that every program simulates the
+    same propensities.
 
     Parameters
     ----------
@@ -48,6 +49,11 @@ def write_sbml(
         There is a file of this name only once all is written.
     overwrite : bool
         Replace a file of that name, whoever wrote it; never a folder.
+
+    Returns
+    -------
+    Path
+        Where it was written.
 
     Raises
     ------
@@ -66,13 +72,14 @@ def write_sbml(
     ...     {"P": 100, "P2": 0}, [ergode.Reaction("2 P -> P2", stochastic_rate_constant=0.001)]
     ... )
     >>> path = pathlib.Path(tempfile.mkdtemp(), "dimerisation.xml")
-    >>> ergode.write_sbml(network, path)
+    >>> _ = ergode.write_sbml(network, path)
     >>> ergode.read_sbml(path).digest == network.digest
     True
     """
     text = _Writer(network).text()
     with files.new_file(path, overwrite=overwrite) as partial:
         partial.write_text(text, "utf-8")
+    return Path(path)
 
 
 class _Writer:

@@ -113,7 +113,7 @@ def read(top: Table) -> DensityRun:
     parameters = top.table("parameters", {})
     seen = [_measurement(table, field) for table in _tables(top, "measurements")]
     table = top.table("propagate")
-    several = ["times", "width", "axes", "cells_most"]
+    several = ["times", "width", "axes", "max_cells"]
     table.only([*several, *_MATRICES, *_TEXTS, *_NUMBERS, *_BOOLEANS, *_FUNCTIONS])
     options: dict[str, Any] = {
         "times": table.times("times"),
@@ -126,8 +126,8 @@ def read(top: Table) -> DensityRun:
     if "axes" in table:
         is_text = isinstance(table.values["axes"], str)
         options["axes"] = table.text("axes") if is_text else _matrix(table, "axes")
-    if "cells_most" in table:
-        options["cells_most"] = table.integer("cells_most")
+    if "max_cells" in table:
+        options["max_cells"] = table.integer("max_cells")
     options |= {key: table.number(key) for key in _NUMBERS if key in table}
     options |= {key: table.boolean(key) for key in _BOOLEANS if key in table}
     options |= {key: table.text(key) for key in _TEXTS if key in table}

@@ -80,13 +80,13 @@ def read(top: Table) -> KineticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("integrate")
-    table.only(["times", "step_limit", *_CONDITIONS, *_TEXTS, *_NUMBERS])
+    table.only(["times", "max_steps", *_CONDITIONS, *_TEXTS, *_NUMBERS])
     options: dict[str, Any] = {"times": table.times("times")}
     options |= {key: _zones(table, key) for key in _CONDITIONS if key in table}
     options |= {key: table.text(key) for key in _TEXTS if key in table}
     options |= {key: table.number(key) for key in _NUMBERS if key in table}
-    if "step_limit" in table:
-        options["step_limit"] = table.integer("step_limit")
+    if "max_steps" in table:
+        options["max_steps"] = table.integer("max_steps")
     if "initial" in top:
         initial = top.table("initial")
         options["initial"] = {name: _zones(initial, name) for name in initial.values}

@@ -16,9 +16,9 @@ _ERRORS = [status.value for status in Status if status.is_error]
 
 
 def usable(dataset: xarray.Dataset) -> xarray.Dataset:
-    """The replicates (zones, trajectories) that neither failed nor were left out.
+    """The replicates (zones, trajectories) that were computed without failing.
 
-    Of a result with several such dims - a sweep with replicates - the others become missing.
+    With several such dims (a sweep with replicates) the others become missing values.
     """
     if "status" not in dataset:
         return dataset

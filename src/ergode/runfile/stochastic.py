@@ -99,10 +99,10 @@ def read(top: Table) -> StochasticRun:
 def _options(table: Table) -> dict[str, Any]:
     table.only(
         ["times", "replicates", "seed", "method", "device", "output", "parameters", "initial",
-         "stop", "bins", "firing_limit", "tolerance", "step", "rounding"]
+         "stop", "bins", "max_firings", "tolerance", "step", "rounding"]
     )  # fmt: skip
     options: dict[str, Any] = {"times": table.times("times")}
-    for key in ("replicates", "seed", "firing_limit"):
+    for key in ("replicates", "seed", "max_firings"):
         if key in table:
             options[key] = table.integer(key)
     for key in ("tolerance", "step"):

@@ -202,7 +202,7 @@ class Table:
 def _reader(
     annotation: str, special: Mapping[str, Callable[[Table, str], Any]]
 ) -> Callable[[Table, str], Any]:
-    """How to read a key whose argument is annotated so."""
+    """The function that reads a key, by the annotation of its argument."""
     for word, read in special.items():
         if word in annotation:
             return read

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
 OPTIONS = "integrate"
 _TEXTS = ("method", "device", "precision")
-_NUMBERS = ("step", "rtol", "atol", "largest_step")
-_INTEGERS = ("replicates", "seed", "most_steps")
+_NUMBERS = ("step", "rtol", "atol", "max_step")
+_INTEGERS = ("replicates", "seed", "max_steps")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What events assign: random draws taken out of formulas, and what is a whole number.
+"""Assignments of events: random draws are separated from formulas; values are made whole numbers.
 
-Numbers of molecules are whole.  An assignment is taken as it is only if it cannot give anything
-else; otherwise the modeller says how it is rounded.
+Numbers of molecules are whole.  An assignment that always gives a whole number is used as it is.
+For any other assignment the user says how it is rounded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ALIKE = 1e-9
 
 
 class Effects:
-    """Takes draws out of what events assign, one event after another.
+    """Separates random draws from the assignments of events, one event after another.
 
     Attributes
     ----------
     drawn : list of (int, int, Expression, Expression)
-        Of each draw its kind, the variable it goes to, and its arguments.
+        For each draw: its kind, the variable that holds it, and its two arguments.
     """
 
     def __init__(self, naming: Naming) -> None:
@@ -45,7 +45,7 @@ class Effects:
         return Expression(ast.unparse(tree))
 
     def take(self, name: str, arguments: list[ast.expr]) -> ast.Name:
-        """The variable of one more draw."""
+        """Record one more draw; the variable that holds it."""
         place = f"{DRAWN}{len(self.drawn)}"
         first, *rest = (Expression(ast.unparse(argument)) for argument in arguments)
         second = rest[0] if rest else Expression("0")
@@ -68,7 +68,7 @@ class _TakeOut(ast.NodeTransformer):
 
 
 class Wholeness:
-    """Whether formulas give whole numbers: in all states, at all points of a sweep.
+    """Whether formulas give whole numbers in all states and at all points of a sweep.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def rounding_of(
     Raises
     ------
     PlanError
-        It may not be whole, and the modeller did not say.
+        It may not be whole, and the user did not say how to round it.
     """
     if not whole:
         return ROUNDINGS["none"]

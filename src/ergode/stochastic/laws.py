@@ -1,8 +1,8 @@
 """Rate laws in the form that is simulated: mass action wherever possible.
 
 A law such as ``k * X * (X - 1) / 2`` is recognised as a coefficient times falling factorials of
-amounts, n (n - 1) ..., which every method knows how to bound, factor and update.  What is left is
-a program (see `programs`).
+amounts, n (n - 1) ....  Every method can bound, factor and update that form.  Any other law is
+compiled to a program (see `programs`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ DRAWN = "\ua60cdraw"
 
 
 def draws_of(tree: ast.AST) -> list[ast.Call]:
-    """Calls of random draws, those within others first."""
+    """Calls of random draws; nested calls come before the calls that contain them."""
     found = [call for child in ast.iter_child_nodes(tree) for call in draws_of(child)]
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in DRAWS:
         found.append(tree)
@@ -72,11 +72,11 @@ class Naming:
     Attributes
     ----------
     variables : tuple of str
-        What changes in time: species, parameters that events assign to, draws.
+        Names whose values change in time: species, parameters that events assign to, draws.
     draws : tuple of str
-        The last of those: places of random draws that events make.
+        The last of `variables`: they hold the random draws of events.
     parameters : tuple of str
-        What does not: the other parameters, and compartments.
+        Names with constant values: the other parameters, and compartments.
     """
 
     def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
@@ -119,7 +119,7 @@ class Naming:
             self._rules[name] = network.rules[name].substitute(self._rules)
 
     def inline(self, value: float | Expression) -> Expression:
-        """A formula in which rules are written out."""
+        """A formula with the definitions of rules in place of their names."""
         if not isinstance(value, Expression):
             return Expression(repr(float(value)))
         return value.substitute(self._rules)
@@ -141,7 +141,7 @@ class Naming:
         return steps
 
     def steps(self, expression: Expression) -> list[Step]:
-        """The program of a formula in which rules are written out."""
+        """The program of a formula, with rules replaced by their definitions."""
         return steps_of(expression.tree, self.steps_of_name)
 
     def varies(self, node: ast.AST) -> bool:
@@ -152,7 +152,7 @@ class Naming:
         )
 
     def follows_state(self, expression: Expression) -> bool:
-        """Whether a formula changes by a firing or an event, not by time alone."""
+        """Whether a firing or an event can change the value of a formula."""
         return not expression.names.isdisjoint(self.index)
 
 
@@ -220,7 +220,7 @@ def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None
 
 
 def _factors(node: ast.expr, above: bool = True) -> list[tuple[ast.expr, bool]]:
-    """Factors of a product, each with whether it stands above the line."""
+    """Factors of a product, each with whether it is in the numerator."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return _factors(node.left, above) + _factors(node.right, above)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
@@ -247,12 +247,12 @@ def _falling(node: ast.expr) -> tuple[str, float]:
 
 
 def breaks_of(expression: Expression, naming: Naming) -> tuple[list[Expression], bool]:
-    """Times at which comparisons with ``time`` in a formula turn, and whether that is all.
+    """Times at which comparisons with ``time`` change, and whether time has no other effect.
 
     Returns
     -------
     list of Expression
-        When ``time`` passes each of these values something turns.
+        Values of ``time`` at which a comparison changes.
     bool
         Whether between those times the formula does not depend on time.
     """

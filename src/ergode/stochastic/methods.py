@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
@@ -26,8 +27,10 @@ from ergode.stochastic.algorithms import (
 )
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.runners import compiled_direct, thread_groups
-from ergode.stochastic.runners.threads import ThreadRunner
+from ergode.stochastic.runners.threads import THREAD_RUNNERS
 from ergode.stochastic.tables import Tables
+
+RunnersByTarget = dict[Target, Callable[..., Any]]
 
 # Up to this many reactions, one search over all of them is fastest.
 _DIRECT_MOST = 64
@@ -52,7 +55,7 @@ class Request:
     device : Device
     realizations : int
         Over all points.
-    firings_most : int
+    max_firings : int
         Firings of a realization at most.
     logged : bool
         Whether every firing is listed.
@@ -62,7 +65,7 @@ class Request:
 
     device: Device
     realizations: int
-    firings_most: int
+    max_firings: int
     logged: bool
     control: Mapping[str, np.ndarray]
 
@@ -72,46 +75,53 @@ class MakeRunner(Protocol):
 
     def __call__(
         self, method: Method, network: ReactionNetwork, tables: Tables, request: Request
-    ) -> tuple[Callable[..., Any], str]:
-        """What makes the runner of tables and options, and words for ``method_reason``."""
+    ) -> tuple[RunnersByTarget, str]:
+        """What makes the runner on each target, and words for ``method_reason``."""
 
 
 def _run_by_threads(
     method: Method, network: ReactionNetwork, tables: Tables, request: Request
-) -> tuple[Callable[..., Any], str]:
+) -> tuple[RunnersByTarget, str]:
     """On the tables of a network: a thread, or a thread group, for each realization."""
     device = request.device
-    if not device.is_cuda:
-        return partial(ThreadRunner, algorithm=method.algorithm), ""
-    algorithm = method.group_algorithm or method.algorithm
-    size = 1
-    if not request.logged:
-        size = thread_group_size(algorithm, tables, request.realizations, device.core_count)
-    names = {1: "thread", thread_groups.QUARTER: "quarter of a warp", thread_groups.WARP: "warp"}
-    said = f"; a {names.get(size, f'block of {size} threads')} for a realization"
+    algorithm, size, said = method.algorithm, 1, ""
+    if device.is_cuda:
+        shared = method.group_algorithm or method.algorithm
+        if not request.logged:
+            size = thread_group_size(shared, tables, request.realizations, device.core_count)
+        names = {1: "thread", thread_groups.QUARTER: "quarter of a warp"}
+        names[thread_groups.WARP] = "warp"
+        said = f"; a {names.get(size, f'block of {size} threads')} for a realization"
+        algorithm = shared if size > 1 else method.algorithm
+    runners = _by_target(THREAD_RUNNERS, algorithm=algorithm)
     if size > 1:
-        return partial(thread_groups.ThreadGroupRunner, algorithm=algorithm, size=size), said
-    return partial(ThreadRunner, algorithm=method.algorithm), said
+        make = partial(thread_groups.ThreadGroupRunner, algorithm=algorithm, size=size)
+        runners["cuda"] = make
+    return runners, said
 
 
 def _run_direct(
     method: Method, network: ReactionNetwork, tables: Tables, request: Request
-) -> tuple[Callable[..., Any], str]:
+) -> tuple[RunnersByTarget, str]:
     """By code compiled for the network if it is small, else on its tables."""
-    small = compiled_direct.fits(tables) and request.firings_most <= compiled_direct.FIRINGS_MOST
+    small = compiled_direct.fits(tables) and request.max_firings <= compiled_direct.FIRINGS_MOST
     if request.logged or not small:
         return _run_by_threads(method, network, tables, request)
     said = "; a thread for a realization" if request.device.is_cuda else ""
-    return partial(compiled_direct.CompiledDirectRunner, network), said
+    return _by_target(compiled_direct.COMPILED_RUNNERS, network=network), said
 
 
 def _run_steps(
     method: Method, network: ReactionNetwork, tables: Tables, request: Request
-) -> tuple[Callable[..., Any], str]:
+) -> tuple[RunnersByTarget, str]:
     """By steps over many firings."""
-    return partial(
-        ThreadRunner, algorithm=method.algorithm, control=request.control, whole=method.whole
+    return _by_target(
+        THREAD_RUNNERS, algorithm=method.algorithm, control=request.control, whole=method.whole
     ), ""
+
+
+def _by_target(runners: Mapping[Target, Callable[..., Any]], **options: Any) -> RunnersByTarget:
+    return {target: partial(make, **options) for target, make in runners.items()}
 
 
 def _treats_all(tables: Tables, logged: bool) -> str | None:
@@ -313,13 +323,17 @@ class Plan:
     method : Method
     reason : str
         Why it was chosen, and how it runs.
-    runner : function
-        Makes what runs chunks.
+    runners : dict of str to function
+        Make what runs chunks on a CPU, and on CUDA.
     """
 
     method: Method
     reason: str
-    runner: Callable[..., Any]
+    runners: RunnersByTarget
+
+    def runner(self, tables: Tables, *, device: Device, **options: Any) -> Any:
+        """What runs chunks on a device."""
+        return self.runners[device.target](tables=tables, device=device, **options)
 
 
 def named(name: str) -> Method | None:
@@ -350,8 +364,8 @@ def plan(method: Method | None, network: ReactionNetwork, tables: Tables, reques
     why_not = chosen.why_unsupported(tables, request.logged)
     if why_not is not None:
         raise PlanError(f"method '{chosen.name}' {why_not}")
-    runner, how = chosen.make_runner(chosen, network, tables, request)
-    return Plan(chosen, reason + how, runner)
+    runners, how = chosen.make_runner(chosen, network, tables, request)
+    return Plan(chosen, reason + how, runners)
 
 
 def choose(tables: Tables) -> tuple[Method, str]:

@@ -117,7 +117,7 @@ _VALUES_MOST = 1 << 28
 
 
 class Collector:
-    """Takes in chunks of realizations and makes a Dataset of them."""
+    """Collects the results of chunks and makes a Dataset of them."""
 
     wanted: Wanted
 
@@ -137,7 +137,7 @@ class Collector:
         self.total = layout.count * replicates
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        """Take in the realizations from `first` on."""
+        """Add the results of the realizations from number `first` on."""
         raise NotImplementedError
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:

@@ -128,7 +128,7 @@ def steps_of(tree: ast.expr, name: Callable[[str], Sequence[Step]]) -> list[Step
 
 
 def depth_of(steps: Sequence[Step]) -> int:
-    """Most numbers that are on the stack at once."""
+    """Largest number of values on the stack at any time."""
     depth = most = 0
     for operation, _ in steps:
         if operation < Operation.CHOOSE:

@@ -12,6 +12,7 @@ from ergode.core import devices, results
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.simulate import simulate
 
@@ -91,6 +92,7 @@ def sensitivities(
     """
     if not 0 < relative_step < 1:
         raise PlanError(f"relative_step is {relative_step!r}; expected a number between 0 and 1")
+    stopwatch = Stopwatch()
     known = network.evaluate_parameters()
     names = [
         name
@@ -121,7 +123,7 @@ def sensitivities(
         raise ModelError("there is no parameter to move")
     kept = ("version", "engine", "method", "device", "device_model", "seed", "model_digest")
     attrs = {key: result.attrs[key] for key in kept}
-    attrs |= {"replicates": replicates, "relative_step": relative_step}
+    attrs |= {"replicates": replicates, "relative_step": relative_step} | stopwatch.seconds()
     coords = {
         "parameter": names, "time": result["time"].values, "species": result["species"].values,
     }  # fmt: skip

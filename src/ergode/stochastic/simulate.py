@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import time as clock
-import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core.arguments import integer, time_grid
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import Layout, lay_out
+from ergode.models.sweep import POINT, Layout, lay_out
 from ergode.stochastic import methods, outputs
 from ergode.stochastic.runners import failures
-from ergode.stochastic.runners.chunks import run_chunks
+from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.steps import describe_steps, step_control
 from ergode.stochastic.tables import build
 
@@ -48,7 +48,7 @@ def simulate(
     tolerance: float | None = None,
     step: float | None = None,
     rounding: Literal["stochastic", "nearest", "down"] | None = None,
-    firing_limit: int = 10**9,
+    max_firings: int = 10**9,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Simulate realizations of a reaction network.
@@ -92,7 +92,7 @@ def simulate(
         firing.
     parameters, initial : mapping of str to float or array_like
         Other values of parameters and compartments, and of initial amounts of species. Arrays of
-        one length run side by side along the dim ``trajectory``; in
+        one length run side by side along the dim ``point``; in
         `ergode.grid` every array is crossed with every other and becomes a dim of its own.
     stop : str, optional
         A condition that ends a realization, such as ``"X > 100"``; it is looked at after every
@@ -107,7 +107,7 @@ def simulate(
         [time].
     rounding : {"stochastic", "nearest", "down"}, optional
         How events whose `ergode.Event` does not say make whole numbers of what they assign.
-    firing_limit : int
+    max_firings : int
         A realization with more firings is ended, with the status ``TOO_MANY_STEPS``.
     progress : bool
         Show progress on standard error.
@@ -168,53 +168,47 @@ def simulate(
     """
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
+    stopwatch = Stopwatch()
     grid = time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected at least when to begin and when to end")
     replicates = integer("replicates", replicates, 1, 2**32 - 1)
     seed = integer("seed", seed, 0, 2**64 - 1)
-    firing_limit = integer("firing_limit", firing_limit, 1, 2**62)
+    max_firings = integer("max_firings", max_firings, 1, 2**62)
     kind = outputs.kind(output)
-    if kind.needs_stop and stop is None:
-        raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
-    if stop is not None:
-        network.check_formula(Expression(stop), "stop")
+    condition = _condition(network, stop, output, kind)
     if rounding not in (None, "stochastic", "nearest", "down"):
         raise PlanError(f"rounding is {rounding!r}; expected 'stochastic', 'nearest' or 'down'")
     asked = methods.named(method)
     whole = asked is None or asked.whole
     control = step_control(asked, tolerance, step, float(grid[-1]))
     layout = sweep_of(network, parameters, initial)
-    started = clock.perf_counter()
     device = devices.resolve(device)
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
     )
     tables = build(
-        network, values, start, layout.count,
-        stop=None if stop is None else Expression(stop), whole=whole, rounding=rounding,
-    )  # fmt: skip
+        network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
+    )
     total = layout.count * replicates
-    request = methods.Request(device, total, firing_limit, kind.wanted.log_first, control)
+    request = methods.Request(device, total, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, network, tables, request)
-    made: dict[str, Any] = {
-        "grid": grid if kind.over_time else grid[-1:], "begin": float(grid[0]), "seed": seed,
-        "replicates": replicates, "firings_most": firing_limit,
-    }  # fmt: skip
-    runner = plan.runner(tables, device=device, **made)
+    runner_on = partial(
+        plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
+        seed=seed, replicates=replicates, max_firings=max_firings,
+    )  # fmt: skip
+    runner = runner_on(device=device)
     collect = outputs.collector(output, network, tables, grid, layout, replicates, bins, whole)
     runner.prepare(total, collect.wanted)
-    prepared = clock.perf_counter()
-    found = run_chunks(runner, collect, total, replicates, device, progress)
+    found = simulate_chunks(runner, collect, total, replicates, device, progress)
     status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
     said = {} if plan.method.exact else describe_steps(leaps, firings, control)
-    failure = failures.first(
-        status, lambda where: plan.runner(tables, device=where, **made), network, tables, replicates
-    )
+    failure = failures.first(status, runner_on, network, tables, replicates)
     if failure:
         said["first_failure"] = failure
-        warnings.warn(failure, FailureWarning, stacklevel=2)
+        launch.warn(failure, FailureWarning)
     attrs = results.provenance(
+        stopwatch,
         engine="stochastic",
         method=plan.method.name,
         method_reason=plan.reason,
@@ -227,14 +221,31 @@ def simulate(
         model_digest=network.digest,
         firings=int(firings.sum()),
         interrupted=int(bool((status == Status.NOT_RUN).any())),
-        wall_seconds=clock.perf_counter() - prepared,
-        prepare_seconds=prepared - started,
         **said,
     )
     shape = (*layout.shape, replicates)
     found = {name: values.reshape(shape) for name, values in found.items()}
     coords = {"time": grid, "species": [member.name for member in network.species], **layout.coords}
     return collect.dataset(found, coords, attrs)
+
+
+def _condition(
+    network: ReactionNetwork, stop: str | None, output: str, kind: outputs.Kind
+) -> Expression | None:
+    """The condition that ends a realization.
+
+    Raises
+    ------
+    PlanError
+        The output needs a condition, and there is none.
+    """
+    if stop is None:
+        if kind.needs_stop:
+            raise PlanError(f"output {output!r} needs a condition: stop='X > 100'")
+        return None
+    condition = Expression(stop)
+    network.check_formula(condition, "stop")
+    return condition
 
 
 def sweep_of(
@@ -259,4 +270,5 @@ def sweep_of(
     for name in given["initial"]:
         if name not in network.index:
             raise ModelError(f"initial has '{name}', which is not a species of the network")
-    return lay_out({argument: list(mapping) for argument, mapping in given.items()}, given)
+    names = {argument: list(mapping) for argument, mapping in given.items()}
+    return lay_out(names, given, along=POINT, owner="the network")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ergode.core import launch
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import leap
@@ -68,25 +68,22 @@ def describe_steps(
     taken, single, below = leaps[:, 1:].sum(axis=0)
     tolerance, step, _ = control["control"]
     if error > 0.1:
-        warnings.warn(
+        launch.warn(
             f"the steps are long compared with relaxation: the relative error of a variance is "
             f"about {error:.2g}; use a shorter step, or tolerance= instead of it",
             AccuracyWarning,
-            stacklevel=3,
         )
     if below > _BELOW_MOST * max(taken, 1.0):
-        warnings.warn(
+        launch.warn(
             f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
             "amounts are too low for it; use 'tau-leap' or an exact method",
             AccuracyWarning,
-            stacklevel=3,
         )
     if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
-        warnings.warn(
+        launch.warn(
             f"tau-leaping does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps "
             f"and {single:,.0f} single firings; an exact method (method='auto') is likely faster",
             PerformanceWarning,
-            stacklevel=3,
         )
     size = {"step": float(step)} if step else {"tolerance": float(tolerance)}
     return {

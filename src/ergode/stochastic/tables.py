@@ -31,7 +31,7 @@ class Net(NamedTuple):
     """What kernels read of a network's reactions.
 
     A variable is a species, or a parameter that events assign to.  Rows of a reaction or a variable
-    are found by their starts.  A program of -1 means no program.
+    lie between consecutive elements of its ``starts`` array.  A program of -1 means no program.
     """
 
     initial: Any  # [point, variable + 1] amounts, and a one
@@ -54,7 +54,7 @@ class Net(NamedTuple):
 
 
 class Interruptions(NamedTuple):
-    """What kernels read of all that happens besides firings. Rows of an event are as above."""
+    """What kernels read of events, breaks, delays and stop conditions; rows as in `Net`."""
 
     delays: Any  # [reaction] program
     delayed_starts: Any  # [reaction + 1]
@@ -146,9 +146,9 @@ class Tables:
 
     @property
     def unlimited(self) -> tuple[int, int] | None:
-        """A reaction, and a variable it takes more of than its law counts, if there is one.
+        """A reaction that takes more of a variable than its rate law requires, and that variable.
 
-        A count may fall below zero by it.
+        Such a reaction may make a count negative.  None if there is no such reaction.
         """
         net, width = self.net, self.variable_count
         taken = net.changes < 0
@@ -187,15 +187,15 @@ def build(
     values : mapping of str to ndarray, shape [point_count]
         Parameters and compartments that differ from the network's own.
     initial : mapping of str to ndarray, shape [point_count]
-        The same for what there is of a species at the beginning.
+        Initial amounts of species that differ from the network's own.
     point_count : int
-        Number of combinations of those.
+        Number of points of the sweep.
     stop : Expression, optional
         Condition that ends a realization.
     whole : bool
         Whether amounts must be whole numbers.
     rounding : str, optional
-        How events make them so that do not say themselves.
+        How an event rounds what it assigns, unless the event says it itself.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def build(
 
 
 def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one: int) -> np.ndarray:
-    """Two variables a law, of whose counts falling factorials are the product.
+    """Two variables for each law; the product of their counts is the falling factorial of the law.
 
     `one` stands for a count of one; the second has the bit `ONE_LESS` where it is the first again.
     No rows if a law has more than two molecules.

@@ -2,7 +2,7 @@
 
 from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
-from ergode.trajectories.delays.past import History
+from ergode.trajectories.delays.history import History
 from ergode.trajectories.events import Event
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove

@@ -14,6 +14,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.trajectories.steppers import inside_step
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class Event:
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``, that returns the state after
         the event, a tuple like the field's.
     terminal : bool
-        Whether the event ends the trajectory, whose status is then ``STOPPED``; what would be
-        later is NaN.
+        Whether the event ends the trajectory. Its status then is ``STOPPED``, and later values are
+        NaN.
     name : str, optional
-        What it is called in results; the name of `function` if not given.
+        Name in results; the name of `function` if not given.
 
     Raises
     ------
@@ -102,8 +103,13 @@ def check_events(events: Sequence[Event], field: VectorField) -> None:
 
 def bindings_of_events(
     events: Sequence[Event], field: VectorField, recorded: int
-) -> dict[str, Any]:
-    """What a kernel is specialised to, for these events."""
+) -> dict[Any, Any]:
+    """What a kernel is specialised to, for these events.
+
+    Events of the engine's own follow those of the user: one for every delay that depends on the
+    state, where it passes a break.
+    """
+    edges = len(field.delays) if field.state_dependent else 0
     arguments = "t, y, yd, p" if field.delays else "t, y, p"
     names = {f"gap_{e}": event.function for e, event in enumerate(events)}
     calls = "".join(f"gap_{e}({arguments}), " for e in range(len(events)))
@@ -114,25 +120,30 @@ def bindings_of_events(
         if event.effect
     )
     same = "".join(f"y[{i}], " for i in range(len(field.variables)))
-    return {
-        "EVENTS": len(events),
-        "DIRECTIONS": tuple(int(event.direction) for event in events),
-        "ACTS": tuple(event.effect is not None or bool(event.terminal) for event in events),
-        "ENDS": tuple(bool(event.terminal) for event in events),
-        "ACTING": any(event.effect is not None or event.terminal for event in events),
-        "RECORDED": recorded if events else 0,
-        "gaps": UserFunction(
-            function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
-        ),
-        "act": UserFunction(
-            function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
-        ),
+    gaps = function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
+    bindings: dict[Any, Any] = {inside_step.gaps: UserFunction(gaps)}
+    if not events and not edges:
+        return bindings
+    act = function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
+    own = tuple(event.effect is not None or bool(event.terminal) for event in events)
+    bindings |= {
+        inside_step.EVENTS: len(events) + edges,
+        inside_step.DIRECTIONS: tuple(int(event.direction) for event in events) + (-1,) * edges,
+        inside_step.ACTS: own + (True,) * edges,
+        inside_step.ACTING: any(own) or edges > 0,
+        inside_step.RECORDED: recorded if events else 0,
+        inside_step.act: UserFunction(act),
     }
+    if events:
+        bindings[inside_step.ENDS] = tuple(bool(event.terminal) for event in events)
+    if edges:
+        bindings[inside_step.EDGES] = edges
+    return bindings
 
 
 @lru_cache
-def bindings_of_nodes(intervals: int) -> dict[str, Any]:
-    """The nodes of a step between which events are looked for, so many intervals (see `steps`)."""
+def bindings_of_nodes(intervals: int) -> dict[Any, Any]:
+    """The nodes that divide a step into so many intervals, to look for events (`inside_step`)."""
     nodes = np.linspace(0.0, 1.0, intervals + 1)
     degrees = np.arange(intervals + 1)
     binomial = np.array([math.comb(intervals, int(j)) for j in degrees])
@@ -141,10 +152,10 @@ def bindings_of_nodes(intervals: int) -> dict[str, Any]:
     rises = np.zeros_like(powers)
     rises[:, 1:] = degrees[1:] * powers[:, :-1]
     return {
-        "INTERVALS": intervals,
-        "NODES": tuple(nodes.tolist()),
-        "BERNSTEIN": _table(np.linalg.inv(basis)),
-        "SLOPES": _table(rises @ np.linalg.inv(powers)),
+        inside_step.INTERVALS: intervals,
+        inside_step.NODES: tuple(nodes.tolist()),
+        inside_step.BERNSTEIN: _table(np.linalg.inv(basis)),
+        inside_step.SLOPES: _table(rises @ np.linalg.inv(powers)),
     }
 
 

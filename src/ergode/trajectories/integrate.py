@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import integer, time_grid
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.progress import track
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import lay_out, replicated
-from ergode.trajectories.adaptive.runner import Control, Outcome, Runner, chronological
+from ergode.models.sweep import Layout, lay_out, replicated
+from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
+from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.delays.history import InitialHistory, initial_history
 from ergode.trajectories.delays.mesh import have_common_step
-from ergode.trajectories.delays.past import Past, past_of
 from ergode.trajectories.events import Event, check_events
 from ergode.trajectories.fixed.refinement import Refinement, check_memory
 from ergode.trajectories.fixed.runner import Ensemble
@@ -84,8 +84,8 @@ def integrate(
     record: int = 1,
     observables: Sequence[Any] = (),
     observe_from: float | None = None,
-    largest_step: float | None = None,
-    most_steps: int = 1_000_000,
+    max_step: float | None = None,
+    max_steps: int = 1_000_000,
     every_step: bool = False,
     replicates: int | None = None,
     seed: int = 0,
@@ -94,7 +94,7 @@ def integrate(
     precision: Precision = "float64",
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Integrate differential equations, with delays or without, for many values at once.
+    """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def integrate(
         The equations.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The integration begins at ``times[0]``
-        and ends at ``times[-1]``. A time between two steps is read off the cubic through both.
+        and ends at ``times[-1]``. Between two steps the state is interpolated by a cubic.
     initial : mapping of str to float or array_like, shape [trajectory_count]
         State at ``times[0]`` by name of the variable.
     parameters : mapping of str to float or array_like, shape [trajectory_count]
@@ -111,53 +111,53 @@ def integrate(
         and becomes a dim of its own.
     history : function, History or DataArray, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
-        field; it may end elsewhere than where trajectories begin. With an
-        `ergode.trajectories.History` it may jump on the way, or be samples; so are states with the
-        dims time and variable, of another run. If not given, the past is constant.
+        field. Its last value may differ from the initial state. An `ergode.trajectories.History`
+        may have jumps, or consist of samples. A DataArray with the dims time and variable, such as
+        the states of another run, is taken as samples. If not given, the history is constant.
     method : str
         Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
-        ``"euler"``, of order 5, 5, 8, 4 and 1; the past is read at order 6 by the first three,
+        ``"euler"``, of order 5, 5, 8, 4 and 1; the history is read at order 6 by the first three,
         else 4. For stiff equations of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``,
         ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
-        or taken as differences where that cannot be. Without `step`, ``"auto"`` is ``"tsit5"``,
-        and ``"rodas5p"`` for trajectories that would take it more than 100,000 steps; with `step`
-        it is ``"rk4"``. With noise, and `step`: ``"euler-maruyama"``,
-        ``"milstein"`` for noise of a variable that depends on no other variable and no delayed
-        value, and ``"sra1"`` for noise that does not depend on the state, of strong order 1/2, 1
-        and 3/2. ``attrs["method_reason"]`` says why one was chosen.
+        or approximated by differences where SymPy cannot. Without `step`, ``"auto"`` is
+        ``"tsit5"``, and ``"rodas5p"`` for trajectories that would need more than 100,000 steps;
+        with `step` it is ``"rk4"``. With noise, `step` must be given. Methods are
+        ``"euler-maruyama"`` (strong order 1/2); ``"milstein"`` (order 1), if the noise of a
+        variable depends on no other variable and on no delayed value; and ``"sra1"`` (order 3/2),
+        if the noise does not depend on the state. ``attrs["method_reason"]`` says why a method was
+        chosen.
     step : float, optional
-        Largest size of a step, the same for all. A trajectory takes the largest step up to this of
-        which its delays, or without delays the time from ``times[0]`` to ``times[-1]``, are whole
-        multiples. If not given, every trajectory chooses its own steps by the tolerances.
+        Largest size of a fixed step. A trajectory takes the largest step up to this that divides
+        all its delays; without delays, one that divides ``times[-1] - times[0]``. If not given,
+        every trajectory chooses its own steps by the tolerances.
     rtol, atol : float, optional
         Without `step`; 1e-6 and 1e-9 if not given. `rtol` is at least four times the relative
         spacing of numbers of the `precision` (8.9e-16, in float32 4.8e-7). Methods that estimate
         the error of a step (all but ``"rk4"`` and ``"euler"``) keep it within
-        ``atol + rtol * abs(state)``, root mean square over the variables, and with delays what is
-        missed of the past between the points that are kept of it. For the others steps are halved
-        until at every time the estimated global error, the difference between the last two step
-        sizes over ``2^order - 1``, is within that. Trajectories that do not get there
-        have the status ``INACCURATE``.
+        ``atol + rtol * abs(state)``, root mean square over the variables; with delays also the
+        interpolation error of the history. For the others, steps are halved until the estimated
+        global error at every time is within that: the difference between the last two step sizes
+        over ``2^order - 1``. Trajectories that do not get there have the status ``INACCURATE``.
     events : sequence of Event
-        What to count, record, act on or stop at. An event that crosses zero twice within a step is
-        found where its function follows a polynomial there, as thresholds of variables do; for a
-        function that changes faster than the state give `largest_step`, or a smaller `step`.
+        What to count, record, act on or stop at. Two crossings within one step are found if the
+        event's function is close to a polynomial there, as for thresholds of variables. If the
+        function changes faster than the state, give `max_step` or a smaller `step`.
     record : int
-        How many hits of every event to keep, with time and state: the last ones. 0 only counts.
+        Number of last hits of every event to keep, with time and state. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
         Numbers to gather on the way.
     observe_from : float, optional
         Time before which hits and observables do not count, such as the end of a transient.
-    largest_step : float, optional
-        Largest step that the tolerances may choose [time]: below half of what separates two
-        crossings of an event whose function changes faster than the state.
-    most_steps : int
-        Steps, those tried in vain too, after which a trajectory gets the status
+    max_step : float, optional
+        Largest step that the tolerances may choose [time]. For an event whose function changes
+        faster than the state, choose less than half the time between two crossings.
+    max_steps : int
+        Steps, rejected ones included, after which a trajectory gets the status
         ``TOO_MANY_STEPS``.
     every_step : bool
         Keep time and state at the end of every step as well.
     replicates : int, optional
-        Run everything so many times, along a last swept dim ``replicate``: for noise.
+        Number of runs with different noise, along a last swept dim ``replicate``.
     seed : int
         Of the noise: a trajectory's is a function of the seed and its place in the sweep.
     noise_per_step : int
@@ -216,18 +216,12 @@ def integrate(
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    stopwatch = Stopwatch()
     grid = time_grid(times)
     if precision not in ("float32", "float64"):
         raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
     rtol, atol = check_tolerances(rtol, atol, step, precision)
-    for name, value in {"step": step, "largest_step": largest_step}.items():
-        if value is not None:
-            _check_positive(name, value)
-    if step is not None and largest_step is not None:
-        raise PlanError(
-            f"step is {step!r} and largest_step {largest_step!r}; give a step, or a bound of the "
-            "steps that the tolerances choose"
-        )
+    _check_steps(step, max_step)
     events, observables = tuple(events), tuple(observables)
     check_events(events, field)
     check_observables(observables, field)
@@ -238,89 +232,120 @@ def integrate(
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
-    past = past_of(field, history, float(grid[0]), rows, layout.count)
+    known = initial_history(field, history, float(grid[0]), rows, layout.count)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])
     chosen = choose(
         field, method, step, watched=bool(events or observables or every_step),
-        free=not common or past.sampled or past.breakpoints.size > 0,
+        free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
-    device = devices.resolve(device)
     control = Control(
-        float(rtol),
-        float(atol),
-        None if step is None else float(step),
-        np.inf if largest_step is None else float(largest_step),
-        integer("most_steps", most_steps, 1, 2**53),
-        -np.inf if observe_from is None else float(observe_from),
-        events,
-        observables,
-        integer("record", record, 0, 2**31 - 1),
+        rtol=float(rtol),
+        atol=float(atol),
+        step=None if step is None else float(step),
+        max_step=np.inf if max_step is None else float(max_step),
+        max_steps=integer("max_steps", max_steps, 1, 2**53),
+        observe_from=-np.inf if observe_from is None else float(observe_from),
+        events=events,
+        observables=observables,
+        recorded=integer("record", record, 0, 2**31 - 1),
     )
-    started = time.perf_counter()
-    work: dict[str, Any]
-    if chosen.is_fixed:
-        tableau = chosen.method.tableau
-        assert tableau is not None
-        ensemble = Ensemble(
-            field, tableau, past.function, times=grid, device=device,
-            precision=precision, jumps=past.jumps, scheme=chosen.method.scheme,
-            noise_substeps=integer("noise_per_step", noise_per_step, 1, 64),
-            seed=integer("seed", seed, 0, 2**64 - 1),
-        )  # fmt: skip
-        run = Refinement(field, ensemble, rows, layout.count, grid, progress)
-        out, status = run.with_step(step) if step else run.within(rtol, atol, chosen.order)
-        work = {"step": run.step, "steps_taken": run.steps_taken}
-        values = {}
-    else:
-        noise = {
-            "noise_substeps": integer("noise_per_step", noise_per_step, 1, 64),
-            "seed": integer("seed", seed, 0, 2**64 - 1),
-        }
-        outcome, more = _watch(
-            field, chosen, control, past, noise, rows, layout.count, grid, device, precision,
-            progress, every_step,
-        )  # fmt: skip
-        out, status = outcome.states, outcome.status
-        work = {
-            "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **more,
-        }  # fmt: skip
-        values = _values(outcome, control, layout.shape)
+    problem = _Problem(
+        field, rows, layout, grid, known, devices.resolve(device), precision,
+        integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
+        progress,
+    )  # fmt: skip
+    found = (
+        _follow_together(problem, chosen, control)
+        if chosen.is_fixed
+        else _follow_apart(problem, chosen, control, every_step)
+    )
+    attrs = {} if replicates is None else {"replicates": replicates, "seed": seed}
+    return _dataset(problem, chosen, control, found, stopwatch, attrs)
+
+
+class _Problem(NamedTuple):
+    """What is to be integrated, and where."""
+
+    field: VectorField
+    rows: Mapping[str, np.ndarray]  # values of every variable and parameter [trajectory]
+    layout: Layout
+    grid: np.ndarray
+    history: InitialHistory
+    device: devices.Device
+    precision: Precision
+    noise_substeps: int
+    seed: int
+    show: bool  # progress
+
+
+class _Found(NamedTuple):
+    """What became of all trajectories."""
+
+    states: np.ndarray  # [time, variable, trajectory]
+    status: np.ndarray  # [trajectory]
+    work: dict[str, Any]  # attributes of the result
+    values: dict[str, np.ndarray]  # by name of the result, swept dimensions first
+
+
+def _check_steps(step: float | None, max_step: float | None) -> None:
+    """Refuse steps that are not positive, and a bound of steps that are all of one size."""
+    for name, value in {"step": step, "max_step": max_step}.items():
+        if value is not None:
+            _check_positive(name, value)
+    if step is not None and max_step is not None:
+        raise PlanError(
+            f"step is {step!r} and max_step {max_step!r}; give a step, or a bound of the "
+            "steps that the tolerances choose"
+        )
+
+
+def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Which methods were used, and why."""
     used, reason = chosen.method.name, chosen.reason
     if work.get("stiff_trajectories"):
-        mixed = work["stiff_trajectories"] < layout.count
+        mixed = work["stiff_trajectories"] < count
         stiff = work["stiff_method"]
         used = f"{used}, {stiff}" if mixed else stiff
         reason = (
-            f"{work['stiff_trajectories']} of {layout.count} trajectories are stiff: "
+            f"{work['stiff_trajectories']} of {count} trajectories are stiff: "
             f"'{chosen.method.name}' did not end within {_EXPLICIT_STEPS:,} steps"
         )
+    return {"method": used, "method_reason": reason}
+
+
+def _dataset(
+    problem: _Problem, chosen: Choice, control: Control, found: _Found, stopwatch: Stopwatch,
+    more: Mapping[str, Any],
+) -> xarray.Dataset:  # fmt: skip
+    """What was found, with labels; `more` are further attributes."""
+    field, layout, grid = problem.field, problem.layout, problem.grid
     attrs = results.provenance(
+        stopwatch,
         engine="trajectories",
-        method=used,
-        method_reason=reason,
+        **_method_attributes(chosen, found.work, layout.count),
         order=chosen.order,
-        device=device.name,
-        device_model=device.model,
-        device_reason=device.reason,
-        precision=precision,
+        device=problem.device.name,
+        device_model=problem.device.model,
+        device_reason=problem.device.reason,
+        precision=problem.precision,
         trajectories=layout.count,
         model_digest=field.digest,
-        **work,
-        **({} if replicates is None else {"replicates": replicates, "seed": seed}),
-        interrupted=int(bool((status == Status.NOT_RUN).any())),
-        wall_seconds=time.perf_counter() - started,
+        **found.work,
+        **more,
+        interrupted=int(bool((found.status == Status.NOT_RUN).any())),
     )
-    if step is None:
-        attrs.update(rtol=rtol, atol=atol)
+    if control.step is None:
+        attrs.update(rtol=control.rtol, atol=control.atol)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
-    if events:
-        coords["event"] = [event.name for event in events]
-    if observables:
-        coords["observable"] = [one.name for one in observables]
+    if control.events:
+        coords["event"] = [event.name for event in control.events]
+    if control.observables:
+        coords["observable"] = [one.name for one in control.observables]
     shape = (*layout.shape, grid.size, len(field.variables))
-    values["state"] = np.moveaxis(out, 2, 0).reshape(shape)
-    values["status"] = status.reshape(layout.shape)
+    values = found.values
+    values["state"] = np.moveaxis(found.states, 2, 0).reshape(shape)
+    values["status"] = found.status.reshape(layout.shape)
     _leave_out_failed(values)
     return results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
@@ -344,46 +369,63 @@ def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
             values[name] = np.where(failed[..., None], np.nan, values[name])
 
 
-def _watch(
-    field: VectorField, chosen: Choice, control: Control, past: Past, noise: Mapping[str, int],
-    rows: Mapping[str, np.ndarray], count: int, grid: np.ndarray, device: devices.Device,
-    precision: Precision, show: bool, every_step: bool,
-) -> tuple[Outcome, dict[str, Any]]:  # fmt: skip
+def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Found:
+    """Integrate with steps of one size, side by side."""
+    tableau, known = chosen.method.tableau, problem.history
+    assert tableau is not None
+    ensemble = Ensemble(
+        problem.field, tableau, known.function, times=problem.grid, device=problem.device,
+        precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
+        noise_substeps=problem.noise_substeps, seed=problem.seed,
+    )  # fmt: skip
+    run = Refinement(
+        problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
+    )
+    out, status = (
+        run.within(control.rtol, control.atol, chosen.order)
+        if control.step is None
+        else run.with_step(control.step)
+    )
+    return _Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+
+
+def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_step: bool) -> _Found:
     """Integrate with steps of the trajectories' own, or with events and observables."""
+    field, grid, count = problem.field, problem.grid, problem.layout.count
     names = field.variables, field.parameters
-    each = np.dtype(precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
+    each = np.dtype(problem.precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
     check_memory(each * count)
     initial, parameters = (
-        np.array([rows[name] for name in some], precision).reshape(len(some), count)
+        np.array([problem.rows[name] for name in some], problem.precision).reshape(len(some), count)
         for some in names
     )
     first = replace(control, step_log=int(every_step))
     if chosen.otherwise is not None:
-        first = replace(first, most_steps=min(control.most_steps, _EXPLICIT_STEPS))
+        first = replace(first, max_steps=min(control.max_steps, _EXPLICIT_STEPS))
     options: dict[str, Any] = {
-        "times": grid, "device": device, "precision": precision, "past": past, **noise,
+        "times": grid, "device": problem.device, "precision": problem.precision,
+        "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
     }  # fmt: skip
     runner = Runner(field, chosen.method, first, **options)
-    label = "trajectories"
-    with track(label, count, unit=label, show=show) as report:
-        outcome = runner.integrate(initial, parameters, report)
-        if every_step:  # how many they are is known now
-            step_log = int(outcome.taken.max()) + 1
-            check_memory((each + step_log * (1 + len(names[0])) * outcome.states.itemsize) * count)
-            runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
-            outcome = runner.integrate(initial, parameters, lambda _: None)
+    outcome = runner.integrate(initial, parameters, show=problem.show)
+    if every_step:  # how many they are is known now
+        step_log = int(outcome.taken.max()) + 1
+        check_memory((each + step_log * (1 + len(names[0])) * outcome.states.itemsize) * count)
+        runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
+        outcome = runner.integrate(initial, parameters)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
-    if chosen.otherwise is None:
-        return outcome, work
-    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    if slow.size and not every_step:
-        runner = Runner(field, chosen.otherwise, control, **options)
-        runner.has_results = slow.size < count
-        again = runner.integrate(initial[:, slow], parameters[:, slow], lambda _: None, slow)
-        outcome.put(slow, again)
-    return outcome, {
-        **work, "stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size,
-    }  # fmt: skip
+    if chosen.otherwise is not None:
+        failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
+        slow = np.flatnonzero(failed)
+        if slow.size and not every_step:
+            runner = Runner(field, chosen.otherwise, control, **options)
+            runner.has_results = slow.size < count
+            again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
+            outcome.put(slow, again)
+        work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
+    work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work}
+    values = _values(outcome, control, problem.layout.shape)
+    return _Found(outcome.states, outcome.status, work, values)
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:

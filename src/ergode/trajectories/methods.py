@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ergode.core.errors import PlanError
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.steppers import explicit, kvaerno, rosenbrock
+from ergode.trajectories.steppers import explicit, kvaerno, noise, rosenbrock, stepper
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
 from ergode.trajectories.steppers.tableaus import EULER, TABLEAUS, Tableau
@@ -48,6 +48,8 @@ class Method:
         Whether it estimates its own error, so that a tolerance decides on its steps.
     stiff : bool
         Whether it takes steps that stability does not limit, at the price of a Jacobian.
+    needs_time_slopes : bool
+        Whether it needs derivatives of the slopes by time as well.
     bindings : mapping
         What a kernel of `adaptive` is specialised to.
     tableau : Tableau or None
@@ -65,9 +67,10 @@ class Method:
     order: float
     adapts: bool
     stiff: bool
-    bindings: Mapping[str, Any] = field(repr=False)
+    bindings: Mapping[Any, Any] = field(repr=False)
     tableau: Tableau | None = field(default=None, repr=False)
     scheme: int = 0
+    needs_time_slopes: bool = False
     noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
     why_automatic: Callable[[VectorField, float | None], str | None] = field(
         default=_never, repr=False
@@ -170,60 +173,57 @@ def milstein_limits(field: VectorField) -> str | None:
 def _explicit(name: str, summary: str, **choice: Any) -> Method:
     tableau = TABLEAUS[name]
     bindings = {
-        "step": explicit.step,
-        "completed": explicit.completed,
-        "A": tableau.a,
-        "B": tableau.b,
-        "C": tableau.c,
-        "ERROR": tableau.error,
-        "CORRECTION": tableau.correction,
-        "CORRECTED": bool(tableau.correction),
-        "EXTRA_A": tableau.extra_a,
-        "EXTRA_C": tableau.extra_c,
-        "DENSE": tableau.dense,
-        "STAGES": len(tableau.b) + 1,
+        stepper.step: explicit.step,
+        explicit.B: tableau.b,
+        explicit.C: tableau.c,
+        explicit.ERROR: tableau.error,
+        stepper.DENSE: tableau.dense,
         # The estimate is of the order below, and of one step.
-        "ERROR_ORDER": float(tableau.order),
+        stepper.ERROR_ORDER: float(tableau.order),
     }
+    if len(tableau.a) > 1:
+        bindings[explicit.A] = tableau.a
+    if tableau.correction:
+        bindings[explicit.CORRECTION] = tableau.correction
+    if tableau.extra_c:
+        bindings |= {
+            stepper.completed: explicit.completed,
+            explicit.EXTRA_A: tableau.extra_a,
+            explicit.EXTRA_C: tableau.extra_c,
+        }
     adapts = bool(tableau.error)
     return Method(name, summary, tableau.order, adapts, False, bindings, tableau, **choice)
 
 
 def _rosenbrock(name: str, summary: str, tableau: RosenbrockTableau) -> Method:
     bindings = {
-        "step": rosenbrock.step,
-        "completed": _whole,
-        "GAMMA": tableau.gamma,
-        "ALPHA": tableau.alpha,
-        "GAMMAS": tableau.gammas,
-        "A": tableau.a,
-        "C": tableau.c,
-        "M": tableau.m,
-        "ERROR": tableau.error,
-        "DENSE": tableau.dense,
-        "STAGES": len(tableau.m),
-        "ERROR_ORDER": float(tableau.error_order),
+        stepper.step: rosenbrock.step,
+        rosenbrock.GAMMA: tableau.gamma,
+        rosenbrock.ALPHA: tableau.alpha,
+        rosenbrock.GAMMAS: tableau.gammas,
+        rosenbrock.A: tableau.a,
+        rosenbrock.C: tableau.c,
+        rosenbrock.M: tableau.m,
+        rosenbrock.ERROR: tableau.error,
+        stepper.DENSE: tableau.dense,
+        stepper.ERROR_ORDER: float(tableau.error_order),
     }
-    return Method(name, summary, tableau.order, True, True, bindings)
+    return Method(name, summary, tableau.order, True, True, bindings, needs_time_slopes=True)
 
 
 def _noisy(name: str, summary: str, order: float, scheme: int, **choice: Any) -> Method:
-    return Method(name, summary, order, False, False, {}, EULER, scheme, **choice)
-
-
-def _whole(t, h, y, k, past, p):  # type: ignore[no-untyped-def]
-    """The stages of a step: `completed` of a method without extra stages."""
-    return k
+    # A noisy step is a straight line.
+    bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
+    return Method(name, summary, order, False, False, bindings, EULER, scheme, **choice)
 
 
 _KVAERNO5 = {
-    "step": kvaerno.step, "completed": _whole, "DENSE": kvaerno.DENSE, "STAGES": 7,
-    "ERROR_ORDER": 5.0,
+    stepper.step: kvaerno.step, stepper.DENSE: kvaerno.DENSE, stepper.ERROR_ORDER: 5.0,
 }  # fmt: skip
 
 METHODS = {
-    method.name: method
-    for method in (
+    one.name: one
+    for one in (
         _explicit("euler", "Euler's method"),
         _explicit("rk4", "the classical Runge-Kutta method", why_automatic=_auto_rk4),
         _explicit("tsit5", "Tsitouras' explicit pair", why_automatic=_auto_tsit5),

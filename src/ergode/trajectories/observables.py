@@ -3,7 +3,7 @@
 A built-in observable is text, written for the variable that it is of; one of a user's own is three
 functions.  All that are asked for become one triple of functions in the kernel.  Within a step the
 solution is taken as the cubic through both ends with its slopes; where steps are long,
-`largest_step` of `integrate` bounds what that costs.
+`max_step` of `integrate` bounds what that costs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
-from ergode.trajectories.steppers import extremum
+from ergode.trajectories.steppers import observing
 
 
 @dataclass(frozen=True)
@@ -196,12 +196,12 @@ def check_observables(observables: Sequence[Any], field: VectorField) -> None:
             raise ModelError(f"two observables are called '{name}'")
 
 
-def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> dict[str, Any]:
+def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> dict[Any, Any]:
     """What a kernel is specialised to, for these observables."""
     names: dict[str, Any] = {
-        "highest": extremum.highest,
-        "area": extremum.area,
-        "part_above": extremum.part_above,
+        "highest": observing.highest,
+        "area": observing.area,
+        "part_above": observing.part_above,
     }
     begins: list[str] = []
     updates: list[str] = []
@@ -232,10 +232,13 @@ def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> d
         text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
         return UserFunction(function_from_text(text, names))
 
-    return {
-        "SEEN": len(begins),
-        "OBSERVED": len(results),
-        "begin_observing": made("begin_observing", "t, y, p", "begin", begins),
-        "keep_observing": made("keep_observing", "s, t, y, f, t1, y1, f1, p", "update", updates),
-        "observed": made("observed", "s, t, y, p", "result", results),
+    bindings: dict[Any, Any] = {
+        observing.begin_observing: made("begin_observing", "t, y, p", "begin", begins)
     }
+    if begins:
+        updated = made("keep_observing", "s, t, y, f, t1, y1, f1, p", "update", updates)
+        bindings |= {observing.SEEN: len(begins), observing.keep_observing: updated}
+    if results:
+        seen = made("observed", "s, t, y, p", "result", results)
+        bindings |= {observing.OBSERVED: len(results), observing.observed: seen}
+    return bindings

@@ -615,5 +615,5 @@ def test_the_digest_changes_with_what_is_compiled_and_nothing_else(module):
 
 def test_the_digest_depends_on_the_compilers(monkeypatch):
     before = digest(math_free)
-    monkeypatch.setattr("ergode.core.compiler.bundle.version", lambda package: "0.0.1")
+    monkeypatch.setattr("ergode.core.compiler.source.version", lambda package: "0.0.1")
     assert digest(math_free) != before

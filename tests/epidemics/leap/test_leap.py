@@ -2,48 +2,20 @@
 
 import numpy as np
 import pytest
+from leap_cases import aging, counts_of, measures, memoryless, weighted_network
 from leap_chain import distribution
 from scipy.stats import chi2
 
 import ergode
 from ergode.core import devices
 from ergode.epidemics import simulate, summary
-from ergode.epidemics.leap import runner
-from ergode.epidemics.leap.cuda import Signals, Store
+from ergode.epidemics.leap import cpu_runs
 from ergode.epidemics.leap.runner import LeapEnsemble
-from ergode.epidemics.scenario import scenario_of
 
 # Directed and weighted; node 2 infects nobody.
 CONTACTS = ergode.ContactNetwork.from_edges(
     [0, 1, 1, 3, 3], [1, 0, 2, 0, 1], weights=[1.0, 0.4, 2.0, 0.7, 1.3], directed=True
 )
-
-
-def memoryless():
-    """Two strains with partial cross-immunity, branches, vaccination competing with infection."""
-    return ergode.CompartmentModel(
-        ["S", "I", "J", "R"],
-        [
-            ergode.Infection("S", "I", {"I": 0.9}),
-            ergode.Infection("S", "J", {"J": 0.6, "I": 0.1}),
-            ergode.Infection("R", "J", {"J": 0.3}),
-        ],
-        [
-            ergode.Progression("S", "R", ergode.Exponential(rate=0.2)),
-            ergode.Progression("I", {"R": 0.7, "S": 0.3}, ergode.Exponential(rate=0.5)),
-            ergode.Progression("J", "R", ergode.Exponential(rate=0.8)),
-            ergode.Progression("R", "S", ergode.Exponential(rate=0.3)),
-        ],
-    )
-
-
-def aging():
-    """SIRS whose hazards rise and fall with age."""
-    return ergode.CompartmentModel.sirs(
-        transmission_rate=0.8,
-        infectious=ergode.Weibull(shape=2.0, scale=1.5),
-        immune=ergode.LogNormal(mean=2.0, median=1.2),
-    )
 
 
 def assert_follows_chain(
@@ -185,22 +157,9 @@ def test_endemic_level_of_sis():
 # ---- one result, whatever the way
 
 
-def counts_of(model, contacts, count=6, first=3, **options):
-    settings = {"times": np.arange(0.0, 13.0), "seed": 5, "step": 0.25, "device": "cpu"} | options
-    settings["times"] = np.asarray(settings["times"])
-    device = devices.resolve(settings.pop("device"))
-    ensemble = LeapEnsemble(model, scenario_of(contacts), {"I": 30}, device=device, **settings)
-    (counts,), work = ensemble.run(first, count)
-    return counts, work
-
-
 @pytest.fixture(scope="module")
 def weighted():
-    rng = np.random.default_rng(3)
-    return ergode.ContactNetwork.from_edges(
-        rng.integers(0, 700, 4000), rng.integers(0, 700, 4000), node_count=720, directed=True,
-        weights=rng.gamma(2.0, 0.5, 4000),
-    )  # fmt: skip
+    return weighted_network()
 
 
 def test_gathering_and_pushing_agree(model, contacts, weighted):
@@ -219,7 +178,7 @@ def test_thresholds_are_the_same_gathering_and_pushing(contacts, monkeypatch):
     gathered, other = counts_of(aging(), contacts, pressure="gather", **once)
     np.testing.assert_array_equal(pushed, gathered)
     np.testing.assert_array_equal(np.delete(work, 1), np.delete(other, 1))
-    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
+    monkeypatch.setattr(cpu_runs, "_SHARED_FROM", 1)
     shared, _ = counts_of(aging(), contacts, count=1, device="cpu:3", **once)
     np.testing.assert_array_equal(shared, pushed[:1])
 
@@ -243,33 +202,11 @@ def test_does_not_depend_on_threads_chunks_or_company(model, contacts):
 
 def test_threads_may_share_a_replicate(weighted, monkeypatch):
     expected, work = counts_of(aging(), weighted, count=1, device="cpu:1")
-    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
+    monkeypatch.setattr(cpu_runs, "_SHARED_FROM", 1)
     for pressure in ("push", "gather", "auto"):
         shared, other = counts_of(aging(), weighted, count=1, device="cpu:3", pressure=pressure)
         np.testing.assert_array_equal(shared, expected)
         np.testing.assert_array_equal(np.delete(work, 1), np.delete(other, 1))
-
-
-def measures():
-    """Two layers, of which one has weekends and the other is closed for a while; a vaccine."""
-    rng = np.random.default_rng(4)
-    layers = {
-        name: ergode.ContactNetwork.from_edges(*rng.integers(0, 600, (2, 1800)), node_count=600)
-        for name in ("home", "school")
-    }
-    contacts = ergode.ContactNetwork.from_layers(layers).with_attributes(
-        group=rng.integers(0, 3, 600)
-    )
-    return scenario_of(
-        contacts,
-        [
-            ergode.LayerClosure("school", reduction=0.9, start=2.1, duration=6.2),
-            ergode.Vaccination(fraction=0.5, efficacy=0.6, start=3, rollout=4, among="group"),
-            ergode.Vaccination(fraction=0.2, efficacy=0.8, leaky=False, start=6.3),
-        ],
-        layer_factors={"home": ergode.Calendar([0, 5], [1.2, 0.1], period=7)},
-        strata="group",
-    )
 
 
 def test_measures_act_on_whom_they_should():
@@ -317,7 +254,7 @@ def test_measures_are_the_same_on_threads_that_share(monkeypatch):
 
     expected = run("cpu:1")
     assert expected[0, -1].reshape(5, 3)[4].min() > 100  # cases in every stratum
-    monkeypatch.setattr(runner, "_SHARED_FROM", 1)
+    monkeypatch.setattr(cpu_runs, "_SHARED_FROM", 1)
     np.testing.assert_array_equal(run("cpu:3"), expected)
 
 
@@ -387,129 +324,3 @@ def test_initial_compartment_that_infects_is_refused(contacts):
     )
     with pytest.raises(ergode.PlanError, match="everyone starts in 'S', which infects"):
         simulate(odd, contacts, initial={"I": 5}, times=[0, 1], method="renewal-leap")
-
-
-# ---- CUDA
-
-
-class Pretended(devices.CPU):
-    """A device on which kernels are only compiled."""
-
-    @property
-    def is_cuda(self):
-        return True
-
-    def put(self, array):
-        return np.ascontiguousarray(array)
-
-
-def cuda_arguments(ensemble):
-    """Arguments of the types that `LeapEnsemble` launches its kernel with."""
-
-    def array(dtype):
-        return np.zeros(1, dtype)
-
-    word = f"uint{ensemble.precision[-2:]}"
-    return (
-        ensemble._incoming, ensemble._outgoing, ensemble._hubs._replace(pressure=array(np.int32)),
-        ensemble._rules, ensemble._stages, ensemble._probabilities, ensemble._schedule,
-        ensemble._factors, ensemble._seeding, ensemble.seed, 0, 1,
-        Store(*(array("int32" if k not in (0, 2) else "uint32") for k in range(8))),
-        Signals(*(array(t) for t in ("int32", word, "int32"))),
-        np.zeros((1, 1, 1), np.int32), array(np.int64),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"pressure": "gather"},
-        {"pressure": "push", "transition": "sampled"},
-        {"pressure": "auto", "step": 2.0, "tolerance": 0.1, "transition": "left-end"},
-        {"pressure": "push", "precision": "float64"},
-        {"pressure": "push", "measures": True},
-    ],
-)
-def test_kernels_compile_to_ptx(model, weighted, monkeypatch, options):
-    cuda = pytest.importorskip("ergode.core.cuda")
-    monkeypatch.setattr(cuda, "shared_bytes_most", lambda index: 227 * 1024)
-    network = ergode.ContactNetwork.barabasi_albert(500, m=4, seed=1)
-    if "tolerance" in options:
-        network = weighted
-    scenario = scenario_of(network)
-    if options.pop("measures", False):
-        scenario, model = measures(), memoryless()
-    ensemble = LeapEnsemble(
-        model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
-        device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | options),
-    )  # fmt: skip
-    text = cuda.ptx(ensemble._leap.compiled("cuda"), cuda_arguments(ensemble))
-    assert "__local_depot" not in text
-    if options.get("precision") != "float64":
-        assert ".f64" not in text
-    if options["pressure"] == "gather":
-        assert ensemble.bindings["CUTS_HUBS"] and ensemble.bindings["LOCAL_BITS"]
-    if options["pressure"] == "auto":
-        assert ensemble.bindings["GATHERS"] and ensemble.bindings["PUSHES"]
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("pressure", ["gather", "push", "auto"])
-def test_cuda_equals_cpu(model, contacts, weighted, pressure):
-    hubs = ergode.ContactNetwork.barabasi_albert(20_000, m=4, seed=1)
-    cases = [
-        (model, contacts, {"count": 300}),
-        (model, hubs, {"step": 1.0, "times": np.arange(31.0)}),
-        (model, hubs, {"transition": "sampled", "precision": "float64"}),
-        (model, contacts, {"transition": "sampled", "count": 300, "times": np.arange(0, 41.0, 4)}),
-        (aging(), hubs, {"transition": "sampled", "times": np.arange(31.0)}),
-        (aging(), weighted, {"tolerance": 0.2}),
-        (memoryless(), weighted, {"times": [0.0, 1.0, 1.3, 4.0]}),
-    ]
-    for chosen, network, options in cases:
-        expected, work = counts_of(chosen, network, pressure="push", **options)
-        found, other = counts_of(chosen, network, device="cuda", pressure=pressure, **options)
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(np.delete(other, 1), np.delete(work, 1))
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("case", ["layers", "one-layer", "adaptive", "ages"])
-def test_cuda_equals_cpu_under_measures(model, contacts, case):
-    scenario, chosen, initial, options = measures(), memoryless(), {"I": 30}, {}
-    if case == "one-layer":
-        chosen = model
-        scenario = scenario_of(
-            contacts.with_attributes(group=np.arange(500) % 5),
-            [ergode.LayerClosure(reduction=0.5, start=5.3), ergode.Vaccination(efficacy=0.7)],
-            strata="group",
-        )
-    elif case == "adaptive":
-        chosen, options = aging(), {"tolerance": 0.2}
-    elif case == "ages":
-        chosen, scenario = model, scenario_of(contacts.with_attributes(w=np.arange(500)))
-        options, initial = {"transition": "sampled"}, {"I": ergode.Seeds(20, weight="w", age=4.0)}
-    found = []
-    for device in ("cpu", "cuda"):
-        for pressure in ("push", "gather") if case == "one-layer" else ("push",):
-            ensemble = LeapEnsemble(
-                chosen, scenario, initial, times=np.arange(13.0), seed=5, step=0.25,
-                device=devices.resolve(device), pressure=pressure, **options,
-            )  # fmt: skip
-            found.append(ensemble.run(3, 20)[0][0])
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
-
-
-@pytest.mark.cuda
-def test_cuda_takes_one_node_no_edges_and_a_star(model):
-    star = ergode.ContactNetwork.from_edges(np.zeros(99_999, int), np.arange(1, 100_000))
-    for contacts in (
-        ergode.ContactNetwork.from_edges([], [], node_count=30),
-        ergode.ContactNetwork.from_edges([], [], node_count=170),
-        star,
-    ):
-        expected, _ = counts_of(model, contacts, count=3)
-        for pressure in ("gather", "push"):
-            found, _ = counts_of(model, contacts, count=3, device="cuda", pressure=pressure)
-            np.testing.assert_array_equal(found, expected)

@@ -9,7 +9,10 @@ from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.windows.kernel import windows_cuda
+from ergode.epidemics.windows.on_device import cuda_buffers
+from ergode.epidemics.windows.path import HUBS
 from ergode.epidemics.windows.runner import WindowEnsemble
+from ergode.epidemics.windows.state import Epidemic
 
 GRID = np.arange(0, 41.0)
 SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))
@@ -146,12 +149,20 @@ def test_the_kernel_compiles_to_ptx(precision):
     kernel = kernels.cuda_kernel(
         windows_cuda,
         precision=precision,
-        bindings=ensemble.bindings | {"ON_CUDA": True, "HUBS": True},
+        bindings=ensemble.bindings | {HUBS: True},
     )
     none = ImportedCases(
         *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
     )
-    text = cuda.ptx(kernel.compiled("cuda"), ensemble.cuda_arguments(0, 2, none, np.zeros))
+    paths, triggers, tracing, queue, waiting, results, work = cuda_buffers(
+        ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
+        (GRID.size, ensemble.column_count), 5, 4, np.zeros,
+    )  # fmt: skip
+    epidemic = Epidemic(
+        ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, ensemble.seed
+    )
+    arguments = epidemic, 0, ensemble.width, queue, waiting, results, work
+    text = cuda.ptx(kernel.compiled("cuda"), arguments)
     assert ".entry" in text
     assert (".f64" in text) == (precision == "float64")
 

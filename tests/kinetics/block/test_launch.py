@@ -9,6 +9,16 @@ from type_ia import TYPE_IA
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
+from ergode.kinetics.kernel_options import (
+    DYNAMIC,
+    HEATING,
+    MOLECULES,
+    PLASMA,
+    REVERSIBLE,
+    SWEPT,
+    THIRD_BODIES,
+    TIMED,
+)
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network.to_tables import to_tables
@@ -16,7 +26,7 @@ from ergode.kinetics.network.to_tables import to_tables
 
 @pytest.mark.parametrize("method", ["rodas4", *EXPLICIT])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_cuda_kernel_run_by_python_threads_is_the_cpu_kernel(case, method):
+def test_cuda_kernel_run_in_python_is_the_cpu_kernel(case, method):
     network, initial, stop, threads = case
     mechanism, zones, launch = launch_of(network, initial, threads, method)
     explicit = method != "rodas4"
@@ -99,11 +109,11 @@ def test_block_kernels_compile(method, dynamic):
     from ergode.core import cuda
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
-    bindings = dict(launch.kernel.bindings) | {"DYNAMIC": dynamic, "REVERSIBLE": dynamic}
-    bindings |= {"THIRD_BODIES": dynamic, "TIMED": dynamic}
+    bindings = dict(launch.kernel.bindings) | {DYNAMIC: dynamic, REVERSIBLE: dynamic}
+    bindings |= {THIRD_BODIES: dynamic, TIMED: dynamic, SWEPT: dynamic}
     if method == "rodas4":
-        bindings |= {"HEATING": 2 * dynamic, "PLASMA": dynamic, "MOLECULES": dynamic}
-    kernel = kernels.cuda_kernel(launch.kernel.bodies[0], bindings=bindings)
+        bindings |= {HEATING: 2 * dynamic, PLASMA: dynamic, MOLECULES: dynamic}
+    kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
     mechanism = to_tables(ROBERTSON)
     full = {"rates": mechanism.rates, "thermo": mechanism.thermo}
     launch.tables = launch.tables[0]._replace(**full), *launch.tables[1:]

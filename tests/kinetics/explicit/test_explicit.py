@@ -64,7 +64,7 @@ def test_every_method_follows_a_linear_network(method):
     with pytest.warns(RuntimeWarning, match="limit on the number of steps"):
         limited = integrate(
             linear(RATES), times=times, initial={"A": 1.0}, method=method, rtol=1e-4,
-            step_limit=int(taken[0] + repeated[0]) - 1, device="cpu",
+            max_steps=int(taken[0] + repeated[0]) - 1, device="cpu",
         )  # fmt: skip
     assert limited["status"].item() == Status.TOO_MANY_STEPS
     assert limited["step_count"].item() + limited["repeated_count"].item() == (

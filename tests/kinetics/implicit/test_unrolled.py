@@ -48,4 +48,4 @@ def test_a_network_written_out_compiles():
     arguments = launch.arguments(
         zones.history, grid, np.zeros(1, np.int32), empty_outcome(zones, grid)
     )
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments)
+    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)

@@ -7,7 +7,8 @@ import ergode
 from ergode.core import devices, kernels
 from ergode.kinetics import reaction_rates
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.launch import bindings_of
+from ergode.kinetics.kernel_options import MOLECULES
+from ergode.kinetics.launch import rate_bindings
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.reaction_rates import _coefficients
 
@@ -75,7 +76,7 @@ def test_slopes_are_derivatives():
         )  # fmt: skip
         rates = mechanism.rates
         slots, slopes = np.zeros((5, rates.slot_count)), np.zeros((5, 4))
-        bindings = bindings_of(mechanism, zones) | {"MOLECULES": True}
+        bindings = rate_bindings(mechanism, zones.heating) | {MOLECULES: True}
         course = zones.history
         devices.resolve("cpu").run(
             kernels.for_each(_coefficients, bindings=bindings), 5, rates, mechanism.thermo,

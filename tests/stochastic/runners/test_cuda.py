@@ -8,8 +8,8 @@ from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 
 import ergode
 from ergode.stochastic import methods
-from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
-from ergode.stochastic.runners.threads import ThreadRunner, kernel_of
+from ergode.stochastic.runners.compiled_direct import CUDACompiledDirectRunner
+from ergode.stochastic.runners.threads import CUDAThreadRunner, kernel_of
 from ergode.stochastic.tables import build
 
 PREPARED = "composition-rejection"
@@ -22,8 +22,8 @@ ALL = [*methods.EXACT, *methods.APPROXIMATE]
 def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     """With a formula, and with more reactions than Python makes a tuple of at once."""
     tables = build(network, {}, {}, 1)
-    ensemble = CompiledDirectRunner(network, tables, **OPTIONS)
-    text = ptx(ensemble.made_kernel(shared=shared), ensemble, ensemble.rates())
+    ensemble = CUDACompiledDirectRunner(network, tables, **OPTIONS)
+    text = ptx(ensemble.kernel_for(shared), ensemble, ensemble.rates())
     assert "depot" not in text
     assert ("atom.shared" in text) == shared
 
@@ -36,11 +36,12 @@ def test_kernels_on_tables_compile(name, general):
     """With a warp for each where a beginning is prepared, which all its threads copy."""
     algorithm = methods.METHODS[name].algorithm
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = ThreadRunner(tables, algorithm=algorithm, **OPTIONS)
+    ensemble = CUDAThreadRunner(tables, algorithm=algorithm, **OPTIONS)
     prepared = not general and ensemble.prepares()
     assert prepared == (name == PREPARED and not general)
-    kernel = kernel_of(algorithm, True, general, prepared, led=prepared)
-    assert ".entry" in ptx(kernel, ensemble, *ensemble.workspace(4, prepared))
+    kernel = kernel_of(algorithm, general, prepared, led=prepared)
+    # Registers are no question here: they work on tables in memory.
+    assert ".entry" in ptx(kernel, ensemble, *ensemble.workspace(4, prepared), optimized=False)
 
 
 @pytest.mark.cuda

@@ -2,12 +2,12 @@
 
 `bundle` starts from one Python function, follows every name it reaches, and writes a
 self-contained module for one target and one working precision: constants as constants, functions
-as device functions, float literals typed.  The text is its own identity, so a compiled kernel can
-be cached on disk by the digest of what it is made of - its own source, that of everything it
-calls, the constants and functions bound into it - and of the versions that compile it.
+as device functions, float literals typed.  The text holds everything that the kernel depends on:
+its own source, the functions it calls, the constants and functions bound into it.  The digest of
+the text and of the compilers' versions therefore names the compiled kernel on disk.
 
-Before names are resolved, loops over the size of a model are written out (`unroll`) and the numbers
-of a user's formula are made real (`user_functions`).
+Two passes come first: `unroll` writes out loops over the size of a model, and `user_functions`
+turns the integers of a user's formula into floats.
 """
 
 from __future__ import annotations
@@ -15,19 +15,12 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-import hashlib
 import inspect
 import math
-import platform
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -36,16 +29,16 @@ from ergode.core.compiler.language import (
     ByPrecision,
     ByTarget,
     Intrinsic,
+    Option,
     UserFunction,
     fma,
     no_unroll,
 )
+from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.purity import check_pure
+from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, syntax
 from ergode.core.errors import ModelError
-
-Precision = Literal["float32", "float64"]
-Target = Literal["cpu", "cuda"]
 
 # Modules that numba knows: what belongs to them stays as it is.
 _PLAIN_MODULES = (math, np)
@@ -56,53 +49,6 @@ _RESERVED = {
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
     "atomic_load", "yield_thread", "release_add", "acquire", "barrier_of_cluster",
 }  # fmt: skip
-_COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")
-
-
-@dataclass(frozen=True)
-class Source:
-    """The text of a generated module and the names of the functions to run in it."""
-
-    text: str
-    entries: tuple[str, ...]
-    target: Target
-
-    @cached_property
-    def digest(self) -> str:
-        """Hexadecimal name of this text under the installed compilers."""
-        identity = "\n".join(
-            [
-                self.text, platform.python_version(), *map(_installed, _COMPILERS),
-                _compiling_code(f"ergode.core.{self.target}"),
-            ]
-        )  # fmt: skip
-        return hashlib.sha256(identity.encode()).hexdigest()[:24]
-
-
-def _installed(package: str) -> str:
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:
-        return f"{package} -"
-
-
-@cache
-def _compiling_code(door: str) -> str:
-    """Digest of the files of this package that a generated module imports, directly or not."""
-    root = Path(__file__).parents[3]
-    waiting, found = [door], dict[str, bytes]()
-    while waiting:
-        name = waiting.pop()
-        file = root.joinpath(*name.split(".")).with_suffix(".py")
-        if name in found or not file.is_file():
-            continue
-        found[name] = file.read_bytes()
-        for module, names in _IMPORT.findall(found[name].decode()):
-            waiting += [module, *(f"{module}.{part}" for part in re.findall(r"\w+", names))]
-    return hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()
-
-
-_IMPORT = re.compile(r"^from (ergode[\w.]*) import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
 
 
 def bundle(
@@ -110,7 +56,7 @@ def bundle(
     *,
     target: Target,
     precision: Precision = "float64",
-    bindings: Mapping[str, Any] | None = None,
+    bindings: Mapping[Any, Any] | None = None,
     loop: bool = False,
     registers: int | None = None,
 ) -> Source:
@@ -124,9 +70,9 @@ def bundle(
         Which machine's words the module imports.
     precision : {"float32", "float64"}
         What `real` is, and what float literals and constants are typed to.
-    bindings : mapping of str to object, optional
-        Values that replace module-level names of that spelling in every function reached: how a
-        method is specialised to a model.
+    bindings : mapping of Option or str to object, optional
+        What options stand for: how a method is specialised to a model.  A string replaces all
+        module-level names of that spelling.
     loop : bool
         Wrap each body in a loop over a range of indices.
     registers : int, optional
@@ -136,6 +82,8 @@ def bundle(
     ------
     ModelError
         A function's source is not available, or it uses a value that cannot be compiled.
+    TypeError
+        An option is bound that nothing names, in branches that are dropped or not.
     """
     collector = _Collector(precision, dict(bindings or {}), target)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
@@ -155,6 +103,15 @@ def bundle(
             text = collector.definitions[name]
             collector.definitions[name] = text.replace("@device_function", decorator, 1)
         entries.append(name)
+    unused = [key.name for key in collector.bindings if isinstance(key, Option)
+              and key not in collector.used]  # fmt: skip
+    if unused:
+        named = named_options([*bodies, *collector.bindings.values()])
+        unused = [key.name for key in collector.bindings if isinstance(key, Option)
+                  and key not in collector.used | named]  # fmt: skip
+    if unused:
+        names = ", ".join(body.__name__ for body in bodies)
+        raise TypeError(f"nothing in kernel {names} uses what is bound to {', '.join(unused)}")
     if target == "cpu":  # the only one that counts references
         for name in collector.no_refcount():
             text = collector.definitions[name]
@@ -224,11 +181,12 @@ class _Collector:
     """Follows names from function to function and gives each value one name in the module."""
 
     def __init__(
-        self, precision: Precision, bindings: dict[str, Any], target: Target = "cpu"
+        self, precision: Precision, bindings: dict[Any, Any], target: Target = "cpu"
     ) -> None:
         self.precision = precision
         self.bindings = bindings
         self.target = target
+        self.used: set[Option] = set()
         self.definitions: dict[str, str] = {}
         self.constants: list[str] = []
         self.words: set[str] = set()
@@ -280,6 +238,13 @@ class _Collector:
         self.words.add(kind)
         self.definitions[tree.name] = f"@{kind}\n{text}"
         return tree.name
+
+    def bound(self, value: Any) -> Any:
+        """What an option stands for in this module; anything else is itself."""
+        if not isinstance(value, Option):
+            return value
+        self.used.add(value)
+        return self.bindings.get(value, value.default)
 
     def no_refcount(self) -> list[str]:
         """Names of the functions marked as such (`language.no_refcount`), and of all they call."""
@@ -425,7 +390,7 @@ class _Rename(ast.NodeTransformer):
             member = getattr(module, node.attr)
             if module.__name__.partition(".")[0] not in ("math", "numpy"):
                 if self.bound:
-                    member = self.collector.bindings.get(node.attr, member)
+                    member = self.collector.bindings.get(node.attr, self.collector.bound(member))
                 return self._known(node.attr, member, node)
             if isinstance(member, float):
                 return self._typed(self.generic_visit(node))
@@ -506,7 +471,7 @@ class _Rename(ast.NodeTransformer):
         if isinstance(node, ast.Attribute):
             found, value = self._lookup_path(node.value)
             if found and isinstance(value, ModuleType) and hasattr(value, node.attr):
-                return True, getattr(value, node.attr)
+                return True, self.collector.bound(getattr(value, node.attr))
         return False, None
 
     def _lookup(self, name: str) -> tuple[bool, Any]:
@@ -522,7 +487,7 @@ class _Rename(ast.NodeTransformer):
         value = self.outer(name)
         if value is not _UNDEFINED:
             self.collector.found.append((self, name, value))
-            return True, value
+            return True, self.collector.bound(value)
         if name not in function.__code__.co_freevars and hasattr(builtins, name):
             return False, None
         raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
@@ -540,7 +505,7 @@ class _Rename(ast.NodeTransformer):
 
 
 class _RenameFormula(_Rename):
-    """The same for a user's formula, whose names are the user's own."""
+    """`_Rename` for a user's formula: the names in it are never bound to an engine's values."""
 
     bound = False
 
@@ -577,7 +542,7 @@ def _in_parts(node: ast.Tuple) -> ast.expr:
 
 
 def _counted_opaquely(node: ast.For) -> list[ast.stmt]:
-    """A loop over a range as one that adds up and compares, whose turns nobody can count."""
+    """A loop over a range as a `while` loop whose trip count the compiler cannot work out."""
     call, target = node.iter, node.target
     if not (
         isinstance(call, ast.Call)

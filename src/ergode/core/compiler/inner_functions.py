@@ -16,6 +16,7 @@ from typing import Any
 from numba import types
 from numba.core import codegen, cpu
 from numba.core.compiler import Compiler
+from numba.core.environment import Environment
 from numba.core.errors import TypingError
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 
@@ -48,7 +49,10 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         return super()._get_module_for_linking()
 
     def _get_module_for_linking(self) -> Any:
-        """A function of somebody else links it, and knows nothing of what it needs in turn."""
+        """The module together with the modules of all functions that it calls.
+
+        A function that numba compiles in its own way links only this one module.
+        """
         whole = self.own_module().clone()
         for library in _with_all_they_call(self._linking_libraries):
             whole.link_in(_own_module(library), preserve=True)
@@ -143,6 +147,9 @@ def _executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
     if not isinstance(library, InnerLibrary):
         return _get_executable(self, library, fndesc, env)
     library._ensure_finalized()
+    # An inner function never uses Python objects.  Its module may belong to another kernel, so the
+    # compiled kernel on disk must not name it.
+    Environment._memo.pop(env.env_name, None)
     name = fndesc.qualname.split(".")[-1]
     return cpu._dynfunc.make_function(fndesc.lookup_module(), name, "inner", 0, env, (library,))
 
@@ -155,10 +162,12 @@ def _can_defer() -> bool:
         and hasattr(codegen.JITCPUCodegen, "_library_class")
         and hasattr(context, "get_executable")
         and hasattr(cpu, "_dynfunc")
+        and hasattr(Environment, "_memo")
     )
 
 
-if _can_defer():
+DEFERS = _can_defer()
+if DEFERS:
     cpu.CPUContext.get_executable = _executable
     KernelCompiler: Any = _Compiler
 else:

@@ -7,6 +7,7 @@ differ, so here they are only promises.  `core.cpu` and `core.cuda` each keep th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,43 @@ class UserFunction:
         return self.function(*arguments)
 
 
+class Option:
+    """Something that a kernel is made for: a size, a switch, a table or a function of the model.
+
+    A module declares it once (``WEIGHTED = option(True)``), and whoever uses it imports it from
+    there.  Device functions use it by its name; a kernel binds it by the object itself.
+
+    Attributes
+    ----------
+    default : object
+        What it is where nothing is bound to it.
+    """
+
+    def __init__(self, default: Any, module: str) -> None:
+        self.default = default
+        self._module = module
+
+    @property
+    def name(self) -> str:
+        """What its module calls it."""
+        home = vars(sys.modules[self._module])
+        return next(f"{self._module}.{name}" for name, value in home.items() if value is self)
+
+    def __repr__(self) -> str:
+        return f"<option {self.name}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self!r} has a value only inside a compiled kernel")
+
+    def __call__(self, *_: Any) -> Any:
+        bool(self)
+
+
+def option(default: Any = None) -> Any:
+    """Declare something that kernels are made for, at the top of a module (see `Option`)."""
+    return Option(default, sys._getframe(1).f_globals["__name__"])
+
+
 def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a long device function as one that the CPU calls, not writes out wherever it is used.
 
@@ -78,9 +116,9 @@ def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a long device function of numbers alone as one that CUDA, too, calls.
+    """Mark a long device function that CUDA calls instead of inlining it.
 
-    Arrays are no arguments for it: each would be passed in a dozen parts, through memory.
+    Its arguments must be numbers: an array would be passed in a dozen parts, through memory.
     """
     function.noinline = True  # type: ignore[attr-defined]
     return noinline_cpu(function)
@@ -89,8 +127,8 @@ def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
 def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a device function that makes no array and returns none.
 
-    On the CPU it and all it calls are compiled without counting references to arrays, which a
-    loop with many arrays and branches would otherwise spend most of its time on.
+    On the CPU, the function and everything it calls are compiled without reference counts of
+    arrays.  A loop with many arrays and branches would otherwise spend most of its time on them.
     """
     function.no_refcount = True  # type: ignore[attr-defined]
     return function
@@ -102,13 +140,14 @@ def unroll(values: Iterable[int]) -> Iterable[int]:
 
 
 def no_unroll(values: Iterable[int]) -> Iterable[int]:
-    """In ``for i in no_unroll(range(...))``: on CUDA, run the loop as it stands, its step positive.
+    """In ``for i in no_unroll(range(...))``: on CUDA, compile the loop as it is written.
 
-    Instead of a range it may be the call of a function of one line that returns one.
+    The step must be positive.  Instead of a range it may be a call of a function of one line that
+    returns a range.
 
-    Otherwise its turns are counted before it begins - by a division of 64-bit integers where the
-    step is not known, hundreds of cycles - and several of them written out, which in a long kernel
-    of short loops makes so much code that fetching it takes longer than running it.
+    The compiler would otherwise compute the trip count before the loop, which is a division of
+    64-bit integers (hundreds of cycles) where the step is not known, and unroll the loop.  In a
+    long kernel of short loops the unrolled code takes longer to fetch than to run.
     """
     return values
 

@@ -104,7 +104,7 @@ def _check_name(
 
 
 def _home(value: Any) -> str:
-    """The module that a function, or the object whose method it is, belongs to."""
+    """Module in which a function, or the class of a method, is defined."""
     owner = getattr(value, "__self__", None)
     if owner is not None and not isinstance(owner, ModuleType):
         return str(type(owner).__module__)

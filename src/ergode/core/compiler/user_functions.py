@@ -1,9 +1,9 @@
 """A user's formula: a function of numbers in which every number is real.
 
-Numba makes a double of an integer and a float, whatever the float; so integers become floats
-before a formula is compiled, except where they count: in a subscript, an exponent or a range.
-A power whose exponent is a whole number is written out as multiplications, one of a half is a
-square root, and any other is our own.
+Numba computes an integer with a float32 in double precision.  Integers therefore become floats
+before a formula is compiled, except in subscripts, exponents and ranges.  A power with a whole
+exponent becomes multiplications, an exponent of a half a square root, and any other power is
+computed by `core.math.elementary`.
 """
 
 from __future__ import annotations

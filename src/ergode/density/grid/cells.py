@@ -18,11 +18,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import atomic_add, atomic_max, atomic_swap_if, real, unroll
+from ergode.core.compiler.language import (
+    atomic_add,
+    atomic_max,
+    atomic_swap_if,
+    option,
+    real,
+    unroll,
+)
 from ergode.density.grid.group import APART
 from ergode.density.grid.lattice import (
     BITS,
     DIMENSION,
+    LOCAL_NOISE,
+    NOISY,
+    VARYING,
     centre_of,
     face_rates,
     is_admissible,
@@ -30,12 +40,11 @@ from ergode.density.grid.lattice import (
     spreads,
 )
 
-# Bound for each kernel.
-OWN_FACES = False  # the direction of flow through both faces of a cell is that of the face above
-NOISY = (False,)  # dimensions along which mass spreads both ways
-LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
-VARYING = False  # the field or the noise depends on time
-SUM_OF_RATES = False  # the step is bounded by the sum over dimensions, else by the largest
+OWN_FACES = option(False)
+"""Whether a cell takes the rate on the face above it for that on the face below it."""
+
+SUM_OF_RATES = option(False)
+"""Whether the sum of rates over dimensions bounds the step; else the largest rate does."""
 
 EMPTY = np.int64(-1)
 KEY = np.int64((1 << 62) - 1)  # in a list, the bit above a key says that the cell is complete
@@ -164,7 +173,7 @@ def find(table, key):
 
 
 def enter(i, cells):
-    """Put a cell of a list, none of whose neighbours are known, into the table."""
+    """Put a cell of a list into the table; its neighbours are not known yet."""
     key = cells.key[i] & KEY
     cells.flow[i] = COMPLETE if cells.key[i] != key else np.uint32(0)
     cells.key[i] = key
@@ -237,7 +246,8 @@ def settle_claimed(at, number, cells, masses, fresh):
         at = before
 
 
-create = create_cpu  # bound for each kernel
+create = option(create_cpu)
+"""One of the two functions above."""
 
 
 # ---- a cell's faces and neighbours

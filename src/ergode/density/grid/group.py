@@ -18,12 +18,13 @@ from ergode.core.compiler.language import (
     atomic_load,
     barrier_of_cluster,
     cuda,
+    option,
     release_add,
     yield_thread,
 )
 
-# Bound for each kernel.
-BLOCKS = 1  # of a cluster
+BLOCKS = option(1)
+"""Blocks of a cluster."""
 
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
@@ -143,6 +144,18 @@ def locate_in_cluster(thread_rank, thread_count, first):
     return first + cluster, np.int64(cuda.grid(1)) - cluster * threads, threads
 
 
-# Bound for each kernel.
-locate_thread, share = locate_cpu_thread, share_cpu
-barrier, atomic_accumulate = barrier_cpu, atomic_accumulate_cpu
+# ---- the functions of a kind of thread group
+
+locate_thread = option(locate_cpu_thread)
+"""``locate_thread(thread_rank, thread_count, first)`` is the density that a thread works on, its
+rank among the threads of that density, and their number.
+"""
+
+share = option(share_cpu)
+"""``share(thread_rank, thread_count, start, stop)`` is the part of a range for one thread."""
+
+barrier = option(barrier_cpu)
+"""``barrier(thread_count, barrier_words)`` waits for all threads of the group."""
+
+atomic_accumulate = option(atomic_accumulate_cpu)
+"""``atomic_accumulate(counters, at, amount)`` adds the amounts of all threads to a counter."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import atomic_add, cuda, no_refcount, no_unroll, real
+from ergode.core.compiler.language import atomic_add, cuda, no_refcount, no_unroll, option, real
 from ergode.density.grid.cells import (
     CLAIMED,
     COMPLETE,
@@ -25,11 +25,10 @@ from ergode.density.grid.cells import (
     survey,
 )
 from ergode.density.grid.group import APART, barrier, edge, share, sum_of_threads
-from ergode.density.grid.lattice import DIMENSION
+from ergode.density.grid.lattice import DIMENSION, VARYING
 
-# Bound for each kernel.
-VARYING = False  # the field or the noise depends on time
-MOVES = 2  # two times the square of the dimension
+MOVES = option()
+"""Neighbours that a cell may need: two times the square of the dimension."""
 
 
 @no_refcount
@@ -148,7 +147,8 @@ def make_needed_cuda(thread_rank, thread_count, used, floor, listed, cells, due,
     return counters[USED]
 
 
-make_needed = make_needed_cpu  # bound for each kernel
+make_needed = option(make_needed_cpu)
+"""One of the two functions above."""
 
 
 def note_due_cuda(i, mass, floor, cells, due):
@@ -171,4 +171,5 @@ def note_due_cpu(i, mass, floor, cells, due):
     """Leave it to the next look at all cells."""
 
 
-note_due = note_due_cpu  # bound for each kernel
+note_due = option(note_due_cpu)
+"""One of the two functions above."""

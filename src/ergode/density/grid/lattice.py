@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import real
+from ergode.core.compiler.language import option, real
 from ergode.core.errors import PlanError
 
 DIMENSIONS_MOST = 10
@@ -90,28 +90,43 @@ class Lattice:
         return np.rint(((points - self.centre) @ self.axes) / self.width).astype(np.int64)
 
 
-# Bound for each kernel: a model.
-DIMENSION = 1
-BITS = 62
-PARAMETERS = 0
-ROTATED = False
-LIMITED = False
-AMPLITUDES = False  # the noise is given by its amplitudes, not by their squares
+# ---- what kernels are made for: the model
 
+DIMENSION = option()
+"""Number of dimensions."""
 
-def rhs(t, y, p):
-    """The user's function: bound for each kernel."""
-    return y
+BITS = option()
+"""Bits of a key for one coordinate."""
 
+PARAMETERS = option()
+"""Number of parameters of the field."""
 
-def noise(t, y, p):
-    """The user's noise along the variables: bound for each kernel."""
-    return y
+ROTATED = option(False)
+"""Whether the axes of the lattice may be others than those of the variables."""
 
+LIMITED = option(False)
+"""Whether cells must lie in a range of `limited_by`."""
 
-def limited_by(y, t, p):
-    """What must lie in a range for a cell to be admissible: bound for each kernel."""
-    return y
+VARYING = option(False)
+"""Whether the field or the noise depends on time."""
+
+NOISY = option((False,))
+"""Whether noise acts along each dimension."""
+
+LOCAL_NOISE = option(False)
+"""Whether noise depends on the state, time or parameters; it is then kept for each cell."""
+
+AMPLITUDES = option(False)
+"""Whether `noise` returns square roots of variances."""
+
+rhs = option()
+"""``rhs(t, y, p)``, the user's field."""
+
+noise = option()
+"""``noise(t, y, p)``, the user's noise along the variables."""
+
+limited_by = option()
+"""``limited_by(y, t, p)``, a quantity that must lie in a range where a cell is admissible."""
 
 
 class Frame(NamedTuple):

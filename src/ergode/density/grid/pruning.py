@@ -1,9 +1,9 @@
-"""Pruning: cells of little mass are dropped, unless mass that counts flows into them.
+"""Pruning: drop cells with little mass, unless much mass flows into them.
 
-The floor below which a cell counts as of little mass is a fraction of all mass that the user
-chose; or it follows from what the user allows to be lost, in which case it is the highest of a
-ladder, each step a factor of 2^(1/2) or so above the one before, below which there is no more mass
-than may be lost by now.  Sums are of integers, so that the floor does not depend on their order.
+Cells below a floor have little mass.  The floor is a fraction of the total mass that the user
+chose.  Or it follows from the loss that the user allows: it then is the highest rung of a ladder,
+with a factor of about 2^(1/2) between rungs, such that the cells below hold no more than may be
+lost by now.  Masses are summed as integers, so the floor does not depend on their order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ergode.core.compiler.language import (
     from_bits,
     no_refcount,
     no_unroll,
+    option,
     real,
     to_bits,
 )
@@ -43,8 +44,8 @@ from ergode.density.grid.group import (
     sum_of_threads,
 )
 
-# Bound for each kernel.
-RETAINED = False  # the floor follows from what may be lost
+RETAINED = option(False)
+"""Whether the floor follows from what may be lost."""
 
 # Steps of the ladder: two for each power of two, from 2^-60 up.
 RUNGS = 128
@@ -157,4 +158,5 @@ def compact_cuda(thread_rank, thread_count, used, floor, cells, masses, p, q):
     return dropped
 
 
-compact = compact_cpu  # bound for each kernel
+compact = option(compact_cpu)
+"""One of the two functions above."""

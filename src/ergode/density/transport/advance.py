@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import no_unroll, real
+from ergode.core.compiler.language import no_unroll, option, real
 from ergode.density.grid.cells import (
     CELL_STEPS,
     FLOOR,
@@ -42,16 +42,17 @@ from ergode.density.grid.cells import (
 )
 from ergode.density.grid.group import barrier, locate_thread, share
 from ergode.density.grid.growth import build, expand
-from ergode.density.grid.lattice import DIMENSION, frame_of
+from ergode.density.grid.lattice import DIMENSION, VARYING, frame_of
 from ergode.density.grid.pruning import drop
 from ergode.density.moments import forget, summarize
 from ergode.density.transport import corner, split
 from ergode.density.transport.diffusion import diffuse, longest, spread_most
 
-# Bound for each kernel.
-CORNER = False  # corner transport, else split
-ANY_NOISE = False
-VARYING = False  # the field or the noise depends on time
+CORNER = option(False)
+"""Whether mass moves by corner transport, not by split transport."""
+
+ANY_NOISE = option(False)
+"""Whether noise acts along any dimension."""
 
 # Of a field that depends on time no step is much longer than the last; the first is short.
 _LONGER = np.float64(1.05)

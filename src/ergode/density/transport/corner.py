@@ -1,15 +1,15 @@
 """Corner transport: an unsplit second-order Godunov step, limited.
 
-With c the part of a cell that crosses a face in a step (rate times step) and the upwind side of a
-face marked by a prime, the mass that crosses it is ::
+Let c be the part of a cell that crosses a face in a step (rate times step), and let a prime mark
+the upwind side of the face.  The mass that crosses it is ::
 
     c (p' - S' + T') + |c| (1 - |c|) / 2 limited(p' - p'', p_k - p_i)
 
-where T_d is what transport along d alone would take away in half a step, S their sum over all
-dimensions - so that a face sees what corners bring, without its own dimension's share - and the
-last term makes the step second-order where the solution is smooth (monotonised central limiter).
-The step is bounded by the sum over dimensions.  What flows into a missing neighbour above is lost,
-and counted; nothing leaves through a face whose neighbour below is missing.
+T_d is what transport along d alone would take away in half a step, and S is its sum over all
+dimensions.  S - T is the transport across corners.  The last term makes the step second-order where
+the solution is smooth (monotonised central limiter).  The sum of c over dimensions bounds the step.
+Mass that flows into a missing neighbour above is lost, and counted.  No mass leaves through a face
+with a missing neighbour below.
 
 P. Colella, "Multidimensional upwind methods for hyperbolic conservation laws", J. Comput. Phys. 87
 (1990); R. J. LeVeque, "Finite Volume Methods for Hyperbolic Problems" (2002), chapter 20.
@@ -24,10 +24,7 @@ from ergode.density.grid.cells import CLIPPED, LOST, units
 from ergode.density.grid.group import atomic_accumulate, barrier, edge, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
-
-# Bound for each kernel.
-EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
-FLUXES_FIRST = True  # fluxes are kept rather than found twice
+from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
 
 def _limited(far, near):
@@ -193,6 +190,3 @@ def find_fluxes_cuda(thread_rank, thread_count, used, step, cells, masses, p):
             if above == 0:
                 lost += units(flux)
     return lost
-
-
-find_fluxes = find_fluxes_cpu  # bound for each kernel

@@ -37,11 +37,7 @@ from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
 from ergode.density.grid.cells import CLIPPED, REACHED, units
 from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import expand
-from ergode.density.grid.lattice import DIMENSION
-
-# Bound for each kernel.
-NOISY = (False,)  # dimensions along which mass spreads
-LOCAL_NOISE = False  # noise depends on the state, time or parameters: kept for each cell
+from ergode.density.grid.lattice import DIMENSION, LOCAL_NOISE, NOISY
 
 # Lengths of steps, 2 S dt. Below the first, an Euler step's error is less than that of the cells;
 # the second is for a density that may be as narrow as two cells, the last takes 15 stages.

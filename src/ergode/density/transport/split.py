@@ -1,18 +1,19 @@
 """Split transport: one dimension after the other, third-order in space and time, limited.
 
-A sweep along one dimension moves, across a face of which c is the part of a cell that crosses it
-in a step, ::
+Let c be the part of a cell that crosses a face in a step.  A sweep along one dimension moves ::
 
     c (p' + psi (p'' - p')),   psi = max(0, min(1, (2 - c)(1 - c) / 6 + (1 - c^2) theta / 6,
                                                 (1 - c) theta / c))
 
-with p' the cell upwind, p'' the one downwind and theta the ratio of the differences before and at
-the face: the direct space-time scheme of third order with the limiter that keeps it monotone.  The
-part c is what lies between the face and the point from which a particle comes to it in the step,
-c = |u| dt (1 - u' dt / 2): without that a field that varies along itself makes it first-order.
+across it.  p' is the cell upwind, p'' the one downwind, and theta the ratio of the differences
+before and at the face.  This is the direct space-time scheme of third order, with a limiter that
+keeps it monotone.  c is the distance between the face and the origin of a particle that reaches it
+at the end of the step: c = |u| dt (1 - u' dt / 2).  Without the bracket, a field that varies along
+itself would make the scheme first-order.
+
 Sweeps go up the dimensions in one step and down in the next, which is second-order (Strang).  Each
-face is stable on its own, so the step is bounded by the largest rate and not by their sum.  Nothing
-crosses to a missing neighbour: mass waits until it has one.
+face is stable on its own, so the largest rate bounds the step, not their sum.  Nothing crosses to a
+missing neighbour: mass waits until the neighbour exists.
 
 W. Hundsdorfer, R. A. Trompert, "Method of lines and direct discretization", Appl. Numer. Math. 13
 (1994); G. Strang, SIAM J. Numer. Anal. 5 (1968).
@@ -26,10 +27,7 @@ from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.density.grid.group import barrier, edge, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
-
-# Bound for each kernel.
-EAGER = True  # look at both sides rather than branch: what vector code on a CPU prefers
-FLUXES_FIRST = True  # fluxes are kept rather than found twice
+from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
 
 def gather(d, i, k, cells, p):
@@ -145,6 +143,3 @@ def find_fluxes_cuda(thread_rank, thread_count, used, d, step, cells, flux, p):
     for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
-
-
-find_fluxes = find_fluxes_cpu  # bound for each kernel

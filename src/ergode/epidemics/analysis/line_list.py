@@ -1,4 +1,4 @@
-"""Who was infected, when and by whom: tables, trees and numbers made of a line list."""
+"""Tables, transmission trees and reproduction numbers from a line list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
-    """The line list as a table of one row a case.
+    """The line list as a table with one row for each case.
 
     Parameters
     ----------
@@ -90,9 +90,10 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
         ``secondary_cases(case)``; ``case_reproduction_number(interval)``, the mean number of
         secondary cases of those infected in an interval of the grid; and
         ``instantaneous_reproduction_number(interval)``, infections in an interval over the
-        infections expected in it had every earlier case infected one other, at the observed
-        generation intervals.  Both pool the replicates; NaN where nobody could infect.  Seeds are
-        all infected at once, so that the first generation of the latter is not to be relied on.
+        infections expected in it if every earlier case infected one other, at the observed
+        generation intervals.  Both pool the replicates, and are NaN where nobody could infect.
+        Seeds are all infected at once: do not rely on the instantaneous number in the first
+        generation.
 
     References
     ----------
@@ -114,7 +115,7 @@ def reproduction_number(cases: xarray.Dataset) -> xarray.Dataset:
     pressure = np.zeros(width)
     interval = infected_at[has_source] - infected_at[source[has_source]]
     if interval.size:
-        # Each case exerts one unit of pressure, spread as the generation intervals are.
+        # Each case exerts one unit, distributed over time as the generation intervals are.
         start = np.sort(interval)
         share = np.searchsorted(start, edges[:, None] - infected_at[None, :], side="right")
         pressure = np.diff(share.sum(axis=1)) / start.size
@@ -228,6 +229,11 @@ def _interval(cases: xarray.Dataset, moment: xarray.DataArray, meaning: str) -> 
 def _check_cases(cases: xarray.Dataset) -> None:
     if "infector" not in cases:
         raise ModelError("expected a Dataset from simulate(..., output='line_list')")
+    if "point" in cases and len(np.unique(cases["point"])) > 1:
+        raise ModelError(
+            "the line list is of a sweep; choose one point, such as "
+            "cases.isel(case=cases['point'].values == 0)"
+        )
 
 
 def _infector_case(cases: xarray.Dataset) -> np.ndarray:

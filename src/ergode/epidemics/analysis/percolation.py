@@ -1,9 +1,9 @@
-"""What theory says of large epidemics that nobody can catch twice.
+"""Final sizes of large epidemics without reinfection, by percolation theory.
 
-Seen after it is over, such an epidemic is bond percolation: an arc transmits with a probability
-T, the transmissibility, whatever the latent time, and the nodes infected are those that seeds
-reach.  On a large random network with Poisson degrees the fraction that is never reached obeys a
-fixed-point equation; simulations can be held against it.
+The final state of such an epidemic is that of bond percolation.  An arc transmits with the
+probability T, the transmissibility, whatever the latent time.  The nodes infected are those that
+seeds reach.  On a large random network with Poisson degrees, the fraction that is never reached
+solves a fixed-point equation.  Simulations can be validated against it.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""What one asks of an epidemic curve first: how many, how high, when."""
+"""Attack rates, peaks and incidence of epidemic curves."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
         ``peak_count`` and ``peak_time``, the largest number of infectious nodes at a grid time, and
         the first such time; ``final_count(replicate, compartment)``; and ``cases``, the infections
         up to the last time (of some nodes several, where they can be infected again).  By
-        `stratum`, where the counts are.
+        `stratum` and point of a sweep, where the counts are.
 
-        Where a node may be infected several times, counts tell how many nodes were infected only
-        if those who never were can be told by their compartments, as with several strains; where
-        they cannot, as in SIS, ``attack_rate`` is missing (NaN), and ``cases`` over the number of
-        nodes is the infections a node.
+        Where a node may be infected several times, counts give the attack rate only if the
+        compartments of nodes that were never infected differ from those of the others, as with
+        several strains.  Elsewhere, as in SIS, ``attack_rate`` is missing (NaN), and ``cases``
+        over the number of nodes is the mean number of infections of a node.
 
     Examples
     --------
@@ -51,14 +51,17 @@ def summary(counts: xarray.Dataset) -> xarray.Dataset:
     if "count" not in counts:
         raise ModelError("summary needs a Dataset from simulate(..., output='counts')")
     count = counts["count"]
-    infectious = count.sel(compartment=_names(counts, "infectious")).sum("compartment")
-    at = infectious.argmax("time")
-    population = count.isel(time=0, replicate=0, drop=True).sum("compartment")
+    infectious = count.sel(compartment=_names(counts, "infectious")).sum(
+        "compartment", skipna=False
+    )
+    run = infectious.notnull().all("time")  # not so of what an interruption left of a sweep
+    at = infectious.fillna(-1).argmax("time")
+    population = count.isel(time=0, replicate=0, drop=True).sum("compartment", skipna=False)
     result = xarray.Dataset(
         {
             "attack_rate": _ever_infected(counts) / population,
             "peak_count": infectious.isel(time=at).drop_vars("time"),
-            "peak_time": counts["time"].isel(time=at).drop_vars("time"),
+            "peak_time": counts["time"].isel(time=at).drop_vars("time").where(run),
             "cases": counts["cases"].isel(time=-1, drop=True),
             "final_count": count.isel(time=-1, drop=True),
         },

@@ -1,22 +1,23 @@
 """The exact epidemic of any model, event by event: method ``"sellke"`` on the CPU.
 
 Nodes may become susceptible again, be infected by several strains, be vaccinated, isolated or
-traced, and have temporal contacts.  Every random number is a function of what it is for.
-`shared.progression` draws how long the n-th stay of a node lasts and where it leads.
-`shared.contacts` draws when two nodes are in effective contact and the mark of that contact.  These
-draws imply one history.  Taking its events in the order of time finds it.
+traced, and have temporal contacts.  Every random number is keyed by its purpose.
+`shared.progression` draws the length of the n-th stay of a node and the next compartment.
+`shared.contacts` draws the moments at which two nodes are in effective contact, and a mark for each
+contact.  These draws determine the history.  The kernel finds it by taking events in the order of
+time.
 
-T. Sellke's construction (J. Appl. Probab. 20, 1983) draws for each susceptible the pressure it
-withstands; here every arc has its own, for as many infections as there may be.
+T. Sellke (J. Appl. Probab. 20, 1983) draws a threshold of exposure for each susceptible.  Here
+every arc has a sequence of thresholds, one for each possible infection.
 
-An event is a node that moves on by itself, an effective contact, a detection, a quarantine or an
-importation.  A contact is looked for only from an infectious node, only from the moment on at which
-the other may be at risk; the next one along that arc is looked for when it comes.
+An event is a progression, an effective contact, a detection, a quarantine or an importation.
+Contacts are searched from infectious nodes only, and from the moment on at which the target may be
+at risk.  When a contact comes, the next one along its arc is searched.
 
-At one moment first nodes move on by themselves, then cases come from outside, then contacts
-transmit, of all as they were before any infection of that moment.  So a stay holds from its first
-moment on, and no longer at its last, which is the first of the next; but for who is infected at a
-moment the old stay holds at it, and the new one after it (`Nodes.opened`).
+Events of one moment come in this order: progressions, importations, contacts.  Contacts see all
+nodes as they were before any infection of that moment.  A stay is closed at its beginning and open
+at its end.  If an infection begins a stay, the stay is open at its beginning, and the stay before
+it closed at its end (`Nodes.opened`).
 """
 
 from __future__ import annotations
@@ -55,50 +56,43 @@ from ergode.epidemics.shared.importation import (
     imported,
     imported_node,
 )
+from ergode.epidemics.shared.options import (
+    HAS_AGES,
+    HAS_INTERVENTIONS,
+    HAS_STRATA,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LAYERED,
+    LISTING,
+    THINNED,
+    WEIGHTED,
+)
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
     remaining_time,
     stay_index,
 )
-from ergode.epidemics.shared.transmission import TRACING_KIND, guarded, outcome, triggered_start
-
-# Rebound in kernels: what a run has no use for is not in its kernel.
-WEIGHTED = True
-LAYERED = True
-HAS_TRACING = True
-HAS_INTERVENTIONS = True
-HAS_TRIGGERS = True
-HAS_STRATA = True
-THINNED = True  # whether any contact may fail to transmit
-LISTING = False  # whether to note every case
-HAS_AGES = False  # whether seeds are where they start for a while already
+from ergode.epidemics.shared.transmission import (
+    TRACING_KIND,
+    Source,
+    guarded,
+    outcome,
+    triggered_start,
+)
 
 # In the order in which those of one moment come.
 _SEED, _FIRST_STAY, _PROGRESS, _DETECTION, _QUARANTINE, _IMPORT, _CONTACT = range(7)
 _ROOM = 64  # events that one event may lead to beside contacts and traces
 
 
-class EpidemicTables(NamedTuple):
-    """What does not change during a run."""
+class Contacts(NamedTuple):
+    """Whom a node may infect."""
 
-    offsets: Any
+    offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
     targets: Any
     weights: Any
     layer: Any
-    meetings: Any  # see `shared.contacts`
-    stages: Any  # see `shared.progression`
-    infections: Any  # see `shared.transmission`
-    calendars: Any
-    interventions: Any
-    seeding: Any
-    importations: Any
-    stratum: Any  # of each node, int32 [node_count]
-    stratum_count: int
-    base: int  # compartment of those who are not seeds
-    times: Any
-    per_step: Any  # grid points a unit of time
-    end: Any  # the next number after the last of `times`
 
 
 class Nodes(NamedTuple):
@@ -131,13 +125,15 @@ class Cases(NamedTuple):
     entered: Any  # float64 [row, room, compartment]; NaN before
 
 
-def sellke_cpu(start, stop, tables, seed, first_replicate, bucket_count, counts, work, cases):
+def sellke_cpu(
+    start, stop, contacts, tables, seed, first_replicate, bucket_count, counts, work, cases
+):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
     Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work` [row, 2],
     `cases`.
     """
-    node_count, compartment_count, rows, room, announced = _sizes(tables)
+    node_count, compartment_count, rows, room, announced = _sizes(contacts, tables)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
@@ -150,18 +146,19 @@ def sellke_cpu(start, stop, tables, seed, first_replicate, bucket_count, counts,
     )  # fmt: skip
     for row in range(start, stop):
         _begin(queue, tables, nodes, cases, row, seed, first_replicate + row)
-        while not _advance(queue, tables, nodes, cases, row, room, seed, first_replicate + row):
+        replicate = first_replicate + row
+        while not _advance(queue, contacts, tables, nodes, cases, row, room, seed, replicate):
             queue = with_room(queue, queue.time.size)
         _finish(nodes, row, counts, work)
 
 
 @no_refcount
-def _sizes(tables):
+def _sizes(contacts, tables):
     """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
-    node_count = tables.offsets.size - 1
+    node_count = contacts.offsets.size - 1
     most = 0
     for node in range(node_count):
-        most = max(most, tables.offsets[node + 1] - tables.offsets[node])
+        most = max(most, contacts.offsets[node + 1] - contacts.offsets[node])
     announced = (
         tables.seeding.named_count + tables.seeding.drawn_count + tables.importations.rate.size
     )
@@ -260,13 +257,14 @@ _NOT_YET = float("nan")
 
 
 @no_refcount
-def _advance(queue, tables, nodes, cases, row, room, seed, replicate):
+def _advance(queue, contacts, tables, nodes, cases, row, room, seed, replicate):
     """Take events in the order of time until there are no more, or the queue has no room left.
 
     Returns whether there are no more.
     """
     # Tables are taken apart once: numba copies all of a tuple wherever it is named.
-    offsets, targets, weights, layers = tables.offsets, tables.targets, tables.weights, tables.layer
+    offsets, targets = contacts.offsets, contacts.targets
+    weights, layers = contacts.weights, contacts.layer
     meetings, stages, calendars = tables.meetings, tables.stages, tables.calendars
     plan, imports, infections = tables.interventions, tables.importations, tables.infections
     at_risk, infectious, peak = infections.at_risk, infections.infectious, infections.peak
@@ -320,12 +318,13 @@ def _advance(queue, tables, nodes, cases, row, room, seed, replicate):
                     if HAS_TRACING:
                         left = _left_by_quarantine(plan, nodes.quarantine, node, target, time)
                     entity = contact_entity(node, target, layer, node_count, layer_peak.size)
+                    source = Source(
+                        node, np.int64(was[node] if is_over else compartments[node]),
+                        was_since[node] if is_over else since[node], stay,
+                    )  # fmt: skip
                     infected = outcome(
-                        infections, calendars, plan, nodes.starts,
-                        contact_mark(entity, key, seed, replicate), layer_peak[layer], left, time,
-                        layer, node, np.int64(was[node] if is_over else compartments[node]),
-                        was_since[node] if is_over else since[node], stay, target, kind_of_target,
-                        seed, replicate,
+                        tables, nodes.starts, contact_mark(entity, key, seed, replicate), left,
+                        time, layer, source, target, kind_of_target, seed, replicate,
                     )  # fmt: skip
                 if infected >= 0:
                     mover, compartment, infector, is_case = target, np.int64(infected), node, True
@@ -372,10 +371,8 @@ def _advance(queue, tables, nodes, cases, row, room, seed, replicate):
         elif HAS_TRACING:
             if kind == _DETECTION:
                 _detect(
-                    queue, offsets, targets, layers, meetings, plan, layer_peak.size,
-                    nodes.starts, nodes.quarantine, node, arc, stay, time, end, seed,
-                    replicate, per_time,
-                )  # fmt: skip
+                    queue, contacts, tables, nodes, node, arc, stay, time, seed, replicate, per_time
+                )
             else:
                 _quarantine(nodes.quarantine, arc, node, time, plan.traced[arc, 2])
 
@@ -484,7 +481,7 @@ def _note_case(cases, case, row, node, infector, time):
 
 
 def _pull_triggers(plan, starts, population, time):
-    """Let those interventions start whose trigger's count has come to its level."""
+    """Start the interventions whose trigger count has reached its level."""
     for k in range(plan.kind.size):
         trigger = plan.trigger[k]
         if trigger >= 0 and starts[k] == _NEVER:
@@ -537,12 +534,12 @@ def _await_detection(queue, plan, node, stay, compartment, time, end, seed, repl
                 )  # fmt: skip
 
 
-def _detect(
-    queue, offsets, targets, layers, meetings, plan, layer_count, starts, quarantine,
-    node, k, stay, time, end, seed, replicate, per_time,
-):  # fmt: skip
-    """A case is found: it is quarantined, and so are those of its contacts that are traced."""
-    age = time - starts[k]
+def _detect(queue, contacts, tables, nodes, node, k, stay, time, seed, replicate, per_time):
+    """Quarantine a detected case and those of its contacts that are traced."""
+    offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
+    meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
+    end, quarantine = tables.end, nodes.quarantine
+    age = time - nodes.starts[k]
     if not (age >= 0.0 and age < plan.duration[k]):
         return
     tracing, delay = plan.traced[k, 0], plan.traced[k, 1]

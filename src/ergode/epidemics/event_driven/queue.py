@@ -1,8 +1,8 @@
-"""What is still to come, in the order of time: a queue of buckets.
+"""A calendar queue of events.
 
-Events later than the bucket at hand wait in unsorted lists, one for each span of time; those of
-the bucket at hand are in a heap.  Events are taken in the order of their times; of equal ones in
-the order of their kinds, ranks, nodes and arcs, which does not depend on how wide a bucket is.
+A bucket is a span of time.  Events of the current bucket are in a heap; later events wait in
+unsorted lists, one for each bucket.  Events are taken in the order of time; equal times are ordered
+by kind, rank, node and arc, so that the order does not depend on the width of a bucket.
 
 A queue belongs to one CPU thread.
 """
@@ -22,7 +22,7 @@ HEAP, FREE, USED, BUCKET = 0, 1, 2, 3
 
 
 class Queue(NamedTuple):
-    """Events and the order they come in; a slot is where an event is kept."""
+    """Events and their order; each event is kept in a slot."""
 
     time: Any  # real [slot]
     item: Any  # kind, rank and node; arc; stay and key: int64 [slot, 3]

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
-from ergode.epidemics.event_driven.kernel import Cases, EpidemicTables
+from ergode.epidemics.event_driven.kernel import Cases, Contacts
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared import transmission
 from ergode.epidemics.shared.ensemble import CountingEnsemble
 from ergode.epidemics.shared.importation import importations_of
+from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
 from ergode.epidemics.shared.tables import or_nothing, tables_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -55,31 +55,23 @@ class EventEnsemble(CountingEnsemble):
         bucket_count: int | None = None,
     ) -> None:
         super().__init__(model, scenario, times, seed, device, precision)
-        real = np.dtype(precision).type
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
-        self.bindings = tables.bindings | {"LISTING": listing}
+        self.bindings = tables.bindings | {LISTING: listing}
+        self.bindings.pop(HAS_IMPORTATIONS)  # without them, none is announced
         self._kernel = kernels.cpu_kernel(
             kernel.sellke_cpu, precision=precision, bindings=self.bindings
         )
         put = device.put
         imports = importations_of(scenario, model, begin, precision)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
-        self._tables = EpidemicTables(
+        self._contacts = Contacts(
             put(scenario.contacts.offsets),
             put(scenario.contacts.targets),
             put(or_nothing(tables.weights, precision)),
             put(or_nothing(tables.layer, np.uint8)),
-            *tables.on(device),
-            seeding=self._seeds.of(0, 0),
-            importations=transmission.put(imports, device),
-            stratum=put(or_nothing(tables.stratum, np.int32)),
-            stratum_count=self.stratum_count,
-            base=self.base,
-            times=put(self.times),
-            per_step=self.per_step,
-            end=real(np.nextafter(self.horizon, real(np.inf))),
         )
+        self._tables = self.tables_on_device(tables, self._seeds.of(0, 0), imports)
         self._listing = listing
         self._room = 2 * self.node_count if listing else 1
         self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)
@@ -93,9 +85,10 @@ class EventEnsemble(CountingEnsemble):
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
         counts, work, cases = self._outputs(0, 1)
-        self._kernel.compiled("cpu")(
-            0, 0, self._tables, self.seed, 0, self.bucket_count, counts, work, cases
-        )
+        self.device.prepare(
+            self._kernel, self._contacts, self._tables, self.seed, 0, self.bucket_count, counts,
+            work, cases,
+        )  # fmt: skip
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
@@ -107,12 +100,12 @@ class EventEnsemble(CountingEnsemble):
         work : ndarray, shape [2]
             Events and infections, summed over the replicates.
         """
-        scene = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
+        tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, cases = self._outputs(count, self._room)
             self.device.run(
-                self._kernel, count, scene, self.seed, first_replicate, self.bucket_count,
-                counts, work, cases,
+                self._kernel, count, self._contacts, tables, self.seed, first_replicate,
+                self.bucket_count, counts, work, cases,
             )  # fmt: skip
             most = int(cases.count.max(initial=0)) if self._listing else 0
             if most <= self._room:

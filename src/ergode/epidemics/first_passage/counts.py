@@ -7,11 +7,15 @@ running sum over the grid, from everyone in the susceptible compartment, is the 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ergode.core.compiler.language import cuda
 from ergode.epidemics.first_passage.kernel import starting_compartment, time_of
+from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared.counts import grid_index, running_sums
+from ergode.epidemics.shared.options import HAS_STRATA
 from ergode.epidemics.shared.progression import (
     LANES,
     advance,
@@ -19,10 +23,9 @@ from ergode.epidemics.shared.progression import (
     holding_time,
     new_lanes,
     next_compartment,
+    stages_of_row,
 )
-
-# Whether nodes are counted by stratum; rebound in kernels.
-HAS_STRATA = False
+from ergode.epidemics.shared.sweep import replicate_of
 
 # Moves that a block of CUDA threads can hold in shared memory [int32 entries]; beyond that they
 # go to device memory one by one.
@@ -34,18 +37,30 @@ def _column(compartment, node, stratum, stratum_count):
     return compartment * stratum_count + stratum[node] if HAS_STRATA else compartment
 
 
-def count_on_grid_cpu(
-    start, stop, words, stages, seeding, seed, first_replicate, times, per_step, susceptible,
-    at_first, stratum, counts,
-):  # fmt: skip
+class Grid(NamedTuple):
+    """When and where nodes are counted."""
+
+    times: Any  # ascending, real [time_count]
+    per_step: Any  # grid points a unit of time
+    susceptible: int  # compartment of those who are not reached
+    at_first: Any  # nodes in each column if nobody were reached, int32 [compartment x stratum]
+    stratum: Any  # of each node, int32 [node_count]
+
+
+def count_on_grid_cpu(start, stop, words, search, grid, counts):
     """Count replicates `start` to `stop` into `counts` [replicate, time, compartment x stratum]."""
+    rows, seed = search.rows, search.seed
+    times, per_step, susceptible = grid.times, grid.per_step, grid.susceptible
+    stratum, at_first = grid.stratum, grid.at_first
     node_count = words.shape[1]
-    stratum_count = counts.shape[2] // stages.kind.size
+    stratum_count = counts.shape[2] // search.stages.kind.size
     horizon = times[times.size - 1]
     moves = np.empty((times.size + 1, counts.shape[2]), np.int32)
     lanes = new_lanes()
     for row in range(start, stop):
-        replicate = first_replicate + row
+        replicate = replicate_of(rows, row)
+        stages = stages_of_row(search.stages, rows, row)
+        seeding = seeding_of_row(search.seeding, rows, row)
         moves[:] = 0
         node = 0
         while node < node_count:
@@ -87,26 +102,27 @@ def count_on_grid_cpu(
             running_sums(row * counts.shape[2] + column, counts, at_first)
 
 
-def count_on_grid_cuda(
-    words, stages, seeding, seed, first_replicate, times, per_step, susceptible, at_first, stratum,
-    moves,
-):  # fmt: skip
+def count_on_grid_cuda(words, search, grid, moves):
     """Add the moves of every replicate to `moves` [replicate, time, compartment x stratum].
 
-    All are zero before; `at_first` is for the CPU, which adds them up at once.
+    All are zero before.  `grid.at_first` is for the CPU, which adds them up at once.
 
     A row of blocks works on one replicate; its moves gather in shared memory where they fit.
     """
     shared = cuda.shared.array(SHARED_ENTRIES, np.int32)
+    rows, seed = search.rows, search.seed
+    times, per_step, stratum = grid.times, grid.per_step, grid.stratum
     node_count = np.int64(words.shape[1])
     time_count = times.size
     column_count = moves.shape[2]
-    stratum_count = column_count // stages.kind.size
+    stratum_count = column_count // search.stages.kind.size
     entries = time_count * column_count
     fits = entries <= SHARED_ENTRIES
     last = times[time_count - 1]
     for row in range(cuda.blockIdx.y, words.shape[0], cuda.gridDim.y):
-        replicate = first_replicate + row
+        replicate = replicate_of(rows, row)
+        stages = stages_of_row(search.stages, rows, row)
+        seeding = seeding_of_row(search.seeding, rows, row)
         if fits:
             for k in range(cuda.threadIdx.x, entries, cuda.blockDim.x):
                 shared[k] = 0
@@ -115,7 +131,7 @@ def count_on_grid_cuda(
             time = time_of(words[row, node])
             if time <= last:
                 compartment = starting_compartment(seeding, time, node, node_count, seed, replicate)
-                came_from = np.int32(susceptible)
+                came_from = np.int32(grid.susceptible)
                 going = True
                 while going:
                     at = grid_index(times, per_step, time)

@@ -28,7 +28,8 @@ import numpy as np
 
 from ergode.core.compiler.language import ByPrecision, bits, cuda, fma, from_bits, real, to_bits
 from ergode.core.math.random import TRANSMISSION, draw_words, exponential
-from ergode.epidemics.seeding import initial_compartment, seed_node
+from ergode.epidemics.seeding import initial_compartment, seed_node, seeding_of_row
+from ergode.epidemics.shared.options import WEIGHTED
 from ergode.epidemics.shared.progression import (
     LANES,
     advance,
@@ -36,10 +37,23 @@ from ergode.epidemics.shared.progression import (
     holding_time,
     new_lanes,
     next_compartment,
+    stages_of_row,
 )
+from ergode.epidemics.shared.sweep import replicate_of
 
-# Whether arcs have weights; rebound to False for networks without, and the code is gone.
-WEIGHTED = True
+
+class Search(NamedTuple):
+    """What does not change while replicates are searched."""
+
+    offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
+    targets: Any
+    weights: Any  # real [arc_count]
+    stages: Any  # of all points, see `shared.progression`
+    seeding: Any  # of all points, see `seeding`
+    seed_count: Any  # most seeds of a replicate
+    seed: Any
+    rows: Any  # which replicates the rows are, see `shared.sweep`
+    horizon: Any  # the last time, real
 
 
 # ---- what both targets share
@@ -129,16 +143,12 @@ class Trials(NamedTuple):
     word: Any  # at which the target would be reached
 
 
-def search_cpu(
-    start, stop,
-    offsets, targets, weights, stages, seeding, seed, first_replicate, width, horizon,
-    words, work,
-):  # fmt: skip
+def search_cpu(start, stop, search, width, words, work):
     """Reach every node of replicates `start` to `stop`, on one thread.
 
-    Model: `offsets`, `targets`, `weights`, `stages`, `seeding`. Out: `words`
-    [replicate, node], `work` [replicate, 2] (expansions, passes).
+    Out: `words` [replicate, node], `work` [replicate, 2] (expansions, passes).
     """
+    rows, seed = search.rows, search.seed
     node_count = words.shape[1]
     never = _word(_NEVER)
     nearest = np.empty((node_count + _BLOCK - 1) >> _BLOCK_BITS, bits)
@@ -149,7 +159,9 @@ def search_cpu(
         np.empty(_TRIALS, real), np.empty(_TRIALS, bits),
     )  # fmt: skip
     for row in range(start, stop):
-        replicate = first_replicate + row
+        replicate = replicate_of(rows, row)
+        stages = stages_of_row(search.stages, rows, row)
+        seeding = seeding_of_row(search.seeding, rows, row)
         reached = words[row]
         reached[:] = never
         nearest[:] = never
@@ -170,8 +182,8 @@ def search_cpu(
             while position < node_count:
                 position, count = _collect(lanes, position, limit, nearest, reached)
                 _expand(
-                    lanes, count, before, trials, nearest, reached, offsets, targets, weights,
-                    stages, seeding, seed, replicate, horizon,
+                    lanes, count, before, trials, nearest, reached, search, stages, seeding,
+                    replicate,
                 )  # fmt: skip
                 work[row, 0] += count
             work[row, 1] += 1
@@ -219,10 +231,11 @@ def _earliest_pending(reached, begin, end):
 
 
 def _expand(
-    lanes, count, before, trials, nearest, reached, offsets, targets, weights,
-    stages, seeding, seed, replicate, horizon,
+    lanes, count, before, trials, nearest, reached, search, stages, seeding, replicate
 ):  # fmt: skip
     """Walk the nodes in lanes through their stages; lower the times of those they would infect."""
+    offsets, targets, weights = search.offsets, search.targets, search.weights
+    seed, horizon = search.seed, search.horizon
     for lane in range(count):
         before[lane] = 0.0
         lanes.compartment[lane] = starting_compartment(
@@ -311,14 +324,13 @@ class Shares(NamedTuple):
 
 
 def search_cuda(
-    offsets, targets, weights, stages, seeding, seed, first_replicate, width, horizon, tile,
-    words, segments, earliest, segment_count, work,
+    search, width, tile, words, segments, earliest, segment_count, work
 ):  # fmt: skip
     """Reach every node of every replicate; one cooperative grid from seeds to fixed point.
 
-    Model: `offsets`, `targets`, `weights`, `stages`, `seeding`. Out: `words` [replicate x node],
-    `work` [2] (expansions, passes). Scratch: `segments` [capacity, 2]; `earliest` [3] and
-    `segment_count` [3], each for this pass, the next and the one after.
+    Out: `words` [replicate x node], `work` [2] (expansions, passes). Scratch: `segments`
+    [capacity, 2]; `earliest` [3] and `segment_count` [3], each for this pass, the next and the one
+    after.
 
     A warp scans tiles of words into a queue of its own and expands 32 nodes at a time: a lane
     draws the stages of one node, then all lanes share the arcs of the 32.  Segments of hubs are
@@ -338,28 +350,15 @@ def search_cuda(
     block_earliest = cuda.shared.array(1, bits)
     block_expansions = cuda.shared.array(1, np.int32)
 
-    node_count = np.uint32(offsets.size - 1)
+    node_count = np.uint32(search.offsets.size - 1)
     never = _word(_NEVER)
     first = cuda.grid(1)
     stride = cuda.gridsize(1)
-    for v in range(first, words.size, stride):
-        words[np.uint32(v)] = never
-    if first < 3:
-        earliest[first] = never
-        segment_count[first] = 0
-    if first < 2:
-        work[first] = 0
+    _clear(words, earliest, segment_count, work, first, stride)
     if me == 0:
         block_expansions[0] = 0
     grid.sync()
-    seed_count = np.int64(seeding.named_count + seeding.drawn_count)
-    replicate_count = np.int64(words.size // np.int64(node_count))
-    for s in range(first, seed_count * replicate_count, stride):
-        row = s // seed_count
-        node = seed_node(
-            seeding, s - row * seed_count, np.int64(node_count), seed, first_replicate + row
-        )
-        words[row * np.int64(node_count) + node] = bits(0)
+    _reach_seeds(search, words, node_count, first, stride)
     grid.sync()
 
     expansions = np.int32(0)
@@ -411,34 +410,61 @@ def search_cuda(
                 degree = np.int32(0)
                 if alive:
                     node = np.uint32(v % node_count)
-                    arc = np.int64(offsets[node]) + part * SEGMENT
-                    degree = np.int32(offsets[node + np.uint32(1)] - arc)
-                    if scanning:
-                        since = time_of(cuda.atomic.or_(words, v, bits(1)))
-                        expansions += np.int32(1)
-                        if degree > SEGMENT:
-                            _cut(v, degree, segments, segment_count, slot)
-                            degree = np.int32(0)
-                    else:
-                        since = time_of(words[v])
-                        degree = np.int32(min(degree, SEGMENT))
+                    arc = np.int64(search.offsets[node]) + part * SEGMENT
+                    degree = np.int32(search.offsets[node + np.uint32(1)] - arc)
+                    expansions += np.int32(scanning)
+                    since, degree = _take(words, v, degree, scanning, segments, segment_count, slot)
                 left = _expand_warp(
-                    v, since, arc, degree, left, lane, me, mine, shares, node_count,
-                    targets, weights, stages, seeding, seed, first_replicate, horizon, words,
-                )  # fmt: skip
-            soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
-            for shift in (16, 8, 4, 2, 1):
-                soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
-            if lane == 0:
-                cuda.atomic.min(block_earliest, 0, _word(soonest))
-            cuda.syncthreads()
-            if me == 0 and block_earliest[0] < never:
-                cuda.atomic.min(earliest, slot, block_earliest[0])
+                    v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
+                )
+            _note_earliest(left, lane, me, block_earliest, earliest, slot)
             grid.sync()
             if not scanning or segment_count[slot] == 0:
                 break
             scanning = False
         start = earliest[slot]
+    _note_work(expansions, passes, me, block_expansions, work, first)
+
+
+def _clear(words, earliest, segment_count, work, first, stride):
+    """Nobody is reached."""
+    for v in range(first, words.size, stride):
+        words[np.uint32(v)] = _word(_NEVER)
+    if first < 3:
+        earliest[first] = _word(_NEVER)
+        segment_count[first] = 0
+    if first < 2:
+        work[first] = 0
+
+
+def _reach_seeds(search, words, node_count, first, stride):
+    """Seeds are reached at time zero."""
+    seed_count = np.int64(search.seed_count)
+    replicate_count = np.int64(words.size // np.int64(node_count))
+    for s in range(first, seed_count * replicate_count, stride):
+        row = s // seed_count
+        index = s - row * seed_count
+        seeding = seeding_of_row(search.seeding, search.rows, row)
+        if index < seeding.named_count + seeding.drawn_count:
+            replicate = replicate_of(search.rows, row)
+            node = seed_node(seeding, index, np.int64(node_count), search.seed, replicate)
+            words[row * np.int64(node_count) + node] = bits(0)
+
+
+def _note_earliest(left, lane, me, block_earliest, earliest, slot):
+    """Lower the earliest pending word of a pass to that of a block."""
+    soonest = time_of(left)  # floats, because lanes exchange no unsigned integers
+    for shift in (16, 8, 4, 2, 1):
+        soonest = min(soonest, cuda.shfl_xor_sync(_EVERY_LANE, soonest, shift))
+    if lane == 0:
+        cuda.atomic.min(block_earliest, 0, _word(soonest))
+    cuda.syncthreads()
+    if me == 0 and block_earliest[0] < _word(_NEVER):
+        cuda.atomic.min(earliest, slot, block_earliest[0])
+
+
+def _note_work(expansions, passes, me, block_expansions, work, first):
+    """Add up the expansions of all threads, which have as many passes each."""
     cuda.atomic.add(block_expansions, 0, expansions)
     cuda.syncthreads()
     if me == 0:
@@ -473,6 +499,20 @@ def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, l
     return position, queued, left
 
 
+def _take(words, v, degree, scanning, segments, segment_count, slot):
+    """When a node is reached, and along how many arcs it is expanded now.
+
+    A scan marks the node as expanded, and leaves hubs to the whole grid.
+    """
+    if scanning:
+        since = time_of(cuda.atomic.or_(words, v, bits(1)))
+        if degree > SEGMENT:
+            _cut(v, degree, segments, segment_count, slot)
+            return since, np.int32(0)
+        return since, np.int32(degree)
+    return time_of(words[v]), np.int32(min(degree, SEGMENT))
+
+
 def _cut(v, degree, segments, segment_count, slot):
     """Leave a hub to the whole grid, in segments."""
     parts = np.int32((degree + SEGMENT - 1) // SEGMENT)
@@ -483,20 +523,22 @@ def _cut(v, degree, segments, segment_count, slot):
 
 
 def _expand_warp(
-    v, since, arc, degree, left, lane, me, mine, shares, node_count,
-    targets, weights, stages, seeding, seed, first_replicate, horizon, words,
+    v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
 ):  # fmt: skip
     """Lower the times of those whom a warp's 32 nodes would infect, along `degree` arcs of each.
 
     Returns the earliest word written, or `left` if that is earlier.
     """
+    rows, seed, horizon = search.rows, search.seed, search.horizon
     row = np.uint32(v // node_count)
     node = np.uint32(v - row * node_count)
-    replicate = first_replicate + row
+    replicate = replicate_of(rows, row)
+    stages = stages_of_row(search.stages, rows, row)
     alive = degree > 0 and since <= horizon
     before = real(0.0)
     compartment = np.int32(0)
     if alive:
+        seeding = seeding_of_row(search.seeding, rows, row)
         compartment = starting_compartment(
             seeding, since, np.int64(node), np.int64(node_count), seed, replicate
         )
@@ -534,11 +576,11 @@ def _expand_warp(
                 if shares.end[np.uint32(owner + step - np.uint32(1))] <= k:
                     owner = np.uint32(owner + step)
             e = np.uint64(shares.arc[owner] + k)
-            at = np.uint32(shares.row[owner] * node_count + np.uint32(targets[e]))
+            at = np.uint32(shares.row[owner] * node_count + np.uint32(search.targets[e]))
             known = bits(words[at] & ~bits(1))
             begun = shares.since[owner]
             if _word(begun) < known:
-                x = threshold(seed, first_replicate + shares.row[owner], e, weights)
+                x = threshold(seed, replicate_of(rows, shares.row[owner]), e, search.weights)
                 time = arrival(
                     x, begun, shares.before[owner], shares.rate[owner], shares.duration[owner]
                 )

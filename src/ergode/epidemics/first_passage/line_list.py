@@ -7,7 +7,7 @@ its keys, and its infector is the neighbour whose transmission would have arrive
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,27 +15,43 @@ from ergode.core import kernels
 from ergode.core.compiler.language import fma, real
 from ergode.core.devices import Device
 from ergode.epidemics import seeding
-from ergode.epidemics.first_passage.kernel import arrival, starting_compartment, threshold, time_of
-from ergode.epidemics.seeding import Seeding
+from ergode.epidemics.first_passage.kernel import (
+    Search,
+    arrival,
+    starting_compartment,
+    threshold,
+    time_of,
+)
+from ergode.epidemics.seeding import seeding_of_row
 from ergode.epidemics.shared import progression
-from ergode.epidemics.shared.progression import Stages, holding_time, next_compartment
+from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
+from ergode.epidemics.shared.sweep import replicate_of
 
 
-def _list_cases(
-    start, stop,
-    offsets, targets, weights, stages, seeds, seed, first_replicate, horizon, words, first_case,
-    case_replicate, case_node, case_infector, case_time, entered,
-):  # fmt: skip
+class Cases(NamedTuple):
+    """A line list as flat arrays, in the order of rows and nodes."""
+
+    row: Any  # int64 [case]
+    node: Any  # int64 [case]
+    infector: Any  # int64 [case]
+    infected_at: Any  # float64 [case]
+    entered: Any  # float64 [case, compartment]; NaN where it was not
+
+
+def _list_cases(start, stop, search, words, first_case, cases):
     """List replicates `start` to `stop`; the cases of a row begin at ``first_case[row]``.
 
-    Out: `case_replicate`, `case_node`, `case_infector`, `case_time` [case] and `entered`
-    [case, compartment], which holds NaN before.
+    Out: `cases`. The caller fills `cases.entered` with NaN.
     """
+    offsets, targets, weights = search.offsets, search.targets, search.weights
+    rows, seed, horizon = search.rows, search.seed, search.horizon
     node_count = words.shape[1]
     soonest = np.empty(node_count, real)
     infector = np.empty(node_count, np.int64)
     for row in range(start, stop):
-        replicate = first_replicate + row
+        replicate = replicate_of(rows, row)
+        stages = stages_of_row(search.stages, rows, row)
+        seeds = seeding_of_row(search.seeding, rows, row)
         soonest[:] = _NEVER
         infector[:] = -1
         case = first_case[row]
@@ -43,14 +59,14 @@ def _list_cases(
             since = time_of(words[row, node])
             if since > horizon:
                 continue
-            case_replicate[case] = replicate
-            case_node[case] = node
-            case_time[case] = since
+            cases.row[case] = row
+            cases.node[case] = node
+            cases.infected_at[case] = since
             compartment = starting_compartment(seeds, since, node, node_count, seed, replicate)
             begins_as_case = since > 0.0 or seeds.is_case[compartment] != 0
             before = real(0.0)
             while since <= horizon:
-                entered[case, compartment] = since
+                cases.entered[case, compartment] = since
                 rate = stages.transmission_rate[compartment]
                 duration = holding_time(stages, compartment, seed, replicate, node)
                 if rate > 0.0:
@@ -66,13 +82,13 @@ def _list_cases(
                 before = fma(rate, duration, before)
                 since = since + duration
                 compartment = next_compartment(stages, compartment, seed, replicate, node)
-            case_infector[case] = -1 if begins_as_case else _NO_CASE
+            cases.infector[case] = -1 if begins_as_case else _NO_CASE
             case += 1
         for case in range(first_case[row], first_case[row + 1]):
             # A seed has no infector, whoever would have infected it later.
-            node = case_node[case]
-            if case_infector[case] != _NO_CASE and soonest[node] <= case_time[case]:
-                case_infector[case] = infector[node]
+            node = cases.node[case]
+            if cases.infector[case] != _NO_CASE and soonest[node] <= cases.infected_at[case]:
+                cases.infector[case] = infector[node]
 
 
 _NEVER = float("inf")
@@ -80,36 +96,31 @@ _NO_CASE = -2  # in place of an infector: begins where nobody is a case, such as
 
 
 def cases_of(
-    host: Device,
-    network: tuple[np.ndarray, np.ndarray, np.ndarray],
-    stages: Stages,
-    seeds: Seeding,
-    seed: np.uint64,
-    first_replicate: int,
-    horizon: Any,
-    words: np.ndarray,
-    bindings: Mapping[str, Any],
+    host: Device, search: Search, first: int, words: np.ndarray, bindings: Mapping[Any, Any]
 ) -> dict[str, np.ndarray]:
     """The line list of some replicates from their words, as flat arrays.
 
-    `network` is offsets, targets and weights, all on the host; so are `words` [replicate, node].
+    `search` and `words` [replicate, node] are on the host.  ``"replicate"`` is numbered from
+    `first` on, over all points of a launch.
     """
-    precision = horizon.dtype
-    reached = (words >> words.dtype.type(1)).view(precision) <= horizon
+    precision = search.horizon.dtype
+    reached = (words >> words.dtype.type(1)).view(precision) <= search.horizon
     first_case = np.concatenate([[0], np.cumsum(reached.sum(axis=1, dtype=np.int64))])
     count = int(first_case[-1])
-    cases = {
-        "replicate": np.empty(count, np.int64),
-        "node": np.empty(count, np.int64),
-        "infector": np.empty(count, np.int64),
-        "infected_at": np.empty(count, np.float64),
-        "entered": np.full((count, stages.kind.size), np.nan),
-    }
-    kernel = kernels.cpu_kernel(_list_cases, precision=precision.name, bindings=bindings)
-    host.run(
-        kernel, len(words), *map(host.put, network), progression.put(stages, host),
-        seeding.put(seeds, host), seed, first_replicate, horizon, host.put(words), first_case,
-        *cases.values(),
+    cases = Cases(
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
+        np.empty(count, np.float64), np.full((count, search.stages.kind.size), np.nan),
     )  # fmt: skip
-    kept = cases["infector"] != _NO_CASE
-    return cases if kept.all() else {name: values[kept] for name, values in cases.items()}
+    kernel = kernels.cpu_kernel(_list_cases, precision=precision.name, bindings=bindings)
+    held = search._replace(
+        offsets=host.put(search.offsets),
+        targets=host.put(search.targets),
+        weights=host.put(search.weights),
+        stages=progression.put(search.stages, host),
+        seeding=seeding.put(search.seeding, host),
+    )
+    host.run(kernel, len(words), held, host.put(words), first_case, cases)
+    kept = cases.infector != _NO_CASE
+    found = {"replicate": first + cases.row, **cases._asdict()}
+    del found["row"]
+    return found if kept.all() else {name: values[kept] for name, values in found.items()}

@@ -1,10 +1,10 @@
-"""A leap on the CPU: a replicate on each thread, or one large replicate on all of them.
+"""Time steps on the CPU: a replicate on each thread, or one large replicate on all threads.
 
-A step has two halves.  In the first every node decides, from what all are when the step begins;
-nodes that may move are collected into lanes, so that each kind of work is a loop that vectorises.
-In the second, those who move do so, and add to the pressure on their neighbours what that changes.
-Where threads share a replicate, each has a segment of the nodes: it decides for those, and takes
-of everybody's changes what falls on those.
+A step has two halves.  The first half draws which nodes move, from the states at the beginning of
+the step.  Nodes that may move are collected into lanes, so that each kind of work is a loop that
+vectorises.  The second half moves them and updates the forces of infection on their neighbours.
+Where threads share a replicate, each thread has a segment of the nodes.  It draws for its nodes,
+and applies all changes that fall on them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, real
 from ergode.epidemics.leap.factors import mean_factor, next_cursor, susceptibility
-from ergode.epidemics.leap.step import (
+from ergode.epidemics.leap.options import (
     ADAPTIVE,
-    AUTO,
-    CHANGES,
     COUNTED,
-    GATHER,
-    INFECTIOUS,
     LAYERS,
     MODULATED,
-    PULLS,
     SAMPLED,
-    STEPS,
     THRESHOLDS,
+)
+from ergode.epidemics.leap.step import (
+    AUTO,
+    CHANGES,
+    GATHER,
+    INFECTIOUS,
+    PULLS,
+    STEPS,
     arrival_tick,
     chosen_part,
     chosen_share,
@@ -47,7 +49,7 @@ from ergode.epidemics.leap.step import (
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.progression import next_compartment_of_stay
 
-# Which branches a kernel has is decided before it is compiled, each by an `if` of its own.
+# Each option is tested by an `if` of its own: a branch is dropped before it is compiled.
 # ruff: noqa: SIM102
 
 LANES = 256
@@ -58,7 +60,7 @@ CLOCK_SIZE = 7
 
 
 class NodeState(NamedTuple):
-    """One replicate: its nodes in segments, each of which one thread works through."""
+    """One replicate: its nodes in segments, one for each thread."""
 
     bounds: Any  # of the segments, int64 [segment_count + 1]
     compartment: Any  # uint8 [node]
@@ -83,7 +85,7 @@ class Lanes(NamedTuple):
     node: Any
     compartment: Any
     pressure: Any
-    weighed: Any  # the same, by the factors of the step and the node
+    weighed: Any  # `pressure` times the factors of the step and the node
     leaving: Any
     infected: Any
     draw: Any
@@ -112,7 +114,7 @@ def new_lanes():
 
 
 def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate):
-    """Everyone in their first compartment."""
+    """Put everyone into the first compartment, and then the seeds into theirs."""
     node_count = nodes.compartment.size
     nodes.compartment[:] = rules.susceptible[0]
     nodes.since[:] = 0
@@ -147,7 +149,7 @@ def begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, 
 
 
 def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
-    """Note the counts if it is time to; set the length of the step to come, or say it is over.
+    """Note the counts at a time of the grid; set the length of the next step; False at the end.
 
     `counts` [time, column] and `work` are the replicate's own.
     """
@@ -174,7 +176,7 @@ def tick(nodes, clock, rules, schedule, factors, mode, counts, work):
     clock[TICKS] = next_ticks(schedule, clock[START], until, largest)
     if ADAPTIVE:
         if clock[STEP] == 0:
-            clock[TICKS] = 0  # a step of no length, to see the hazards
+            clock[TICKS] = 0  # a step of length zero finds the hazards
     if MODULATED:
         clock[CURSOR] = next_cursor(factors, clock[CURSOR], clock[START])
         for layer in range(LAYERS):
@@ -204,100 +206,135 @@ def decide(
             count, node = _collect_gathering(nodes, lanes, node, last, end, incoming, rules)
         else:
             count, node = _collect(nodes, lanes, node, last, end, rules)
-        for k in range(count):
-            lanes.weighed[k] = real(lanes.pressure[k])
-            if MODULATED:
-                if lanes.pressure[k] > 0:
-                    if LAYERS > 1:
-                        weighed = _weighed(nodes, rules, lanes.node[k], lanes.compartment[k])
-                    else:
-                        weighed = nodes.factor[0] * real(lanes.pressure[k])
-                    lanes.weighed[k] = weighed * susceptibility(
-                        vaccines, lanes.node[k], middle, seed, replicate
-                    )
-        for k in range(count):
-            compartment = lanes.compartment[k]
-            leaving = real(0.0)
-            if (rules.leaving_mask >> compartment) & 1:
-                since = nodes.since[lanes.node[k]]
-                if SAMPLED:
-                    leaving = real(1.0) if since <= end else real(0.0)
-                else:
-                    leaving = leaving_probability(
-                        stages, probabilities, schedule, compartment, start - since, ticks
-                    )
-                if ADAPTIVE:
-                    largest = max(
-                        largest,
-                        fma(
-                            rules.unit,
-                            lanes.weighed[k],
-                            ending_rate(stages, rules, schedule, compartment, start - since),
-                        ),
-                    )
-            elif ADAPTIVE:
-                largest = max(largest, rules.unit * lanes.weighed[k])
-            lanes.leaving[k] = leaving
-        if THRESHOLDS:  # only who moves was collected
-            for k in range(count):
-                lanes.infected[k] = 1.0 if lanes.pressure[k] > 0 else 0.0
-                lanes.draw[k] = 0.0
-        else:
-            for k in range(count):
-                if COUNTED:
-                    lanes.infected[k] = infection_probability(
-                        lanes.pressure[k], exposure, probabilities
-                    )
-                else:
-                    lanes.infected[k] = infection_probability(
-                        lanes.weighed[k], exposure, probabilities
-                    )
-            for k in range(count):
-                lanes.draw[k] = event_uniform(seed, replicate, lanes.node[k], step)
-        hits = 0
-        for k in range(count):
-            lanes.node[hits] = lanes.node[k]
-            lanes.compartment[hits] = lanes.compartment[k]
-            lanes.pressure[hits] = lanes.pressure[k]
-            lanes.weighed[hits] = lanes.weighed[k]
-            lanes.leaving[hits] = lanes.leaving[k]
-            hits += np.int64(lanes.draw[k] <= either(lanes.infected[k], lanes.leaving[k]))
-        for k in range(hits):
-            here, compartment = lanes.node[k], lanes.compartment[k]
-            if is_infection(
-                lanes.weighed[k], exposure, lanes.leaving[k], seed, replicate, here, step
-            ):
-                if MODULATED:
-                    to = _infected_by_weight(here, compartment, step, nodes, rules, seed, replicate)
-                else:
-                    unit = np.int64(0)
-                    if rules.susceptible.size > 1:
-                        unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
-                    to = np.int64(_infected(here, compartment, unit, nodes, rules))
-                cases = column(rules, rules.compartment_count, here)
-                nodes.population[segment, cases] += 1
-            else:
-                to = np.int64(
-                    next_compartment_of_stay(stages, compartment, step + 1, seed, replicate, here)
-                )
-            nodes.moved[moved] = here
-            nodes.moved_from[moved] = compartment
-            nodes.moved_to[moved] = to
-            nodes.moved_since[moved] = arrival_tick(
-                stages, schedule, to, end, seed, replicate, here, step + 1
-            )
-            if THRESHOLDS:
-                if (rules.susceptible_mask >> to) & 1:
-                    nodes.moved_left[moved] = threshold(
-                        rules, schedule, seed, replicate, here, step + 1
-                    )
-            moved += 1
+        _weigh(count, nodes, lanes, rules, vaccines, middle, seed, replicate)
+        largest = _leave(
+            count, nodes, clock, lanes, rules, stages, probabilities, schedule, largest
+        )
+        _draw(count, lanes, exposure, probabilities, seed, replicate, step)
+        hits = _keep_hits(count, lanes)
+        moved = _choose(
+            segment, hits, moved, nodes, clock, lanes, rules, stages, schedule, exposure, seed,
+            replicate,
+        )  # fmt: skip
     nodes.moved_count[segment] = moved - first
     nodes.largest[segment] = largest
 
 
+def _weigh(count, nodes, lanes, rules, vaccines, middle, seed, replicate):
+    """Weigh the forces of infection on lanes by the factors of the step and of the node."""
+    for k in range(count):
+        lanes.weighed[k] = real(lanes.pressure[k])
+        if MODULATED:
+            if lanes.pressure[k] > 0:
+                if LAYERS > 1:
+                    weighed = _weighed(nodes, rules, lanes.node[k], lanes.compartment[k])
+                else:
+                    weighed = nodes.factor[0] * real(lanes.pressure[k])
+                lanes.weighed[k] = weighed * susceptibility(
+                    vaccines, lanes.node[k], middle, seed, replicate
+                )
+
+
+def _leave(count, nodes, clock, lanes, rules, stages, probabilities, schedule, largest):
+    """Probabilities of lanes to leave their compartments; the largest hazard, if steps adapt."""
+    start, ticks = clock[START], clock[TICKS]
+    end = start + ticks
+    for k in range(count):
+        compartment = lanes.compartment[k]
+        leaving = real(0.0)
+        if (rules.leaving_mask >> compartment) & 1:
+            since = nodes.since[lanes.node[k]]
+            if SAMPLED:
+                leaving = real(1.0) if since <= end else real(0.0)
+            else:
+                leaving = leaving_probability(
+                    stages, probabilities, schedule, compartment, start - since, ticks
+                )
+            if ADAPTIVE:
+                largest = max(
+                    largest,
+                    fma(
+                        rules.unit,
+                        lanes.weighed[k],
+                        ending_rate(stages, rules, schedule, compartment, start - since),
+                    ),
+                )
+        elif ADAPTIVE:
+            largest = max(largest, rules.unit * lanes.weighed[k])
+        lanes.leaving[k] = leaving
+    return largest
+
+
+def _draw(count, lanes, exposure, probabilities, seed, replicate, step):
+    """Probabilities of lanes to be infected, and a draw for each lane."""
+    if THRESHOLDS:  # only who moves was collected
+        for k in range(count):
+            lanes.infected[k] = 1.0 if lanes.pressure[k] > 0 else 0.0
+            lanes.draw[k] = 0.0
+    else:
+        for k in range(count):
+            if COUNTED:
+                lanes.infected[k] = infection_probability(
+                    lanes.pressure[k], exposure, probabilities
+                )
+            else:
+                lanes.infected[k] = infection_probability(lanes.weighed[k], exposure, probabilities)
+        for k in range(count):
+            lanes.draw[k] = event_uniform(seed, replicate, lanes.node[k], step)
+
+
+def _keep_hits(count, lanes):
+    """Keep the lanes that move; how many they are."""
+    hits = 0
+    for k in range(count):
+        lanes.node[hits] = lanes.node[k]
+        lanes.compartment[hits] = lanes.compartment[k]
+        lanes.pressure[hits] = lanes.pressure[k]
+        lanes.weighed[hits] = lanes.weighed[k]
+        lanes.leaving[hits] = lanes.leaving[k]
+        hits += np.int64(lanes.draw[k] <= either(lanes.infected[k], lanes.leaving[k]))
+    return hits
+
+
+def _choose(
+    segment, hits, moved, nodes, clock, lanes, rules, stages, schedule, exposure, seed, replicate
+):
+    """Note where lanes move, from place `moved` on; the place after them."""
+    step = clock[STEP]
+    end = clock[START] + clock[TICKS]
+    for k in range(hits):
+        here, compartment = lanes.node[k], lanes.compartment[k]
+        if is_infection(lanes.weighed[k], exposure, lanes.leaving[k], seed, replicate, here, step):
+            if MODULATED:
+                to = _infected_by_weight(here, compartment, step, nodes, rules, seed, replicate)
+            else:
+                unit = np.int64(0)
+                if rules.susceptible.size > 1:
+                    unit = chosen_share(lanes.pressure[k], seed, replicate, here, step)
+                to = np.int64(_infected(here, compartment, unit, nodes, rules))
+            cases = column(rules, rules.compartment_count, here)
+            nodes.population[segment, cases] += 1
+        else:
+            to = np.int64(
+                next_compartment_of_stay(stages, compartment, step + 1, seed, replicate, here)
+            )
+        nodes.moved[moved] = here
+        nodes.moved_from[moved] = compartment
+        nodes.moved_to[moved] = to
+        nodes.moved_since[moved] = arrival_tick(
+            stages, schedule, to, end, seed, replicate, here, step + 1
+        )
+        if THRESHOLDS:
+            if (rules.susceptible_mask >> to) & 1:
+                nodes.moved_left[moved] = threshold(
+                    rules, schedule, seed, replicate, here, step + 1
+                )
+        moved += 1
+    return moved
+
+
 def _collect(nodes, lanes, node, last, end, rules):
-    """Take into lanes the nodes from `node` on that may move."""
+    """Collect into lanes the nodes from `node` on that may move."""
     count = 0
     stop = min(last, node + LANES)
     infections = rules.susceptible.size
@@ -321,7 +358,7 @@ def _collect(nodes, lanes, node, last, end, rules):
 
 
 def _collect_gathering(nodes, lanes, node, last, end, incoming, rules):
-    """The same, with pressures summed anew over the neighbours of each node."""
+    """As `_collect`, with forces of infection summed over the neighbours of each node."""
     count = 0
     stop = min(last, node + LANES)
     while node < stop:
@@ -353,7 +390,7 @@ def _may_leave(nodes, node, compartment, end, rules):
 
 
 def _gathered(compartment, incoming, rules, infection, node):
-    """Pressure on a node by one infection, summed over its neighbours."""
+    """Force of infection on a node by one infection, summed over its neighbours."""
     total = np.int32(0)
     for source in range(rules.mask.size):
         if rules.infection[source] == infection:
@@ -365,7 +402,7 @@ def _gathered(compartment, incoming, rules, infection, node):
 
 
 def _weighed(nodes, rules, node, compartment):
-    """Pressure on a node in a compartment, each layer's by its factor."""
+    """Force of infection on a node, weighed by the factors of layers."""
     total = real(0.0)
     for infection in range(rules.susceptible.size):
         if rules.susceptible[infection] == compartment:
@@ -376,7 +413,7 @@ def _weighed(nodes, rules, node, compartment):
 
 
 def _infected_by_weight(node, compartment, step, nodes, rules, seed, replicate):
-    """Where an infection leads, in proportion to the pressures as they are weighed."""
+    """Where an infection leads, in proportion to the weighed forces of infection."""
     left = chosen_part(seed, replicate, node, step) * _weighed(nodes, rules, node, compartment)
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
@@ -389,7 +426,7 @@ def _infected_by_weight(node, compartment, step, nodes, rules, seed, replicate):
 
 
 def _infected(node, compartment, chosen, nodes, rules):
-    """Where the infection leads that a unit of pressure is of."""
+    """Where an infection leads, by the unit of the force of infection that was drawn."""
     found = np.int64(-1)
     for infection in range(rules.susceptible.size):
         if rules.susceptible[infection] == compartment and found < 0:
@@ -400,7 +437,7 @@ def _infected(node, compartment, chosen, nodes, rules):
 
 
 def settle(segment, nodes, clock, outgoing, rules):
-    """Move the nodes of a segment; add to the pressure on them what all moves change."""
+    """Move the nodes of a segment; update the forces of infection on them by all moves."""
     first, last = nodes.bounds[segment], nodes.bounds[segment + 1]
     for other in range(nodes.moved_count.size):
         begin_at = nodes.bounds[other]
@@ -419,7 +456,7 @@ def settle(segment, nodes, clock, outgoing, rules):
 
 
 def _push(node, before, after, outgoing, rules, nodes, first, last, now):
-    """Add what a node's move changes in the pressure on its neighbours from `first` to `last`."""
+    """Update the forces of infection on the neighbours `first` to `last` of a node that moved."""
     for source in range(rules.mask.size):
         mask = rules.mask[source]
         change = np.int32(((mask >> after) & 1) - ((mask >> before) & 1))
@@ -431,7 +468,7 @@ def _push(node, before, after, outgoing, rules, nodes, first, last, now):
                 other = outgoing.ends[arc]
                 if THRESHOLDS:
                     if (rules.susceptible_mask >> np.int64(nodes.compartment[other])) & 1:
-                        # What it has taken until now was at the old pressure.
+                        # Until now the old force of infection held.
                         since = np.int64(nodes.since[other])
                         nodes.left[other] -= nodes.pressure[0, other] * (now - since)
                         nodes.since[other] = now
@@ -454,7 +491,7 @@ def _first_at(ends, low, high, first):
 
 
 def advance(nodes, clock, rules, mode, work):
-    """After all have decided, before they move: choose how pressures follow; let time pass."""
+    """Between the halves of a step: choose how forces of infection follow; advance the time."""
     moves = np.int64(0)
     changes = np.int64(0)
     for segment in range(nodes.moved_count.size):
@@ -467,7 +504,7 @@ def advance(nodes, clock, rules, mode, work):
                     ^ (rules.mask[source] >> np.int64(nodes.moved_to[k]))
                 ) & 1
     work[CHANGES] += changes
-    # To push adds to scattered places, which costs about twice what it does to look at them.
+    # A scattered addition costs about twice as much as a scattered read.
     gather = mode == GATHER or (mode == AUTO and 2 * changes > nodes.compartment.size)
     clock[PULLING] = np.int64(gather)
     clock[PUSHING] = np.int64(not gather)
@@ -475,15 +512,18 @@ def advance(nodes, clock, rules, mode, work):
     clock[STEP] += 1
 
 
-def leap_cpu(
-    start, stop, incoming, outgoing, rules, stages, probabilities, schedule, factors, seeding, seed,
-    first_replicate, mode, counts, work,
-):  # fmt: skip
+def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
     """Run replicates `start` to `stop`, on one thread.
 
-    Model: `incoming` to `seeding`. Out: `counts` [replicate, time, column],
-    `work` [replicate, WORK_SIZE].
+    Out: `counts` [replicate, time, column], `work` [replicate, WORK_SIZE].
     """
+    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
+    incoming, outgoing, rules, stages = (
+        tables.incoming, tables.outgoing, tables.rules, tables.stages
+    )  # fmt: skip
+    probabilities, schedule, factors, seeding = (
+        tables.probabilities, tables.schedule, tables.factors, tables.seeding
+    )  # fmt: skip
     nodes = new_nodes(incoming.offsets.size - 1, rules.susceptible.size * LAYERS, counts.shape[2])
     clock = np.empty(CLOCK_SIZE, np.int64)
     lanes = new_lanes()
@@ -502,16 +542,16 @@ def leap_cpu(
             settle(0, nodes, clock, outgoing, rules)
 
 
-# The same for a single large replicate, step by step: segments are shared among threads.
+# A single large replicate, step by step: segments are shared among threads.
 
 
-def begin_cpu(
-    start, stop, nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed,
-    replicate,
-):  # fmt: skip
+def begin_cpu(start, stop, nodes, clock, work, tables, mode, seed, replicate):
     """Begin a replicate; all of it is the work of index 0."""
     for _ in range(start, stop):
-        begin(nodes, clock, work, outgoing, rules, stages, schedule, seeding, mode, seed, replicate)
+        begin(
+            nodes, clock, work, tables.outgoing, tables.rules, tables.stages, tables.schedule,
+            tables.seeding, mode, seed, replicate,
+        )  # fmt: skip
 
 
 def decide_cpu(
@@ -536,7 +576,7 @@ def settle_cpu(start, stop, nodes, clock, outgoing, rules):
 def between_cpu(
     start, stop, nodes, clock, rules, schedule, factors, mode, counts, work, before, going
 ):
-    """What one thread does between the others' parts: `tick` before a step, `advance` within."""
+    """The part of a step for one thread alone: `tick` before a step, `advance` within."""
     for _ in range(start, stop):
         if before != 0:
             going[0] = np.int64(tick(nodes, clock, rules, schedule, factors, mode, counts, work))

@@ -1,14 +1,13 @@
-"""What changes rates in time, for tau-leaping: closures, calendars, vaccines.
+"""Factors on rates that change in time, for tau-leaping: closures, calendars, vaccines.
 
-What holds for a layer of contacts - a calendar, a closure - is one factor a layer, constant from
-one change to the next; a step takes its mean over the step, so that changes need not fall between
-steps.  Pressures are kept by infection and layer, a channel each, and weighed when they are read.
-What holds for a node - a vaccine - weighs all that presses on it, as it is in the middle of the
-step.
+A calendar or a closure is a factor of a layer of contacts, constant from one change to the next.  A
+step takes the mean of the factor over the step, so that a change may fall within a step.  Forces of
+infection are kept by infection and layer, a channel each.  Factors are applied when they are read.
+A vaccine is a factor of a node, on all forces of infection on the node.  A step takes its value in
+the middle of the step.
 
-What would change whom a node infects while it stays in a compartment - isolation, quarantine,
-infectivity by age - is not here: a leap keeps one sum for all neighbours of a node, and would have
-to take those out of it who changed.
+Isolation, quarantine and infectivity by age change whom a node infects while the node stays in a
+compartment.  They are not here: tau-leaping keeps one sum for all neighbours of a node.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.source import Precision
+from ergode.epidemics.leap.options import HAS_VACCINES, LAYERS, MODULATED
 from ergode.epidemics.leap.step import Schedule
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared import transmission
@@ -27,10 +27,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import LayerClosure, Vaccination
 
 PARTS = 1024
-"""Of a tick: how finely it is known when a factor changes."""
-
-LAYERS = 1  # of contacts with a factor of their own; rebound
-HAS_VACCINES = True
+"""Parts of a tick: the resolution of the times at which factors change."""
 
 
 class Factors(NamedTuple):
@@ -48,16 +45,16 @@ def factors_of(
     horizon: float,
     schedule: Schedule,
     precision: Precision,
-) -> tuple[Factors, dict[str, Any]]:
-    """The factors of a scenario on a clock that is zero at `begin`; and what kernels are for."""
+) -> tuple[Factors, dict[Any, Any]]:
+    """The factors of a scenario on a clock that is zero at `begin`; and the options of kernels."""
     contacts = scenario.contacts
     closures = [one for one in scenario.interventions if isinstance(one, LayerClosure)]
     vaccines = any(isinstance(one, Vaccination) for one in scenario.interventions)
     plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
-    # Refuses what names a layer that is not there.
+    # Refuses a calendar of an unknown layer.
     transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
     by_layer = bool(scenario.layer_factors) or any(one.layer is not None for one in closures)
-    # One column for all of them where nothing tells them apart.
+    # One column for all layers where they have the same factor.
     layers: list[str | None]
     layers = list(contacts.layers) if by_layer and contacts.layers else [None]
     changes = {0.0}
@@ -78,7 +75,7 @@ def factors_of(
     for column, layer in enumerate(layers):
         for name, calendar in scenario.layer_factors.items():
             if name == layer:
-                # A little later, so that rounding does not look at what was before a change.
+                # A little later: rounding must not look before a change.
                 factor[:, column] *= calendar.at(begin + times + 1e-9 * (1.0 + horizon))
         for closed, start, stop, left in spans:
             if closed is None or closed == layer:
@@ -87,7 +84,7 @@ def factors_of(
     changing = bool(scenario.layer_factors or closures)
     return (
         Factors(np.append(parts, np.iinfo(np.int64).max), factor.astype(precision), plan),
-        {"MODULATED": changing or vaccines, "LAYERS": len(layers), "HAS_VACCINES": vaccines},
+        {MODULATED: changing or vaccines, LAYERS: len(layers), HAS_VACCINES: vaccines},
     )
 
 
@@ -117,7 +114,7 @@ def mean_factor(factors, cursor, layer, start, ticks):
 
 
 def susceptibility(vaccines, node, time, seed, replicate):
-    """What vaccines leave of the pressure on a node."""
+    """The factor of vaccines on the force of infection on a node."""
     left = real(1.0)
     if HAS_VACCINES:
         for row in range(vaccines.kind.size):

@@ -1,11 +1,10 @@
 """How nodes learn of their neighbours on a CUDA device: rows read by lanes, hubs by warps.
 
-A lane reads the row of each of its nodes that ask, four arcs at a time, and looks up one bit for
-each: whether its source is infectious.  The bits are in shared memory where they fit (on an H200
-up to 1.6 million nodes), which is worth a factor of two.  Rows of hubs are cut into segments, which
-the warps share beforehand, lane by lane.  (Measured against it, on random networks and on
-scale-free ones: a warp that reads the rows of 32 nodes together and counts ballots.  It was never
-faster, so the spread of degrees does not matter for the choice.)
+A lane reads the rows of its susceptible nodes, four arcs at a time.  It looks up one bit for each
+arc: whether the source is infectious.  The bits are in shared memory where they fit (on an H200 up
+to 1.6 million nodes), which doubles the speed.  Rows of hubs are cut into segments, and the lanes
+of all warps sum the segments first.  (The alternative, a warp that reads the rows of 32 nodes
+together and counts ballots, was never faster, neither on random nor on scale-free networks.)
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
-from ergode.epidemics.leap.step import WEIGHTED, contribution
-
-# What a kernel is for, and the model's structure; rebound together with those of `leap.cuda`.
-PUSHES = True
-LOCAL_BITS = False  # who is infectious fits in shared memory
-CUTS_HUBS = False  # there are rows to cut into segments
-SOURCE_MASK: tuple[int, ...] = (2,)
-SOURCE_INFECTION: tuple[int, ...] = (0,)
-SUSCEPTIBLE: tuple[int, ...] = (0,)
-SUSCEPTIBLE_MASK = 1
-KEEPING_MASK = 3
+from ergode.epidemics.leap.options import (
+    CUTS_HUBS,
+    KEEPING_MASK,
+    LOCAL_BITS,
+    PUSHES,
+    SOURCE_INFECTION,
+    SOURCE_MASK,
+    SUSCEPTIBLE,
+    SUSCEPTIBLE_MASK,
+)
+from ergode.epidemics.leap.step import contribution
+from ergode.epidemics.shared.options import WEIGHTED
 
 HUB = 64  # arcs into a hub are more than this
 SEGMENT = 512  # arcs
@@ -67,7 +67,7 @@ def copy_bits(thread, stride, bits_here, size, planes, local_bits):
 
 
 def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
-    """Pressure on a node by one infection, summed by one thread."""
+    """Force of infection on a node by one infection, summed by one thread."""
     total = np.int32(0)
     for source in unroll(range(len(SOURCE_MASK))):
         if SOURCE_INFECTION[source] == infection:
@@ -80,20 +80,18 @@ def gather_one(bits_here, plane, infection, node, incoming, rules, planes):
 
 
 def _asks(source, compartment):
-    """Whether a node in a compartment asks for the pressure from a source."""
+    """Whether a node in a compartment needs the force of infection from a source."""
     if len(SUSCEPTIBLE) == 1:
         return is_in(KEEPING_MASK if PUSHES else SUSCEPTIBLE_MASK, compartment)
     return compartment == np.uint32(SUSCEPTIBLE[SOURCE_INFECTION[source]])
 
 
-def gather_tile(
-    row, bits_here, plane, first_node, mine, word, node_count, incoming, hubs, rules, planes,
-    local_bits, gathered,
-):  # fmt: skip
-    """Pressures on a lane's nodes, into `gathered`; zero on those that do not ask."""
+def gather_tile(four, mine, step, sizes, nodes, shared, tables, hubs):
+    """Forces of infection on a lane's nodes, into `shared.gathered`; zero on those not asking."""
+    incoming, rules, node_count = tables.incoming, tables.rules, sizes.node_count
     for j in range(4):
-        node = np.int32(first_node + 32 * j)
-        compartment = np.uint32(np.uint32(word >> np.uint32(8 * j)) & np.uint32(31))
+        node = np.int32(four.first_node + 32 * j)
+        compartment = np.uint32(np.uint32(four.word >> np.uint32(8 * j)) & np.uint32(31))
         begin = np.int64(incoming.offsets[np.uint32(min(node, node_count))])
         end = np.int64(incoming.offsets[np.uint32(min(node + 1, node_count))])
         total = np.int32(0)
@@ -101,7 +99,7 @@ def gather_tile(
         if CUTS_HUBS:
             is_hub = end - begin > HUB
             if is_hub:
-                at = np.uint64(row * hubs.node.size + _hub_of(hubs.node, node))
+                at = np.uint64(nodes.row * hubs.node.size + _hub_of(hubs.node, node))
                 total = hubs.pressure[at]
                 hubs.pressure[at] = np.int32(0)
         for source in unroll(range(len(SOURCE_MASK))):
@@ -109,15 +107,15 @@ def gather_tile(
                 total = np.int32(
                     total
                     + _gather_row(
-                        bits_here, np.uint32(source * plane), begin, end, rules.rate[source],
-                        incoming, planes, local_bits,
+                        step.bits_here, np.uint32(source * sizes.plane), begin, end,
+                        rules.rate[source], incoming, nodes.bits, shared.local_bits,
                     )
                 )  # fmt: skip
-        gathered[np.uint32(mine + np.uint32(32 * j))] = total
+        shared.gathered[np.uint32(mine + np.uint32(32 * j))] = total
 
 
 def _gather_row(bits_here, at, begin, end, rate, incoming, planes, local_bits):
-    """Pressure along one row, read by one thread, four arcs at a time so that reads overlap."""
+    """Force of infection along a row, read by one thread; reads of four arcs overlap."""
     total = np.int32(0)
     count = np.int32(end - begin)
     ends = incoming.ends[begin:]
@@ -146,25 +144,26 @@ def _hub_of(nodes, node):
     return low
 
 
-def gather_hubs(
-    row, bits_here, plane, first, step, lane, incoming, hubs, rules, state, planes, local_bits
-):
-    """Pressures on hubs: every warp of a thread group sums segments of their rows."""
-    for segment in range(first, hubs.segment_hub.size, step):
+def gather_hubs(step, threads, sizes, nodes, shared, tables, hubs):
+    """Forces of infection on hubs: every warp of a thread group sums segments of their rows."""
+    incoming, rules = tables.incoming, tables.rules
+    for segment in range(threads.first_tile, hubs.segment_hub.size, threads.tile_step):
         hub = np.int64(hubs.segment_hub[segment])
         node = np.int64(hubs.node[hub])
-        word = state[np.uint32((node >> 7) * 32 + (node & 31))]
+        word = nodes.state[np.uint32((node >> 7) * 32 + (node & 31))]
         compartment = np.uint32(np.uint32(word >> np.uint32(8 * ((node >> 5) & 3))) & np.uint32(31))
         total = np.int32(0)
         for source in unroll(range(len(SOURCE_MASK))):
             if _asks(source, compartment):
-                at = np.uint32(source * plane)
-                for arc in range(hubs.segment_begin[segment] + lane, hubs.segment_end[segment], 32):
+                at = np.uint32(source * sizes.plane)
+                begin = hubs.segment_begin[segment] + threads.lane
+                for arc in range(begin, hubs.segment_end[segment], 32):
                     e = np.uint64(arc)
-                    if _bit(bits_here, at, incoming.ends[e], planes, local_bits):
+                    other = incoming.ends[e]
+                    if _bit(step.bits_here, at, other, nodes.bits, shared.local_bits):
                         total += contribution(rules.rate[source], incoming.weights, e)
         total = np.int32(total)
         for shift in (16, 8, 4, 2, 1):
             total += cuda.shfl_xor_sync(EVERY_LANE, total, shift)
-        if lane == 0 and total != 0:
-            cuda.atomic.add(hubs.pressure, row * hubs.node.size + hub, np.int32(total))
+        if threads.lane == 0 and total != 0:
+            cuda.atomic.add(hubs.pressure, nodes.row * hubs.node.size + hub, np.int32(total))

@@ -1,4 +1,4 @@
-"""How a model, a network and a grid of times become the numbers that a leap runs on."""
+"""Tables and options of tau-leaping, from a model, a network and a grid of times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
+from ergode.epidemics.leap import options
 from ergode.epidemics.leap.step import (
     TICKS_MOST,
     Rules,
@@ -20,6 +21,7 @@ from ergode.epidemics.leap.step import (
     leaving_row,
 )
 from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.options import WEIGHTED
 from ergode.epidemics.shared.progression import Stages
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels as holding_times
@@ -27,7 +29,9 @@ from ergode.models.holding_times.families import Exponential
 
 TRANSITIONS = ("conditional", "left-end", "sampled")
 STEP = 0.02
-"""Of the shortest time scale of a model: a step that errs by well under a percent."""
+"""Of the shortest time scale of a model: the error of such a step is well under a percent."""
+GATHER_STEP = 0.1
+"""Of the shortest time scale: steps that are shorter change too few nodes for gathering to pay."""
 _TABLE_MOST = 2**22  # ages
 _PRESSURE_MOST = 2.0**30
 
@@ -86,10 +90,10 @@ def rules_of(
     stratum: np.ndarray | None = None,
     stratum_count: int = 1,
 ) -> tuple[Rules, float]:
-    """Rates as whole numbers of a unit of pressure, and how much rounding that takes.
+    """Rates as whole numbers of a unit of the force of infection, and the error of rounding.
 
-    Where all arcs are alike the unit is their rate, and nothing is rounded; else a node under the
-    largest pressure there can be is under about 2^30 units.
+    Where all arcs have one rate, the unit is this rate, and nothing is rounded.  Elsewhere the
+    largest possible force of infection is about 2^30 units.
     """
     real = np.dtype(precision).type
     index = model.index
@@ -154,9 +158,9 @@ def transition_probabilities(
     ages: int,
     most: int,
 ) -> TransitionProbabilities:
-    """Tables for equal steps of one tick: to leave by age, to be infected by pressure.
+    """Tables for equal steps of one tick: of leaving by age, of infection by count of neighbours.
 
-    `most` is the largest number of arcs into a node. What would not be looked at is empty.
+    `most` is the largest number of arcs into a node. A table that no kernel reads is empty.
     """
     precision = stages.a.dtype.name
     leaving = np.zeros((len(model.compartments), max(ages, 1)), np.float64)
@@ -177,12 +181,12 @@ def transition_probabilities(
 
 @cache
 def _table_kernel(kinds: frozenset[int], left_end: bool) -> Kernel:
-    bindings = {**holding_times.flags(kinds), "LEFT_END": left_end}
+    bindings = {**holding_times.flags(kinds), options.LEFT_END: left_end}
     return kernels.for_each(leaving_row, bindings=bindings)
 
 
 def check_left_end(model: CompartmentModel) -> None:
-    """Refuse holding times whose hazard begins infinite: a step held there would end them all."""
+    """Refuse holding times with an infinite hazard at age zero: the first step would end them."""
     for each in model.progressions:
         if not math.isfinite(float(each.holding_time.hazard(0.0))):
             raise PlanError(
@@ -206,54 +210,55 @@ def table_length(
 
 def bindings_of(
     model: CompartmentModel,
+    transition: str,
+    rules: Rules,
+    *,
     weighted: bool,
     tabulated: bool,
-    transition: str,
     adaptive: bool,
     counted: bool,
-    rules: Rules,
     modulated: bool = False,
-) -> dict[str, Any]:
-    """What a kernel for this plan is specialised to; nothing that it need not know."""
+) -> dict[Any, Any]:
+    """Options of a kernel for this plan; a kernel contains no code that the plan does not need."""
     sampled = transition == "sampled"
     counted = counted and tabulated and not modulated
     asks = sampled or not tabulated  # a table knows the kinds of holding times
     return {
         **(progression.bindings_of(model) if asks else holding_times.flags([])),
-        "WEIGHTED": weighted,
-        "TABULATED": tabulated,
-        "COUNTED": counted,
-        "THRESHOLDS": takes_thresholds(rules, sampled and counted),
-        "SAMPLED": sampled,
-        "LEFT_END": transition == "left-end" and not tabulated,
-        "ADAPTIVE": adaptive,
-        "AGED": sampled or not is_memoryless(model),
+        WEIGHTED: weighted,
+        options.TABULATED: tabulated,
+        options.COUNTED: counted,
+        options.THRESHOLDS: takes_thresholds(rules, sampled and counted),
+        options.SAMPLED: sampled,
+        options.LEFT_END: transition == "left-end" and not tabulated,
+        options.ADAPTIVE: adaptive,
+        options.AGED: sampled or not is_memoryless(model),
     }
 
 
-def structure_of(rules: Rules, layer_count: int) -> dict[str, Any]:
-    """What of the rules is no number but structure, for kernels compiled for one model."""
+def structure_of(rules: Rules, layer_count: int) -> dict[Any, Any]:
+    """The structure of the rules, as options of a kernel that is compiled for one model."""
     channels = [
         (int(compartment), layer)
         for compartment in rules.susceptible
         for layer in range(layer_count)
     ]
     return {
-        "CHANNELS": len(channels),
-        "CHANNEL_SUSCEPTIBLE": tuple(compartment for compartment, _ in channels),
-        "CHANNEL_LAYER": tuple(layer for _, layer in channels),
-        "SOURCE_MASK": tuple(int(mask) for mask in rules.mask),
-        "SOURCE_INFECTION": tuple(int(infection) for infection in rules.infection),
-        "SUSCEPTIBLE": tuple(int(compartment) for compartment in rules.susceptible),
-        "INFECTED": tuple(int(compartment) for compartment in rules.infected),
-        "SUSCEPTIBLE_MASK": rules.susceptible_mask,
-        "LEAVING_MASK": rules.leaving_mask,
-        "KEEPING_MASK": rules.keeping_mask,
+        options.CHANNELS: len(channels),
+        options.CHANNEL_SUSCEPTIBLE: tuple(compartment for compartment, _ in channels),
+        options.CHANNEL_LAYER: tuple(layer for _, layer in channels),
+        options.SOURCE_MASK: tuple(int(mask) for mask in rules.mask),
+        options.SOURCE_INFECTION: tuple(int(infection) for infection in rules.infection),
+        options.SUSCEPTIBLE: tuple(int(compartment) for compartment in rules.susceptible),
+        options.INFECTED: tuple(int(compartment) for compartment in rules.infected),
+        options.SUSCEPTIBLE_MASK: rules.susceptible_mask,
+        options.LEAVING_MASK: rules.leaving_mask,
+        options.KEEPING_MASK: rules.keeping_mask,
     }
 
 
 def takes_thresholds(rules: Rules, sampled: bool) -> bool:
-    """Whether thresholds for infection can be drawn at entry, as holding times are."""
-    # One number a node says when it leaves or until when it took pressure: not both.
+    """Whether thresholds for infection are drawn at entry, as holding times are."""
+    # A node keeps one tick: of leaving, or of the last update of its threshold.
     alone = not rules.susceptible_mask & rules.leaving_mask
     return sampled and rules.susceptible.size == 1 and alone

@@ -1,8 +1,8 @@
 """How nodes learn of their neighbours on a CUDA device: from those who changed.
 
-The lanes of a warp share the arcs out of each node whose infectivity changed, and add to the
-pressure on who is at their ends.  What is pushed in one step is read in the next, from the other of
-two arrays.
+The lanes of a warp share the arcs out of each node whose infectivity changed, and update the
+forces of infection on the nodes at their ends.  There are two arrays: one step writes one of them,
+and the next step reads it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, unroll
 from ergode.epidemics.leap.gather import EVERY_LANE, is_in
+from ergode.epidemics.leap.options import (
+    LAYERS,
+    SKIPS,
+    SOURCE_INFECTION,
+    SOURCE_MASK,
+)
 from ergode.epidemics.leap.step import contribution, layer_of
-
-# What a kernel is for, and the model's structure; rebound together with those of `leap.cuda`.
-SKIPS = False
-LAYERS = 1
-SOURCE_MASK: tuple[int, ...] = (2,)
-SOURCE_INFECTION: tuple[int, ...] = (0,)
 
 
 def push_seed(node, compartment, outgoing, rules, padded_count, deltas):
-    """Add a seed to the pressure on its neighbours."""
+    """Add a seed to the forces of infection on its neighbours."""
     for source in unroll(range(len(SOURCE_MASK))):
         if is_in(SOURCE_MASK[source], compartment):
             for arc in range(outgoing.offsets[node], outgoing.offsets[node + 1]):
@@ -37,7 +37,7 @@ def push_all(
     lane, first_node, turned, word, new_word, outgoing, rules, padded_count, delta_there, deltas,
     touched, flags,
 ):  # fmt: skip
-    """Add what the moves of a warp's nodes change in the pressure on their neighbours."""
+    """Update the forces of infection on the neighbours of the nodes of a warp that moved."""
     left = np.uint32(cuda.ballot_sync(EVERY_LANE, turned != np.uint32(0)))
     while left != np.uint32(0):
         owner = np.int32(cuda.ffs(left) - 1)

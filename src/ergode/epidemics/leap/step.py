@@ -1,10 +1,10 @@
-"""An epidemic in time steps: what a step is, for ``"renewal-leap"`` and ``"markov-leap"``.
+"""Tau-leaping of an epidemic, for ``"renewal-leap"`` and ``"markov-leap"``: what a step is.
 
 Each step, from t to t + dt, freezes the force of infection on every node, computes the transition
 probability of every node, and updates all nodes synchronously.  Let P be the force of infection on
-a node, or pressure: the sum of rates along arcs from its infectious neighbours.  Let g be the
-probability that the node leaves its compartment by itself within the step.  It moves with
-probability
+a node: the sum of rates along arcs from its infectious neighbours (`pressure` in the code).  Let g
+be the probability that the node leaves its compartment by itself within the step.  The node moves
+with probability
 
     1 - exp(-P dt) (1 - g),
 
@@ -12,24 +12,25 @@ by infection with the share P dt / (P dt - log(1 - g)) of the cases.  There are 
 compute g, for a node that has been in its compartment for the time a, with the hazard h and the
 survival S of the holding time:
 
-``"left-end"``     1 - exp(-h(a) dt): the hazard, too, is frozen.
+``"left-end"``     1 - exp(-h(a) dt): the hazard is frozen as well.
 ``"conditional"``  1 - S(a + dt) / S(a): exact, whatever dt.
-``"sampled"``      the holding time is drawn as the node enters, and ends in the step it falls into:
-                   the same law as ``"conditional"``, with nothing to draw in between.  Where
-                   pressures are counts of neighbours, what a susceptible node can take is drawn
-                   likewise, an exponential threshold for the sum of P dt over its steps.
+``"sampled"``      the holding time is drawn when the node enters its compartment.  The node leaves
+                   in the step in which the holding time ends.  The law is that of
+                   ``"conditional"``, and no step needs a draw.  Where forces of infection are
+                   counts of neighbours, a susceptible node gets an exponential threshold.  The
+                   node is infected when the sum of P dt over its steps reaches the threshold.
 
-The error that is left is first order in dt: a step sees neither the infections within it nor the
+The remaining error is first order in dt: a step sees neither the infections within it nor the
 moment of a move (cf. Gillespie 2001, J. Chem. Phys. 115, 1716, for leaps of reactions; Boguna,
 Lafuerza, Toral, Serrano 2014, Phys. Rev. E 90, 042108, for renewal clocks).
 
-Pressures are integers, counts of a unit (`Rules.unit`), so they can be summed in any order: by
-each node over its neighbours ("gather"), or by adding to the neighbours of the few nodes whose
-infectivity changed ("push").  Both give the same number, and every draw is keyed by (seed,
-replicate, node, step): a result depends on neither schedule nor device.
+Forces of infection are integers, counts of a unit (`Rules.unit`), so the order of a sum does not
+matter.  Each node sums over its neighbours ("gather"), or each node whose infectivity changed adds
+to its neighbours ("push").  Both give the same number.  Every draw is keyed by (seed, replicate,
+node, step).  So a result depends neither on the way of summing nor on the device.
 
-Time is counted in ticks.  Where all steps are equal a tick is a step, an age is a number of steps,
-and g comes from a table.
+Time is counted in ticks.  Where all steps are equal, a tick is a step, an age is a number of
+steps, and g comes from a table.
 """
 
 from __future__ import annotations
@@ -42,34 +43,30 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import expm1, log1p
 from ergode.core.math.random import LEAP_CAUSE, LEAP_EVENT, draw_words, exponential, uniform
+from ergode.epidemics.leap.options import (
+    ADAPTIVE,
+    AGED,
+    COUNTED,
+    LAYERS,
+    LEFT_END,
+    SAMPLED,
+    TABULATED,
+)
+from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time
 from ergode.models.holding_times import kernels
 
-# What a kernel is for; rebound, and the code for the rest is gone.  Each is tested by itself, in an
-# `if` of its own, so that such a branch is dropped before what is in it is compiled.
 # ruff: noqa: SIM102
-WEIGHTED = True  # arcs have weights
-TABULATED = True  # equal steps: probabilities of leaving come from a table
-COUNTED = False  # pressures are counts of neighbours: probabilities of infection, too
-SAMPLED = False  # holding times are drawn at entry
-THRESHOLDS = False  # so is what pressure a node can take: pressures are counts, for one infection
-LEFT_END = False  # the hazard is held still
-ADAPTIVE = False  # steps follow the largest hazard
-MODULATED = False  # pressures are weighed, by what changes in time (see `leap.factors`)
-LAYERS = 1  # of contacts, whose pressures are kept apart
-HAS_STRATA = False  # nodes are counted by stratum
-AGED = True  # ages matter: not all holding times are memoryless
-HAS_AGES = False  # of some seeds, and times are drawn that they have left
 
-NOBODY = 31  # compartment of the places beyond the last node
+NOBODY = 31  # compartment of the padding after the last node
 COMPARTMENTS_MOST = NOBODY
 TICKS_MOST = 2**30
-_SOON = -1e-3  # of a tick, so that rounding does not make a step of it
+_SOON = -1e-3  # of a tick: rounding must not add a step
 
 # Entries of the work of a replicate.
 STEPS, PULLS, CHANGES, INFECTIOUS = range(4)
 WORK_SIZE = 4
-# How the pressure is kept up to date.
+# How the force of infection is kept up to date.
 GATHER, PUSH, AUTO = range(3)
 
 
@@ -85,14 +82,14 @@ class Arcs(NamedTuple):
 class Rules(NamedTuple):
     """Who infects whom, in integers."""
 
-    # A source: the compartments that press at one rate for one infection [source_count].
+    # A source: the compartments that transmit one infection at one rate [source_count].
     mask: Any  # bit c: compartment c is one of them, int64
     infection: Any  # int64
-    rate: Any  # units of pressure along an arc of weight one, real
+    rate: Any  # units of force of infection along an arc of weight one, real
     susceptible: Any  # compartments before and after each infection, int64 [infection_count]
     infected: Any
     ending_rate: Any  # one over the mean holding time, real [compartment_count]
-    unit: Any  # rate that one unit of pressure stands for [1 / time], real
+    unit: Any  # rate of one unit of force of infection [1 / time], real
     stratum: Any  # of each node, int32 [node_count], or [1]
     stratum_count: int
     compartment_count: int
@@ -103,7 +100,7 @@ class Rules(NamedTuple):
 
 
 class TransitionProbabilities(NamedTuple):
-    """What equal steps allow to know beforehand."""
+    """Tables that equal steps allow."""
 
     leaving: Any  # real [compartment x age]
     infected: Any  # real [pressure]
@@ -120,39 +117,52 @@ class Schedule(NamedTuple):
     last_age: int  # last column of the table of probabilities
 
 
+class LeapTables(NamedTuple):
+    """All that a run reads and does not change."""
+
+    incoming: Any  # `Arcs` into every node
+    outgoing: Any  # `Arcs` out of every node
+    rules: Any  # `Rules`
+    stages: Any  # see `shared.progression.Stages`
+    probabilities: Any  # `TransitionProbabilities`
+    schedule: Any  # `Schedule`
+    factors: Any  # see `leap.factors.Factors`
+    seeding: Any  # see `seeding.Seeding`
+
+
 # ---- what every target shares
 
 
 def contribution(rate, weights, arc):
-    """Units of pressure along an arc."""
+    """Force of infection along an arc, in units."""
     if WEIGHTED:
         return np.int32(fma(rate, weights[arc], real(0.5)))
     return np.int32(rate)
 
 
 def layer_of(arcs, arc):
-    """Which of the pressures that are kept apart an arc adds to."""
+    """The layer of an arc, where forces of infection are kept by layer."""
     if LAYERS > 1:
         return np.int64(arcs.layer[arc])
     return np.int64(0)
 
 
 def column(rules, compartment, node):
-    """Where a node in a compartment is counted."""
+    """The column of counts for a node in a compartment."""
     if HAS_STRATA:
         return np.int64(compartment) * rules.stratum_count + np.int64(rules.stratum[node])
     return np.int64(compartment)
 
 
 def leaving_probability(stages, probabilities, schedule, compartment, age, ticks):
-    """Chance g to leave a compartment within a step, at an age in ticks."""
+    """Probability g to leave a compartment within a step, at an age in ticks."""
     if TABULATED:
         row = np.int64(compartment) * np.int64(schedule.last_age + 1)
         column = min(np.int64(age), np.int64(schedule.last_age)) if AGED else 0
         return probabilities.leaving[np.uint64(row + column)]
     if ticks == 0:
         return real(0.0)
-    # Not plain products, which a compiler might fuse with a sum they go into.
+    # A compiler might fuse a plain product with the sum that follows.
     at = fma(real(age), schedule.tick, real(0.0))
     length = fma(real(ticks), schedule.tick, real(0.0))
     if LEFT_END:
@@ -166,7 +176,7 @@ def leaving_row(age, stages, compartment, tick, table):
     if LEFT_END:
         table[compartment, age] = -expm1(-(hazard(stages, compartment, at) * tick))
     else:
-        # A little longer, so that a certain end on the last moment of a step is within it.
+        # A little longer: a certain end at the last moment of a step belongs to the step.
         table[compartment, age] = ending_probability(stages, compartment, at, tick * 1.000000001)
 
 
@@ -188,33 +198,33 @@ def ending_probability(stages, compartment, age, length):
 
 
 def ending_rate(stages, rules, schedule, compartment, age):
-    """What a compartment adds to the hazards that choose the next step."""
+    """Hazard of leaving a compartment, for the choice of the next step [1 / time]."""
     if SAMPLED:
         return rules.ending_rate[compartment]
     rate = hazard(stages, compartment, fma(real(age), schedule.tick, real(0.0)))
-    # An end that is certain is no reason for steps of no length.
+    # A certain end must not make the step zero.
     return rate if rate < real(math.inf) else rules.ending_rate[compartment]
 
 
 def infection_probability(pressure, exposure, probabilities):
-    """Chance to be infected within a step; `exposure` is unit x length of the step."""
+    """Probability to be infected within a step; `exposure` is unit x length of the step."""
     if COUNTED:
         return probabilities.infected[np.uint32(pressure)]
     return -expm1(-(real(pressure) * exposure))
 
 
 def either(infected, leaving):
-    """Chance of at least one of two independent things."""
+    """Probability of at least one of two independent events."""
     return fma(-infected, leaving, infected + leaving)
 
 
 def block_32(node):
-    """Block of random numbers that a node shares with those 32, 64 and 96 places from it."""
+    """Block of random numbers of a node and of the nodes 32, 64 and 96 places from it."""
     return ((node >> 7) << 5) | (node & 31)
 
 
 def block_64(node):
-    """The same for float64: two nodes share a block."""
+    """As `block_32`, for float64: two nodes share a block."""
     return ((node >> 6) << 5) | (node & 31)
 
 
@@ -227,23 +237,23 @@ def from_block_32(w0, w1, w2, w3, which):
 
 
 def from_block_64(w0, w1, w2, w3, which):
-    """The same for float64."""
+    """As `from_block_32`, for float64."""
     return uniform(w2 if which & 1 else w0, w3 if which & 1 else w1)
 
 
-# Nodes share blocks as the lanes of a warp, which has 128 of them, want it.
+# A warp has 128 nodes: the four nodes of a lane share a block.
 block_of = ByPrecision(float32=block_32, float64=block_64)
 from_block = ByPrecision(float32=from_block_32, float64=from_block_64)
 
 
 def event_uniform(seed, replicate, node, step):
-    """Draw that says whether a node moves in a step."""
+    """Draw that decides whether a node moves in a step."""
     w0, w1, w2, w3 = draw_words(seed, replicate, block_of(node), LEAP_EVENT, step)
     return from_block(w0, w1, w2, w3, node >> 5)
 
 
 def is_infection(pressure, exposure, leaving, seed, replicate, node, step):
-    """Whether a node that moves does so because it was infected."""
+    """Whether a node that moves was infected."""
     if pressure == 0 or leaving >= 1.0:
         return False
     if leaving == 0.0:
@@ -255,19 +265,19 @@ def is_infection(pressure, exposure, leaving, seed, replicate, node, step):
 
 
 def chosen_share(pressure, seed, replicate, node, step):
-    """A unit of the pressure on a node that is infected, each as likely."""
+    """A unit of the force of infection on an infected node, drawn uniformly."""
     _, _, _, word = draw_words(seed, replicate, node, LEAP_CAUSE, step)
     return np.int64((np.uint64(word) * np.uint64(pressure)) >> np.uint64(32))
 
 
 def chosen_part(seed, replicate, node, step):
-    """The same as a part of all pressure on it, uniform on (0, 1]."""
+    """A part of the force of infection on an infected node, uniform on (0, 1]."""
     _, _, word, other = draw_words(seed, replicate, node, LEAP_CAUSE, step)
     return uniform(word, other)
 
 
 def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, index):
-    """What is kept of a node that enters a compartment: when it did, or when it will leave."""
+    """The tick kept of a node that enters a compartment: of entry, or of leaving if sampled."""
     if SAMPLED:
         if stages.kind[compartment] >= 0:
             duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
@@ -278,7 +288,7 @@ def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, inde
 
 
 def seed_tick(stages, schedule, compartment, age, seed, replicate, node):
-    """What is kept of a seed that has been where it starts for `age`."""
+    """The tick kept of a seed that has been in its compartment for `age`."""
     if SAMPLED:
         if HAS_AGES:
             if stages.kind[compartment] < 0:
@@ -291,7 +301,7 @@ def seed_tick(stages, schedule, compartment, age, seed, replicate, node):
 
 
 def threshold(rules, schedule, seed, replicate, node, index):
-    """Sum of pressures over the steps to come, at which a node is infected."""
+    """Sum of forces of infection over the steps at which a node is infected, in units."""
     w0, w1, _, _ = draw_words(seed, replicate, node, LEAP_EVENT, index)
     units = real(math.ceil(exponential(w0, w1) / (rules.unit * schedule.tick)))
     return np.int32(min(max(units, real(1.0)), real(TICKS_MOST)))

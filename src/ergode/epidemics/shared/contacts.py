@@ -1,15 +1,17 @@
-"""When two nodes are in effective contact: a Poisson process on a clock of its own for each arc.
+"""Effective contacts between two nodes: for each arc a Poisson process on a clock of its own.
 
-The clock of an arc runs at the largest rate at which the arc could ever transmit (the largest
-transmission rate, times the arc's weight, times the largest factor of its layer), and for
-contacts that come and go only while there is contact.  On that clock, effective contacts are the
-points of a Poisson process of rate one.  Each carries a mark, uniform on (0, 1]; it transmits if
-the source is infectious and the target susceptible at that moment and the mark is below the ratio
-of the rate there is to the largest.  So whatever lowers a rate - another stage, a calendar, a
-vaccine, a closed school - removes transmissions and moves none, and scenarios with one seed
-differ by what was removed and what follows from that, and by nothing else.
+The clock of an arc runs at the largest rate at which the arc could ever transmit: the largest
+transmission rate, times the arc's weight, times the largest factor of its layer.  The clock of a
+temporal contact runs only during contact.  On that clock, effective contacts are the points of a
+Poisson process of rate one.  Each contact carries a mark, uniform on (0, 1].  It transmits if the
+source is infectious, the target is susceptible, and the mark is below the ratio of the current rate
+to the largest.
 
-The points of a cell, a unit of the clock, are a function of (seed, replicate, source, target,
+Whatever lowers a rate - another stage, a calendar, a vaccine, a closed school - therefore removes
+transmissions and moves none.  Two scenarios with one seed differ only by the removed transmissions
+and their consequences.
+
+A cell is a unit of the clock.  Its points are a function of (seed, replicate, source, target,
 layer, cell).  They can be asked for in any order, from any moment on.
 
 References
@@ -27,9 +29,7 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import next_down
 from ergode.core.math.random import CONTACT, CONTACT_MARK, draw_words, exponential, uniform
-
-# Whether contacts come and go; rebound to False for a network that is always there.
-TEMPORAL = True
+from ergode.epidemics.shared.options import TEMPORAL
 
 CELL_BITS = 26
 CELLS_MOST = 1 << CELL_BITS  # on the clock of an arc, so that a point's key has 32 bits

@@ -6,11 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
+from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import Seeding
+from ergode.epidemics.shared import transmission
+from ergode.epidemics.shared.importation import Importations
 from ergode.epidemics.shared.resolution import check_range
+from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
@@ -79,6 +83,28 @@ class CountingEnsemble:
         self.seed = np.uint64(seed)
         self.base = model.index[model.infections[0].susceptible]
 
+    def tables_on_device(
+        self, tables: Tables, seeding: Seeding, importations: Importations
+    ) -> EpidemicTables:
+        """What kernels read beside arcs; `seeding` is there already."""
+        real = self.times.dtype.type
+        put = transmission.put
+        return EpidemicTables(
+            put(tables.meetings, self.device),
+            put(tables.stages, self.device),
+            put(tables.infections, self.device),
+            put(tables.calendars, self.device),
+            put(tables.interventions, self.device),
+            seeding,
+            put(importations, self.device),
+            self.device.put(or_nothing(tables.stratum, np.int32)),
+            self.stratum_count,
+            self.base,
+            self.device.put(self.times),
+            self.per_step,
+            real(np.nextafter(self.horizon, real(np.inf))),
+        )
+
     @property
     def column_count(self) -> int:
         """Columns of counts."""
@@ -132,11 +158,7 @@ def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int
     PlanError
         Not even one.
     """
-    room = device.available_bytes()
-    if bytes_each > room:
-        raise PlanError(
-            f"one replicate of {node_count:,} nodes needs {bytes_each / 1e9:.2f} GB beside the "
-            f"network, but {device.name} has {room / 1e9:.2f} GB free; use fewer nodes or times, "
-            "or a device with more memory"
-        )
-    return room // bytes_each
+    return count_that_fits(
+        device, bytes_each, f"one replicate of {node_count:,} nodes beside its network",
+        "use fewer nodes or times, or a device with more memory",
+    )  # fmt: skip

@@ -1,11 +1,10 @@
-"""Infections from outside: when they come, and upon whom.
+"""Importations: contacts with cases outside the network.
 
-The n-th importation of a plan is a function of (seed, replicate, plan, n).  It has a node of the
-network, drawn at random; a moment, which follows that of the importation before; and a mark.  It is
-a contact of the node with an outside case, and infects as such a contact would.  The node is
-infected if the mark is below a probability: the rate of the infection from the node's compartment,
-relative to the largest rate, times the node's own susceptibility.  The event-driven method asks for
-one importation after the other.  The method by windows is given all of them, listed by node.
+The n-th importation of a plan is a function of (seed, replicate, plan, n).  It consists of a random
+node, a moment after that of the importation before, and a mark.  It infects as a contact with an
+outside case would: if the mark is below the rate of infection from the node's compartment, relative
+to the largest rate, times the node's susceptibility.  The event-driven method draws one importation
+after the other.  The method by windows takes a list of all importations, ordered by node.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
@@ -143,16 +142,19 @@ def imported_cases_of(
         np.zeros(1, precision),
     )  # fmt: skip
     arguments = (imports, node_count, end, seed, first_replicate)
-    host.run(kernel, count, *arguments, sizes[1:], sizes, *nothing, False)
+    host.run(kernel, count, *arguments, sizes[1:], ImportedCases(sizes, *nothing), False)
     first = np.cumsum(sizes)
     if not first[-1]:
         return ImportedCases(first, *nothing)
     total = int(first[-1])
-    node, time = np.empty(total, np.int32), np.empty(total, precision)
-    plan, mark = np.empty(total, np.int32), np.empty(total, precision)
-    host.run(kernel, count, *arguments, sizes[1:], first, node, time, plan, mark, True)
-    order = np.lexsort((plan, time, node, np.repeat(np.arange(count), sizes[1:])))
-    return ImportedCases(first, node[order], time[order], plan[order], mark[order])
+    cases = ImportedCases(
+        first, np.empty(total, np.int32), np.empty(total, precision), np.empty(total, np.int32),
+        np.empty(total, precision),
+    )  # fmt: skip
+    host.run(kernel, count, *arguments, sizes[1:], cases, True)
+    row = np.repeat(np.arange(count), sizes[1:])
+    order = np.lexsort((cases.plan, cases.time, cases.node, row))
+    return ImportedCases(first, *(column[order] for column in cases[1:]))
 
 
 # ---- what kernels ask
@@ -196,23 +198,24 @@ def imported(imports, infections, plan, mark, left, node, compartment):
 
 
 def list_imported_cases(
-    start, stop, imports, node_count, end, seed, first_replicate, size, first, node, time, plans,
-    mark, fill,
+    start, stop, imports, node_count, end, seed, first_replicate, size, cases, fill
 ):  # fmt: skip
-    """Count the importations of rows `start` to `stop` into `size`, or write them down."""
+    """Count the importations of rows `start` to `stop` into `size`, or write them into `cases`."""
     for row in range(start, stop):
         replicate = first_replicate + row
-        at = first[row]
+        at = cases.first[row]
         found = 0
         for plan in range(imports.rate.size):
             number = np.int64(0)
             moment = real(importation_time(imports, plan, number, real(0.0), seed, replicate))
             while moment < end:
                 if fill:
-                    node[at + found] = imported_node(plan, number, node_count, seed, replicate)
-                    time[at + found] = moment
-                    plans[at + found] = plan
-                    mark[at + found] = importation_mark(plan, number, seed, replicate)
+                    cases.node[at + found] = imported_node(
+                        plan, number, node_count, seed, replicate
+                    )
+                    cases.time[at + found] = moment
+                    cases.plan[at + found] = plan
+                    cases.mark[at + found] = importation_mark(plan, number, seed, replicate)
                 found += 1
                 number += 1
                 moment = real(importation_time(imports, plan, number, moment, seed, replicate))

@@ -7,15 +7,17 @@ are pure functions of (seed, replicate, node, compartment).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import real
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.holding_times import kernels
 
@@ -23,7 +25,7 @@ _FOR_EVER = float("inf")
 
 
 class Stages(NamedTuple):
-    """A model as flat arrays, one row a compartment."""
+    """A model as flat arrays, one row a compartment; of several points, real ones by point."""
 
     kind: Any  # kind of holding time, int32 [compartment_count]; -1 where a node stays for ever
     a: Any  # its parameters, real [compartment_count]
@@ -98,12 +100,67 @@ def _order(model: CompartmentModel) -> np.ndarray:
     return np.array([model.index[name] for name in order], np.int32)
 
 
+def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
+    """The tables of several models that differ in numbers alone (see `PointGroup`)."""
+    first = stages_of(models[0], precision)
+    count, index = len(models), models[0].index
+    parameters = np.zeros((2, count, first.kind.size), precision)
+    rate = np.zeros((count, first.kind.size), precision)
+    chances = np.ones((count, first.branch_cdf.size))
+    times, cdf = (
+        np.repeat(table[None], count, axis=0) for table in (first.table_time, first.table_cdf)
+    )
+    for number, progression in enumerate(models[0].progressions):
+        compartment = index[progression.compartment]
+        codes = [model.progressions[number].holding_time.code() for model in models]
+        parameters[0, :, compartment] = [code.a for code in codes]
+        parameters[1, :, compartment] = [code.b for code in codes]
+        start, stop = first.table_start[compartment], first.table_start[compartment + 1]
+        if stop > start:
+            times[:, start:stop] = [code.times for code in codes]
+            cdf[:, start:stop] = [code.cdf for code in codes]
+        names = sorted(progression.branches, key=lambda name: index[name])
+        start, stop = first.branch_start[compartment], first.branch_start[compartment + 1]
+        if stop - start > 1:
+            each = [model.progressions[number].to for model in models]
+            by_name = [[to[name] for name in names] for to in each]  # type: ignore[index]
+            chances[:, start:stop] = np.cumsum(by_name, axis=1)
+    for number, infection in enumerate(models[0].infections):
+        for name in infection.transmission_rate:
+            rate[:, index[name]] = [m.infections[number].transmission_rate[name] for m in models]
+    return first._replace(
+        a=parameters[0], b=parameters[1], table_time=times, table_cdf=cdf, transmission_rate=rate,
+        branch_cdf=chances.astype(precision),
+    )  # fmt: skip
+
+
+def stages_of_group(
+    model: CompartmentModel, group: PointGroup | None, precision: Precision
+) -> Stages:
+    """The tables of a model, or of the models of a group."""
+    return (
+        stages_of(model, precision) if group is None else stages_of_points(group.models, precision)
+    )
+
+
+def stages_of_row(stages, rows, row):
+    """The stages of the point that a row is of."""
+    if SWEPT:
+        point = point_of(rows, row)
+        return Stages(
+            stages.kind, stages.a[point], stages.b[point], stages.table_start,
+            stages.table_time[point], stages.table_cdf[point], stages.transmission_rate[point],
+            stages.branch_start, stages.branch_to, stages.branch_cdf[point], stages.order,
+        )  # fmt: skip
+    return stages
+
+
 def put(stages: Stages, device: Device) -> Stages:
     """The same tables on a device."""
     return Stages(*(device.put(array) for array in stages))
 
 
-def bindings_of(model: CompartmentModel) -> dict[str, bool]:
+def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
     """Which kinds of holding time a kernel for this model must contain."""
     return kernels.flags({p.holding_time.code().kind for p in model.progressions})
 

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
-from ergode.epidemics.shared.progression import Stages
+from ergode.epidemics.shared.progression import Stages, stages_of
+from ergode.epidemics.shared.sweep import PointGroup
 from ergode.models.epidemic.compartments import CompartmentModel
 
 # Numbers below one are at most this far apart.
@@ -62,12 +63,12 @@ def check_resolution(
         instead = "precision='float64' or a shorter run" if finer else "a shorter run"
         raise PlanError(
             f"the run lasts {grid[-1] - grid[0]:g} and the shortest mean holding time of the model "
-            f"is {_shortest_stay(model):.3g}: times in {precision} are {spacing:.2g} of that "
+            f"is {shortest_stay(model):.3g}: times in {precision} are {spacing:.2g} of that "
             f"apart, and transmissions are lost; use {instead}"
         )
 
 
-def _shortest_stay(model: CompartmentModel) -> float:
+def shortest_stay(model: CompartmentModel) -> float:
     """The shortest mean holding time that is not zero [time]."""
     stays = [p.holding_time.mean for p in model.progressions]
     return min((stay for stay in stays if stay > 0), default=np.inf)
@@ -75,7 +76,7 @@ def _shortest_stay(model: CompartmentModel) -> float:
 
 def _spacing(precision: Precision, model: CompartmentModel, grid: np.ndarray) -> float:
     """How far apart times are at the end of a run, in shortest stays."""
-    return float(grid[-1] - grid[0]) * _SPACING[precision] / _shortest_stay(model)
+    return float(grid[-1] - grid[0]) * _SPACING[precision] / shortest_stay(model)
 
 
 def check_range(what: str, value: Any, precision: Precision) -> None:
@@ -85,6 +86,22 @@ def check_range(what: str, value: Any, precision: Precision) -> None:
             f"{what} is beyond what {precision} can hold; use another unit of time"
             + (" or precision='float64'" if precision == "float32" else "")
         )
+
+
+def check_stages_of_group(
+    model: CompartmentModel, group: PointGroup | None, stages: Stages, precision: Precision
+) -> None:
+    """As `check_stages`, of a model or of all models of a group."""
+    if group is None:
+        check_stages(model, stages, precision)
+        return
+    limits = np.finfo(precision)
+    fine = (abs(stages.transmission_rate) < 0.1 * limits.max).all(axis=1)
+    fine &= ((abs(stages.a) < 0.1 * limits.max) & (abs(stages.b) < 0.1 * limits.max)).all(axis=1)
+    fine &= ~((stages.a > 0) & (stages.a < limits.tiny)).any(axis=1)
+    for point in np.flatnonzero(~fine).tolist():
+        one = group.models[point]
+        check_stages(one, stages_of(one, precision), precision)
 
 
 def check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:

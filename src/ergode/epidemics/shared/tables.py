@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
-from ergode.core.devices import Device
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics import seeding
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.options import (
+    HAS_AGES,
+    HAS_CALENDARS,
+    HAS_IMPORTATIONS,
+    HAS_INTERVENTIONS,
+    HAS_STRATA,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LAYERED,
+    TEMPORAL,
+    THINNED,
+    WEIGHTED,
+)
 from ergode.epidemics.shared.resolution import check_stages
-from ergode.epidemics.shared.transmission import put
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
 from ergode.models.networks.contact_network import ContactNetwork
+
+
+class EpidemicTables(NamedTuple):
+    """What does not change during a run, beside the arcs of the network."""
+
+    meetings: Any  # see `shared.contacts`
+    stages: Any  # see `shared.progression`
+    infections: Any  # see `shared.transmission`
+    calendars: Any
+    interventions: Any
+    seeding: Any
+    importations: Any
+    stratum: Any  # of each node, int32 [node_count]
+    stratum_count: int
+    base: int  # compartment of those who are not seeds
+    times: Any
+    per_step: Any  # grid points a unit of time
+    end: Any  # the next number after the last of `times`
 
 
 @dataclass(frozen=True)
@@ -34,17 +63,7 @@ class Tables:
     weights: np.ndarray | None  # of outgoing arcs, in the working precision
     layer: np.ndarray | None
     stratum: np.ndarray | None
-    bindings: dict[str, Any]
-
-    def on(self, device: Device) -> tuple[Any, Any, Any, Any, Any]:
-        """Meetings, stages, infections, calendars, interventions on a device."""
-        return (
-            put(self.meetings, device),
-            put(self.stages, device),
-            put(self.infections, device),
-            put(self.calendars, device),
-            put(self.interventions, device),
-        )
+    bindings: dict[Any, bool]  # of all options of the exact methods but `LISTING`
 
 
 def tables_of(
@@ -84,19 +103,19 @@ def tables_of(
         )
     rates = infections.rate[infections.rate > 0]
     changing = bool(model.profiles or scenario.layer_factors)
-    bindings = {
+    bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
-        "WEIGHTED": weights is not None,
-        "LAYERED": contacts.layer is not None,
-        "TEMPORAL": scenario.meetings is not None,
-        "HAS_CALENDARS": changing,
-        "HAS_INTERVENTIONS": bool(scenario.interventions),
-        "HAS_TRACING": any(isinstance(i, ContactTracing) for i in scenario.interventions),
-        "HAS_TRIGGERS": any(isinstance(i.start, Trigger) for i in scenario.interventions),
-        "HAS_IMPORTATIONS": bool(scenario.importations),
-        "HAS_STRATA": scenario.stratum is not None,
-        "HAS_AGES": seeding.has_ages(initial),
-        "THINNED": bool(
+        WEIGHTED: weights is not None,
+        LAYERED: contacts.layer is not None,
+        TEMPORAL: scenario.meetings is not None,
+        HAS_CALENDARS: changing,
+        HAS_INTERVENTIONS: bool(scenario.interventions),
+        HAS_TRACING: any(isinstance(i, ContactTracing) for i in scenario.interventions),
+        HAS_TRIGGERS: any(isinstance(i.start, Trigger) for i in scenario.interventions),
+        HAS_IMPORTATIONS: bool(scenario.importations),
+        HAS_STRATA: scenario.stratum is not None,
+        HAS_AGES: seeding.has_ages(initial),
+        THINNED: bool(
             len(model.infections) > 1
             or (rates != infections.peak).any()
             or changing

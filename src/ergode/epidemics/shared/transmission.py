@@ -1,8 +1,8 @@
 """Whether an effective contact transmits.
 
-Here are the tables that a model, its calendars and its interventions become, and what device
-functions ask of them.  Everything here is a ratio of rates: what a contact's mark is held against
-(`shared.contacts`).
+This module makes the tables of a model, its calendars and its interventions, and has the device
+functions that read them.  They return ratios of the current to the largest rate, with which the
+mark of a contact is compared (`shared.contacts`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.bundle import Precision
 from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
 from ergode.core.math.random import INTERVENTION, draw_words, uniform
+from ergode.epidemics.shared.options import HAS_CALENDARS, HAS_INTERVENTIONS
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
     ALL_CONTACTS,
@@ -31,11 +32,6 @@ from ergode.models.epidemic.interventions import (
     Vaccination,
 )
 from ergode.models.networks.contact_network import ContactNetwork
-
-# Rebound to False in kernels that have no use for them, and the code is gone.
-HAS_CALENDARS = True
-HAS_INTERVENTIONS = True
-HAS_TRACING = True
 
 CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(5)
 
@@ -331,10 +327,16 @@ def guarded(interventions, starts, time, node, seed, replicate):
     return left
 
 
-def remaining(
-    interventions, starts, time, layer, source, source_compartment, source_since, source_stay,
-    target, seed, replicate,
-):  # fmt: skip
+class Source(NamedTuple):
+    """Who may infect somebody."""
+
+    node: Any
+    compartment: Any
+    since: Any  # when it entered the compartment
+    stay: Any  # number of that stay
+
+
+def remaining(interventions, starts, time, layer, source, target, seed, replicate):
     """What the interventions in force leave of the rate along an arc; quarantine apart.
 
     `starts` [intervention_count] is when each begins, by now.
@@ -354,18 +356,20 @@ def remaining(
         elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
             left *= _left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
             if interventions.source_reduction[row] > 0.0:
-                since = protected_since(interventions, row, starts[row], source, seed, replicate)
+                since = protected_since(
+                    interventions, row, starts[row], source.node, seed, replicate
+                )
                 if since <= time and time < since + duration:
                     left *= 1.0 - interventions.source_reduction[row]
         elif kind == _ISOLATION:
             group = interventions.group[row]
             if (
                 age < duration
-                and source_compartment == interventions.compartment[row]
-                and time >= source_since + interventions.delay[row]
-                and (group < 0 or interventions.members[group, source] != 0)
+                and source.compartment == interventions.compartment[row]
+                and time >= source.since + interventions.delay[row]
+                and (group < 0 or interventions.members[group, source.node] != 0)
             ):
-                w0, w1, w2, w3 = _draws(row, source, source_stay, seed, replicate)
+                w0, w1, w2, w3 = _draws(row, source.node, source.stay, seed, replicate)
                 if uniform(w0, w1) <= interventions.fraction[row]:
                     left *= 1.0 - interventions.reduction[row]
     return left
@@ -375,30 +379,28 @@ _NEVER = float("inf")
 
 
 def outcome(
-    infections, calendars, interventions, starts, mark, layer_peak, left, time, layer,
-    source, source_compartment, source_since, source_stay, target, target_compartment,
-    seed, replicate,
-):  # fmt: skip
+    tables, starts, mark, left, time, layer, source, target, target_compartment, seed, replicate
+):
     """Compartment that a contact of this mark moves the target to, or -1 if it does not.
 
-    `left` is the ratio that other measures leave.
+    `source` is a `Source`.  `left` is the ratio that other measures leave.
     """
+    infections, calendars = tables.infections, tables.calendars
     if HAS_CALENDARS:
         calendar = calendars.layer[layer]
         if calendar >= 0:
-            left *= calendar_factor(calendars, calendar, time) / layer_peak
-        profile = infections.profile[source_compartment]
+            left *= calendar_factor(calendars, calendar, time) / calendars.peak[layer]
+        profile = infections.profile[source.compartment]
         if profile >= 0:
-            left *= calendar_factor(calendars, profile, time - source_since)
+            left *= calendar_factor(calendars, profile, time - source.since)
     if HAS_INTERVENTIONS:
         left *= remaining(
-            interventions, starts, time, layer, source, source_compartment, source_since,
-            source_stay, target, seed, replicate,
-        )  # fmt: skip
+            tables.interventions, starts, time, layer, source, target, seed, replicate
+        )
     reached = real(0.0)
     for k in range(infections.susceptible.size):
         if infections.susceptible[k] == target_compartment:
-            reached = fma(infections.rate[k, source_compartment], left, reached)
+            reached = fma(infections.rate[k, source.compartment], left, reached)
             if mark * infections.peak <= reached:
                 return infections.infected[k]
     return np.int32(-1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, real
+from ergode.core.compiler.language import cuda, option, real
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
@@ -21,12 +21,22 @@ from ergode.epidemics.shared.contacts import (
     next_contact,
 )
 from ergode.epidemics.shared.importation import first_imported_case, imported
+from ergode.epidemics.shared.options import (
+    HAS_IMPORTATIONS,
+    HAS_INTERVENTIONS,
+    HAS_TRACING,
+    LAYERED,
+    LISTING,
+    TEMPORAL,
+    THINNED,
+    WEIGHTED,
+)
 from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
     stay_index,
 )
-from ergode.epidemics.shared.transmission import guarded, outcome
+from ergode.epidemics.shared.transmission import Source, guarded, outcome
 from ergode.epidemics.windows.state import (
     INFECTED,
     ROOM,
@@ -46,18 +56,11 @@ from ergode.epidemics.windows.tracing import (
     may_trace_before,
 )
 
-# Rebound in kernels: what a run has no use for is not in its kernel.  Each is tested by itself, in
-# an `if` of its own, so that such a branch is dropped before what is in it is compiled.
+# Each option is tested by itself, in an `if` of its own, so that a branch is dropped before what is
+# in it is compiled.
 # ruff: noqa: SIM102
-WEIGHTED = True
-LAYERED = True
-THINNED = True
-TEMPORAL = True
-HAS_TRACING = True
-HAS_INTERVENTIONS = True
-HAS_IMPORTATIONS = True
-LISTING = True
-HUBS = False  # whether lanes of a warp share arcs
+HUBS = option(False)
+"""Whether lanes of a warp share the arcs into a node that has many."""
 
 _NEVER = float("inf")
 _NOBODY = -1
@@ -65,16 +68,17 @@ _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 def _first_transmission(
-    arcs, rules, paths, tracing, starts, position, node, compartment, moves, after, before, lane,
-    lanes, seed, replicate,
+    epidemic, place, starts, compartment, moves, after, before, lane, lanes
 ):  # fmt: skip
     """The first transmission to a node in a compartment, later than `after`, before `before`.
 
     Looks at every arc of number `lane` modulo `lanes`.  Returns when it is (or `before`), where
     it leads (or -1) and from whom.
     """
+    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
+    seed, replicate, node = epidemic.seed, place.replicate, place.node
     node_count = np.int64(arcs.first.size - 1)
-    shift = position - node
+    shift = place.position - node
     infected = np.int64(-1)
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
@@ -84,10 +88,10 @@ def _first_transmission(
         other = shift + source
         count = moves_of(paths, other)
         layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
-        rate = rules.infections.peak * rules.calendars.peak[layer]
+        rate = tables.infections.peak * tables.calendars.peak[layer]
         if WEIGHTED:
             rate *= arcs.weight[e]
-        entity = contact_entity(source, node, layer, node_count, rules.calendars.peak.size)
+        entity = contact_entity(source, node, layer, node_count, tables.calendars.peak.size)
         number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
         begin = since_of(paths, other)
         opened = real(opened_at(paths, other))
@@ -96,7 +100,7 @@ def _first_transmission(
             end = paths.time[k, other] if k < count else until_of(paths, other)
             if k == count and count > 0:
                 end = real(_NEVER)  # it would have moved once more, had it left in this window
-            if rules.infections.infectious[kind] != 0:
+            if tables.infections.infectious[kind] != 0:
                 # At the moment of an infection contacts are those of who was there before it.
                 closed = k < count and is_infection(paths, k, other)
                 latest = real(end if closed else just_before(end))
@@ -104,25 +108,22 @@ def _first_transmission(
                 last = NO_KEY
                 while low <= before and low <= latest:
                     time, key, rank = next_contact(
-                        entity, number, rate, rules.meetings, low, last, before, seed, replicate
+                        entity, number, rate, tables.meetings, low, last, before, seed, replicate
                     )
                     if time > latest or time > before or (time == before and rank >= first_rank):
                         break
-                    into = np.int64(rules.infections.infected[0])
+                    into = np.int64(tables.infections.infected[0])
                     if THINNED:
                         left = real(1.0)
                         if HAS_TRACING:
                             left = left_by_quarantine(
-                                arcs, rules, paths, tracing, starts, shift, source, count, node,
-                                moves, time, seed, replicate,
-                            )  # fmt: skip
+                                epidemic, starts, shift, source, count, node, moves, time, replicate
+                            )
                         into = np.int64(
                             outcome(
-                                rules.infections, rules.calendars, rules.interventions, starts,
-                                contact_mark(entity, key, seed, replicate),
-                                rules.calendars.peak[layer], left, time, layer, source, kind,
-                                begin, stay_of(paths, other) + k, node, compartment, seed,
-                                replicate,
+                                tables, starts, contact_mark(entity, key, seed, replicate), left,
+                                time, layer, Source(source, kind, begin, stay_of(paths, other) + k),
+                                node, compartment, seed, replicate,
                             )
                         )  # fmt: skip
                     if into >= 0:
@@ -167,16 +168,78 @@ def _first_of_lanes(time, rank, infected, infector, arc):
     return soonest, infected, np.int64(cuda.shfl_sync(_EVERY_LANE, np.int64(infector), owner))
 
 
-def work_out(
-    arcs, rules, paths, tracing, imported_cases, starts, row, position, node, begin, stop, lane,
-    lanes, seed, replicate,
-):  # fmt: skip
+def _first_import(epidemic, place, starts, entry, compartment, moves, opened, begin, stop):
+    """The first importation, from `entry` on, that infects a node in a compartment before `stop`.
+
+    Returns when it is (or `stop`), and where it leads (or -1).
+    """
+    tables, imported_cases, node = epidemic.tables, epidemic.imported_cases, place.node
+    last = np.int64(imported_cases.first[place.row + 1])
+    while entry < last and imported_cases.node[entry] == node:
+        moment = imported_cases.time[entry]
+        if moment >= stop:
+            break
+        if moment >= begin and opened < moment:
+            left = real(1.0)
+            if HAS_TRACING:
+                left = left_by_own_quarantine(
+                    epidemic, starts, place.position - node, node, moves, moment, place.replicate
+                )
+            if HAS_INTERVENTIONS:
+                left *= guarded(
+                    tables.interventions, starts, moment, node, epidemic.seed, place.replicate
+                )
+            into = imported(
+                tables.importations, tables.infections, imported_cases.plan[entry],
+                imported_cases.mark[entry], left, node, compartment,
+            )  # fmt: skip
+            if into >= 0:
+                return real(moment), into
+        entry += 1
+    return real(stop), np.int64(-1)
+
+
+def _new_move(epidemic, position, at, known, time, into, stop):
+    """Whether a move is another than that of the path known: 2 if neighbours may be traced for it.
+
+    `at` is its number in the path, of which `known` moves were known.
+    """
+    paths = epidemic.paths
+    if at < known and paths.time[at, position] == time and paths.to[at, position] == into:
+        return np.int32(0)
+    changed = np.int32(1)
+    if HAS_TRACING:
+        if may_trace_before(epidemic.tables, into & (INFECTED - 1), time, stop):
+            changed = np.int32(2)
+        if at < known and may_trace_before(
+            epidemic.tables, destination(paths, at, position), paths.time[at, position], stop
+        ):
+            changed = np.int32(2)
+    return changed
+
+
+def _fewer_moves(epidemic, position, moves, known, stop):
+    """As `_new_move`, for the moves that a path has no more."""
+    changed = np.int32(1)
+    if HAS_TRACING:
+        paths = epidemic.paths
+        for k in range(moves, known):
+            if may_trace_before(
+                epidemic.tables, destination(paths, k, position), paths.time[k, position], stop
+            ):
+                changed = np.int32(2)
+    return changed
+
+
+def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     """Work out the path of a node in the window from `begin` to `stop`, from those of others.
 
     `starts` says when interventions begin; `lanes` threads call this together.  Returns whether
     the path changed - 2 if so that neighbours may be traced for it within the window - and when
     the first move is that has no room in it.
     """
+    tables, paths, position = epidemic.tables, epidemic.paths, place.position
+    seed, replicate, node = epidemic.seed, place.replicate, place.node
     before_start = real(just_before(begin))
     compartment = compartment_of(paths, position)
     opened = real(opened_at(paths, position))
@@ -186,48 +249,22 @@ def work_out(
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
-    own_first, last_imported_case = np.int64(0), np.int64(0)
+    entry = np.int64(0)  # whom one stay is immune to, another may be infected by
     if HAS_IMPORTATIONS:
-        own_first = first_imported_case(imported_cases, row, node)
-        last_imported_case = np.int64(imported_cases.first[row + 1])
+        entry = first_imported_case(epidemic.imported_cases, place.row, node)
     while True:
         time = min(until, stop)
         infected = np.int64(-1)
         infector = np.int64(_NOBODY)
-        if rules.infections.at_risk[compartment] != 0:
+        if tables.infections.at_risk[compartment] != 0:
+            from_outside = np.int64(-1)
             if HAS_IMPORTATIONS:
-                from_outside = np.int64(-1)
-                entry = own_first  # whom one stay is immune to, another may be infected by
-                while (
-                    entry < last_imported_case
-                    and imported_cases.node[entry] == node
-                    and from_outside < 0
-                ):
-                    moment = imported_cases.time[entry]
-                    if moment >= time:
-                        break
-                    if moment >= begin and opened < moment:
-                        left = real(1.0)
-                        if HAS_TRACING:
-                            left = left_by_own_quarantine(
-                                arcs, rules, paths, tracing, starts, position - node, node, moves,
-                                moment, seed, replicate,
-                            )  # fmt: skip
-                        if HAS_INTERVENTIONS:
-                            left *= guarded(
-                                rules.interventions, starts, moment, node, seed, replicate
-                            )
-                        imported_into = imported(
-                            rules.importations, rules.infections, imported_cases.plan[entry],
-                            imported_cases.mark[entry], left, node, compartment,
-                        )  # fmt: skip
-                        if imported_into >= 0:
-                            time = moment
-                            from_outside = imported_into
-                    entry += 1
+                time, from_outside = _first_import(
+                    epidemic, place, starts, entry, compartment, moves, opened, begin, time
+                )
             time, infected, infector = _first_transmission(
-                arcs, rules, paths, tracing, starts, position, node, compartment, moves,
-                max(opened, before_start), time, lane, lanes, seed, replicate,
+                epidemic, place, starts, compartment, moves, max(opened, before_start), time, lane,
+                lanes,
             )  # fmt: skip
             if HAS_IMPORTATIONS:
                 if infected < 0:
@@ -241,53 +278,35 @@ def work_out(
         if infected < 0:
             into = np.int64(
                 next_compartment_of_stay(
-                    rules.stages, compartment, stay_index(compartment, stay - 1), seed, replicate,
+                    tables.stages, compartment, stay_index(compartment, stay - 1), seed, replicate,
                     node,
                 )
             )  # fmt: skip
-        new = (
-            moves >= known
-            or paths.time[moves, position] != time
-            or paths.to[moves, position] != into
-        )
-        if new:
-            changed = np.int32(max(changed, 1))
-            if HAS_TRACING:
-                if may_trace_before(rules, into & (INFECTED - 1), time, stop):
-                    changed = np.int32(2)
-                if moves < known and may_trace_before(
-                    rules, destination(paths, moves, position), paths.time[moves, position], stop
-                ):
-                    changed = np.int32(2)
-        if HUBS:
-            if lanes > 1:
-                cuda.syncwarp()
+        changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))
+        _together(lanes)
         if lane == 0:
             paths.time[moves, position] = time
             paths.to[moves, position] = into
             if LISTING:
                 paths.infector[moves, position] = infector
-        if HUBS:
-            if lanes > 1:
-                cuda.syncwarp()
+        _together(lanes)
         moves += 1
         compartment = into & (INFECTED - 1)
         opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(
-            rules.stages, compartment, stay_index(compartment, stay), seed, replicate, node
+            tables.stages, compartment, stay_index(compartment, stay), seed, replicate, node
         )
         stay += np.int32(1)
     if moves != known:
-        changed = np.int32(max(changed, 1))
-        if HAS_TRACING:
-            for k in range(moves, known):
-                if may_trace_before(
-                    rules, destination(paths, k, position), paths.time[k, position], stop
-                ):
-                    changed = np.int32(2)
-        if HUBS:
-            if lanes > 1:
-                cuda.syncwarp()
+        changed = max(changed, _fewer_moves(epidemic, position, moves, known, stop))
+        _together(lanes)
         if lane == 0:
             set_moves(paths, position, moves)
     return changed, left_out
+
+
+def _together(lanes):
+    """Wait for the threads that work on the same node."""
+    if HUBS:
+        if lanes > 1:
+            cuda.syncwarp()

@@ -12,10 +12,8 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.epidemics.shared.contacts import just_before
+from ergode.epidemics.shared.options import HAS_AGES
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
-
-# Whether seeds are where they start for a while already; rebound.
-HAS_AGES = False
 
 # In a state, beside the compartment: the node was infected at the first moment of its stay.
 _OPEN = 128
@@ -40,24 +38,6 @@ class Arcs(NamedTuple):
     layer_out: Any
 
 
-class Rules(NamedTuple):
-    """The tables of a run; see `event_driven.kernel.EpidemicTables`."""
-
-    meetings: Any
-    stages: Any
-    infections: Any
-    calendars: Any
-    interventions: Any
-    seeding: Any
-    importations: Any
-    stratum: Any
-    stratum_count: int
-    base: int
-    times: Any
-    per_step: Any
-    end: Any  # the next number after the last of `times`
-
-
 class Paths(NamedTuple):
     """Where nodes are at the beginning of a window, and what they do in it."""
 
@@ -68,6 +48,28 @@ class Paths(NamedTuple):
     to: Any  # and whether they are infections, uint8 [ROOM, place]
     infector: Any  # int32 [ROOM, place], or [1, 1] where nobody asks
     queued: Any  # int32 [place]
+
+
+class Epidemic(NamedTuple):
+    """The replicates of a chunk: what they run on, and how far they are."""
+
+    arcs: Any  # Arcs
+    tables: Any  # see `shared.tables.EpidemicTables`
+    imported_cases: Any  # see `shared.importation`
+    paths: Any  # Paths
+    triggers: Any  # see `windows.triggers`
+    tracing: Any  # see `windows.tracing`
+    seed: Any
+
+
+class Place(NamedTuple):
+    """Where the numbers of one node in one replicate are."""
+
+    row: Any  # of results and of imported cases
+    slot: Any  # of the state of triggers
+    position: Any  # of the node in paths
+    node: Any
+    replicate: Any
 
 
 def since_of(paths, position):
@@ -112,7 +114,7 @@ def set_moves(paths, position, count):
     paths.state[position, 2] = first | bits(bits(count) << bits(8))
 
 
-def set_stay(rules, paths, position, node, compartment, time, age, is_open, stay, seed, replicate):
+def set_stay(tables, paths, position, node, compartment, time, age, is_open, stay, seed, replicate):
     """A node's stay at the beginning of a window, `stay` of them having gone before.
 
     At `time` the node has been in the compartment for `age`; contacts at its first moment do not
@@ -120,25 +122,27 @@ def set_stay(rules, paths, position, node, compartment, time, age, is_open, stay
     """
     index = stay_index(compartment, stay)
     if HAS_AGES:
-        until = time + remaining_time(rules.stages, compartment, index, age, seed, replicate, node)
+        until = time + remaining_time(tables.stages, compartment, index, age, seed, replicate, node)
     else:
-        until = time + holding_time_of_stay(rules.stages, compartment, index, seed, replicate, node)
+        until = time + holding_time_of_stay(
+            tables.stages, compartment, index, seed, replicate, node
+        )
     paths.state[position, 0] = to_bits(real(time - age))
     paths.state[position, 1] = to_bits(real(until))
     paths.state[position, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
     paths.state[position, 3] = bits(stay + np.int32(1))
 
 
-def begin_at_base(rules, paths, position, node, seed, replicate):
+def begin_at_base(tables, paths, position, node, seed, replicate):
     """A node that is not a seed, at time zero."""
-    base = np.int64(rules.base)
+    base = np.int64(tables.base)
     paths.queued[position] = 0
     for k in range(ROOM):
         paths.time[k, position] = 0.0
         paths.to[k, position] = 0
-    if rules.stages.kind[base] >= 0:
+    if tables.stages.kind[base] >= 0:
         set_stay(
-            rules, paths, position, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
+            tables, paths, position, node, base, real(0.0), real(0.0), False, np.int32(0), seed,
             replicate,
         )  # fmt: skip
     else:
@@ -148,9 +152,9 @@ def begin_at_base(rules, paths, position, node, seed, replicate):
         paths.state[position, 3] = bits(0)
 
 
-def idle(rules, paths, position, stop):
+def idle(tables, paths, position, stop):
     """Whether nothing can happen to a node before `stop`."""
-    at_risk = rules.infections.at_risk[compartment_of(paths, position)] != 0
+    at_risk = tables.infections.at_risk[compartment_of(paths, position)] != 0
     return until_of(paths, position) >= stop and not at_risk
 
 

@@ -17,17 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
+from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.shared.contacts import contact_entity, exposure
+from ergode.epidemics.shared.options import LAYERED, TEMPORAL
 from ergode.epidemics.shared.transmission import TRACING_KIND
+from ergode.epidemics.windows.atomics import raise_to
 from ergode.epidemics.windows.state import destination, moves_of, stay_of
 
-# Rebound in kernels.
+# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
 # ruff: noqa: SIM102
-LAYERED = True
-TEMPORAL = True
-ON_CUDA = False
 
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
 
@@ -51,12 +50,8 @@ def is_detected(plan, k, node, stay, seed, replicate):
     return uniform(w0, w1) <= plan.fraction[k]
 
 
-def is_traced(
-    plan, meetings, k, arc, source, target, layer, node_count, layer_count, stay, moment, seed,
-    replicate,
-):  # fmt: skip
-    """Whether a contact of a case that was detected at a moment is found."""
-    entity = contact_entity(source, target, layer, node_count, layer_count)
+def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
+    """Whether a contact, of a key `entity`, of a case that was detected at a moment is found."""
     w0, w1, w2, w3 = draw_words(
         seed, replicate, entity, TRACING,
         np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
@@ -71,9 +66,9 @@ def in_force(plan, starts, k, moment):
     return age >= 0.0 and age < plan.duration[k]
 
 
-def may_trace_before(rules, compartment, entered, stop):
+def may_trace_before(tables, compartment, entered, stop):
     """Whether contacts of a node may be in quarantine before `stop` for a move of it."""
-    plan = rules.interventions
+    plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
             if entered + plan.delay[k] + plan.traced[k, 1] < stop:
@@ -81,16 +76,14 @@ def may_trace_before(rules, compartment, entered, stop):
     return False
 
 
-def _holds(
-    arcs, rules, paths, tracing, starts, k, delay, e, position, node, moves, target, time, seed,
-    replicate,
-):  # fmt: skip
+def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, replicate):
     """Whether one of a node's detections has somebody in quarantine at a time.
 
     Itself, if `e` is below zero; else the target of that arc into it.  `moves` of the node's path
     count.
     """
-    plan = rules.interventions
+    arcs, tables, paths = epidemic.arcs, epidemic.tables, epidemic.paths
+    tracing, plan, seed = epidemic.tracing, tables.interventions, epidemic.seed
     waiting = np.int64(tracing.count[position])
     for d in range(waiting + moves):
         stay = np.int32(0)
@@ -114,77 +107,65 @@ def _holds(
                     return True
                 layer = np.int64(arcs.layer[e]) if LAYERED else np.int64(0)
                 number = np.int64(arcs.number[e]) if TEMPORAL else np.int64(0)
+                entity = contact_entity(
+                    node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
+                )
                 if is_traced(
-                    plan, rules.meetings, k, number, node, target, layer,
-                    np.int64(arcs.first.size - 1), rules.calendars.peak.size, stay, moment, seed,
-                    replicate,
-                ):  # fmt: skip
+                    plan, tables.meetings, k, number, entity, stay, moment, seed, replicate
+                ):
                     return True
     return False
 
 
-def _is_held(
-    arcs, rules, paths, tracing, starts, k, shift, node, moves, time, seed, replicate
-):  # fmt: skip
+def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
-    plan = rules.interventions
+    arcs, tracing = epidemic.arcs, epidemic.tracing
     position = shift + node
     if from_bits(bits(tracing.until[k, position])) > time:
         return True
     if _holds(
-        arcs, rules, paths, tracing, starts, k, real(0.0), np.int64(-1), position, node, moves,
-        node, time, seed, replicate,
-    ):  # fmt: skip
+        epidemic, starts, k, real(0.0), np.int64(-1), position, node, moves, node, time, replicate
+    ):
         return True
-    delay = plan.traced[k, 1]
+    delay = epidemic.tables.interventions.traced[k, 1]
     for e in range(arcs.first[node], arcs.first[node + 1]):
         source = np.int64(arcs.source[e])
         other = shift + source
-        count = moves_of(paths, other)
+        count = moves_of(epidemic.paths, other)
         if tracing.count[other] > 0 or count > 0:
             if _holds(
-                arcs, rules, paths, tracing, starts, k, delay, np.int64(e), other, source, count,
-                node, time, seed, replicate,
-            ):  # fmt: skip
+                epidemic, starts, k, delay, np.int64(e), other, source, count, node, time, replicate
+            ):
                 return True
     return False
 
 
 def left_by_quarantine(
-    arcs, rules, paths, tracing, starts, shift, source, source_moves, target, target_moves, time,
-    seed, replicate,
-):  # fmt: skip
+    epidemic, starts, shift, source, source_moves, target, target_moves, time, replicate
+):
     """What the quarantine of either of two nodes leaves of the rate between them.
 
-    `shift` is from a node to its place; of their paths only some moves count.
+    `shift` is from a node to its position.  Of their paths only some moves count.
     """
-    plan = rules.interventions
+    plan = epidemic.tables.interventions
     left = real(1.0)
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND:
             held = _is_held(
-                arcs, rules, paths, tracing, starts, k, shift, target, target_moves, time, seed,
-                replicate,
-            ) or _is_held(
-                arcs, rules, paths, tracing, starts, k, shift, source, source_moves, time, seed,
-                replicate,
-            )  # fmt: skip
+                epidemic, starts, k, shift, target, target_moves, time, replicate
+            ) or _is_held(epidemic, starts, k, shift, source, source_moves, time, replicate)
             if held:
                 left *= 1.0 - plan.reduction[k]
     return left
 
 
-def left_by_own_quarantine(
-    arcs, rules, paths, tracing, starts, shift, node, moves, time, seed, replicate
-):  # fmt: skip
+def left_by_own_quarantine(epidemic, starts, shift, node, moves, time, replicate):
     """What its own quarantine leaves of the rate at which a node is infected from outside."""
-    plan = rules.interventions
+    plan = epidemic.tables.interventions
     left = real(1.0)
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND:
-            if _is_held(
-                arcs, rules, paths, tracing, starts, k, shift, node, moves, time, seed, replicate
-            ):
+            if _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
                 left *= 1.0 - plan.reduction[k]
     return left
 
@@ -192,39 +173,34 @@ def left_by_own_quarantine(
 # ---- between windows
 
 
-def await_detection(rules, tracing, position, node, compartment, entered, stay, seed, replicate):
+def await_detection(tables, tracing, position, node, compartment, entered, stay, seed, replicate):
     """Keep the detection of a node that entered a compartment, if it will be detected."""
-    plan = rules.interventions
+    plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
             moment = entered + plan.delay[k]
-            if moment < rules.end and is_detected(plan, k, node, stay, seed, replicate):
+            if moment < tables.end and is_detected(plan, k, node, stay, seed, replicate):
                 at = np.int64(tracing.count[position])
                 if at < tracing.moment.shape[0]:
                     tracing.moment[at, position] = moment
                     tracing.mark[at, position] = np.int32(k) | np.int32(np.int32(stay) << 8)
                     tracing.count[position] = np.int32(at + 1)
-                elif ON_CUDA:
-                    cuda.atomic.max(tracing.room, 0, np.int32(at + 1))
                 else:
-                    tracing.room[0] = max(tracing.room[0], np.int32(at + 1))
+                    raise_to(tracing.room, 0, np.int32(at + 1))
 
 
 def _hold(tracing, k, position, until):
     """Put a node in quarantine, at least until some time."""
     word = to_bits(real(max(until, real(0.0))))
-    if ON_CUDA:
-        cuda.atomic.max(tracing.until, (np.int64(k), np.int64(position)), word)
-    else:
-        tracing.until[k, position] = max(tracing.until[k, position], word)
+    raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
 
 
-def carry_out(arcs, rules, tracing, starts, position, node, end, seed, replicate):
+def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicate):
     """Put in quarantine whom a node's detections have put there before `end`.
 
     Detections without consequences to come are dropped.
     """
-    plan = rules.interventions
+    plan = tables.interventions
     count = np.int64(tracing.count[position])
     kept = np.int64(0)
     for d in range(count):
@@ -238,10 +214,12 @@ def carry_out(arcs, rules, tracing, starts, position, node, end, seed, replicate
             for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
                 target = np.int64(arcs.targets[arc])
                 layer = np.int64(arcs.layer_out[arc]) if LAYERED else np.int64(0)
+                entity = contact_entity(
+                    node, target, layer, np.int64(arcs.first.size - 1), tables.calendars.peak.size
+                )
                 if is_traced(
-                    plan, rules.meetings, k, np.int64(arc), node, target, layer,
-                    np.int64(arcs.first.size - 1), rules.calendars.peak.size, mark >> 8, moment,
-                    seed, replicate,
+                    plan, tables.meetings, k, np.int64(arc), entity, mark >> 8, moment, seed,
+                    replicate,
                 ):  # fmt: skip
                     _hold(tracing, k, position - node + target, begin + plan.traced[k, 2])
         if begin >= end:

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import bits, cuda, from_bits, real, to_bits
+from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
+from ergode.epidemics.shared.options import HAS_TRIGGERS
 from ergode.epidemics.shared.transmission import triggered_start
+from ergode.epidemics.windows.atomics import add, lower_to
 from ergode.epidemics.windows.state import destination, is_infection, moves_of
 
-# Rebound in kernels.
+# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
 # ruff: noqa: SIM102
-ON_CUDA = False
-HAS_TRIGGERS = True
 
 BIN_BITS = 6
 BINS = 1 << BIN_BITS
@@ -43,22 +43,10 @@ class TriggerState(NamedTuple):
     arrivals: Any  # int32 [row, intervention, BINS]
 
 
-def add(array, at, value):
-    """Add to an element; returns what it was."""
-    if ON_CUDA:
-        return cuda.atomic.add(array, at, value)
-    before = array[at]
-    array[at] = before + value
-    return before
-
-
 def cut_window(triggers, odd, row, time):
     """End a window before `time`, if not earlier."""
     word = bits(to_bits(real(time)))
-    if ON_CUDA:
-        cuda.atomic.min(triggers.cut, (np.int64(odd), np.int64(row)), word)
-    else:
-        triggers.cut[odd, row] = min(triggers.cut[odd, row], word)
+    lower_to(triggers.cut, (np.int64(odd), np.int64(row)), word)
 
 
 def window_stop(begin, width, end):

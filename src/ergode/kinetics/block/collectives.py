@@ -5,7 +5,7 @@ Every function here is called by all threads of a block; those that say so end i
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import cuda, real
+from ergode.core.compiler.language import cuda, option, real
 
 ALL = -1  # every lane of a warp
 
@@ -40,7 +40,7 @@ def block_max(value, scratch, slot):
     return largest
 
 
-def next_zone(counter, scratch):
+def _next_zone(counter, scratch):
     """The zone that this block is to integrate next, from a queue.
 
     Begins and ends in a barrier; the scratch of reductions is made ready.
@@ -54,3 +54,7 @@ def next_zone(counter, scratch):
     zone = int(scratch[16])
     cuda.syncthreads()
     return zone
+
+
+next_zone = option(_next_zone)
+"""The zone that this block, or thread, is to integrate next."""

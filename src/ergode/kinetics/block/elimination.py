@@ -5,28 +5,32 @@ The tables are those of `schedule`. The matrix is in shared memory, its tail in 
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import cuda, no_unroll, real, unroll
+from typing import Any
+
+from ergode.core.compiler.language import cuda, no_unroll, option, real, unroll
 from ergode.kinetics.block.collectives import ALL
 from ergode.kinetics.block.schedule import AHEAD, BETWEEN_WIDTH, SLOPE_WIDTH
 from ergode.kinetics.block.segments import block_rows, put_segment
 from ergode.kinetics.tables import NONNEGATIVE, BlockSystem
 
 
-def tiles(system: BlockSystem, threads: int) -> dict[str, int]:
+def tiles(system: BlockSystem, threads: int) -> dict[Any, int]:
     """How the matrix of the tail is spread over the registers of threads (see `invert_tile`)."""
     tail = system.tail.size
     across = threads // 8
     rows, columns = tail // across, tail // 8
     return {
-        "TAIL": tail, "ACROSS": across, "TILE_ROWS": rows, "TILE_COLUMNS": columns,
-        "TILE": rows * columns, "CHUNK": min(8, across),
+        TAIL: tail, ACROSS: across, TILE_ROWS: rows, TILE_COLUMNS: columns,
+        TILE: rows * columns, CHUNK: min(8, across),
     }  # fmt: skip
 
 
 # --- device functions -----------------------------------------------------------------------------
 
 INFINITY = float("inf")
-TAIL, ACROSS, TILE_ROWS, TILE_COLUMNS, TILE, CHUNK = 48, 16, 3, 6, 18, 8
+TAIL, ACROSS, TILE_ROWS, TILE_COLUMNS = option(48), option(16), option(3), option(6)
+TILE, CHUNK = option(18), option(8)
+"""How the tail of the matrix lies in registers (see `tiles`)."""
 
 
 def block_slopes(system, values, y, matrix, partial):

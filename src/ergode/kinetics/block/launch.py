@@ -9,9 +9,10 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device, spans
+from ergode.core.launch import count_that_fits
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.tables import ConditionHistory, Outcome
+from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome
 
 _MANY_ZONES_PER_CORE = 64
 """With this many zones or more, each thread of a CUDA device integrates a small network alone."""
@@ -110,18 +111,15 @@ class BlockLaunch:
 
     def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
         """Start the kernel, as `Launch.start`."""
-        from ergode.core import cuda
-
-        count = amounts.shape[0]
-        counter, outcome = _results(self.device, amounts)
-        compiled = self.kernel.compiled("cuda")
-        probe = self.device.empty((1, self.scratch_count), np.float64)
+        device, counted = self.device, {"shared_bytes": self.shared_bytes}
+        counter, outcome = _results(device, amounts)
+        probe = device.empty((1, self.scratch_count), np.float64)
         arguments = self.arguments(history, grid, probe, counter, outcome)
-        blocks = cuda.cooperative_block_count(compiled, self.threads, arguments, self.shared_bytes)
-        blocks = min(count, max(blocks, 1))
-        scratch = self.device.empty((blocks, self.scratch_count), np.float64)
+        blocks = device.resident_blocks(self.kernel, self.threads, *arguments, **counted)
+        blocks = min(amounts.shape[0], max(blocks, 1))
+        scratch = device.empty((blocks, self.scratch_count), np.float64)
         arguments = self.arguments(history, grid, scratch, counter, outcome)
-        cuda.launch(compiled, blocks, self.threads, arguments, self.shared_bytes)
+        device.launch(self.kernel, blocks, self.threads, *arguments, **counted)
         return outcome
 
 
@@ -158,13 +156,11 @@ class ThreadLaunch:
 
     def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
         """Start the kernel, as `Launch.start`."""
-        from ergode.core import cuda
-
         counter, outcome = _results(self.device, amounts)
         most = _ALONE_BLOCKS_PER_CORE * self.device.core_count
         blocks = min(-(-amounts.shape[0] // _ALONE_THREADS), most)
         arguments = self.arguments(history, grid, counter, outcome)
-        cuda.launch(self.kernel.compiled("cuda"), blocks, _ALONE_THREADS, arguments)
+        self.device.launch(self.kernel, blocks, _ALONE_THREADS, *arguments)
         return outcome
 
 
@@ -181,12 +177,20 @@ def _results(device: Device, amounts: Any) -> tuple[Any, Outcome]:
         repeated,
         device.empty(count, np.float64),
         device.put(np.full(count, np.nan)),
+        device.put(np.full(count, np.nan)),
     )
 
 
 def zones_at_once(device: Device, numbers: int) -> int:
-    """Number of zones that fit into the memory of a device, if each takes `numbers` numbers."""
-    return max(1, min(_ZONES_AT_ONCE, device.available_bytes() // (16 * numbers)))
+    """Number of zones that fit into the memory of a device, if each takes `numbers` numbers.
+
+    Raises
+    ------
+    PlanError
+        Not even one does.
+    """
+    fits = count_that_fits(device, 16 * numbers, "one zone", "use fewer times")
+    return min(_ZONES_AT_ONCE, fits)
 
 
 def run_on_device(
@@ -197,10 +201,10 @@ def run_on_device(
     finished: Callable[[int, int], None],
 ) -> None:
     """Integrate all zones in chunks that fit the device, and fill `outcome`."""
-    from ergode.core import cuda
-
     device, history = launch.device, zones.history
+    swept = history.factors is not UNSWEPT
     each = grid.size * zones.amounts.shape[1] + 2 * history.times.size + 5
+    each += history.factors.shape[1] if swept else 0
     times, grid_there = device.put(history.times), device.put(grid)
     begin = kernels.for_each(_begin)
     for first, last in spans(zones.count, zones_at_once(device, each)):
@@ -208,10 +212,13 @@ def run_on_device(
         amounts = device.empty((last - first, *outcome.amounts.shape[1:]), np.float64)
         device.run(begin, last - first, device.put(zones.amounts[part]), amounts)
         there = ConditionHistory(
-            times, device.put(history.temperature[part]), device.put(history.density[part])
+            times,
+            device.put(history.temperature[part]),
+            device.put(history.density[part]),
+            device.put(history.factors[part] if swept else history.factors),
         )
         found = launch.start(there, grid_there, amounts)
-        cuda.copy_from(amounts, outcome.amounts[part])
+        device.get(amounts, outcome.amounts[part])
         for whole, array in zip(outcome[1:], found[1:], strict=True):
             whole[part] = device.get(array)
         finished(first, last)

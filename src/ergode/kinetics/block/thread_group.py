@@ -9,7 +9,7 @@ largest value, over all threads to every thread; they contain a barrier. Two red
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import ByTarget, cuda
+from ergode.core.compiler.language import ByTarget, cuda, option
 from ergode.kinetics.block.collectives import block_max, block_sum
 from ergode.kinetics.tables import NONNEGATIVE
 
@@ -42,11 +42,11 @@ def _own(value, scratch, slot):
     return value
 
 
-ALONE = {"thread_rank": _first, "thread_count": _one, "barrier": _go_on, "total_of": _own}
-"""Bindings by which a thread on CUDA has a zone for itself."""
-
-thread_rank = ByTarget(cpu=_first, cuda=_thread)
-thread_count = ByTarget(cpu=_one, cuda=_threads)
-barrier = ByTarget(cpu=_go_on, cuda=_barrier)
-total_of = ByTarget(cpu=_own, cuda=block_sum)
+thread_rank = option(ByTarget(cpu=_first, cuda=_thread))
+thread_count = option(ByTarget(cpu=_one, cuda=_threads))
+barrier = option(ByTarget(cpu=_go_on, cuda=_barrier))
+total_of = option(ByTarget(cpu=_own, cuda=block_sum))
 largest_of = ByTarget(cpu=_own, cuda=block_max)
+
+ALONE = {thread_rank: _first, thread_count: _one, barrier: _go_on, total_of: _own}
+"""Bindings by which a thread on CUDA has a zone for itself."""

@@ -13,6 +13,7 @@ from ergode.kinetics.block.thread_group import barrier, thread_count, thread_ran
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
+from ergode.kinetics.kernel_options import PARTIAL, THIRD_BODIES
 from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
@@ -163,17 +164,16 @@ def workspace_of(system):
 
 # --- device functions -----------------------------------------------------------------------------
 
-THIRD_BODIES = False
-PARTIAL = False
 
-
-def set_explicit_conditions(system, workspace, times, temperatures, densities, below, since, y):
+def set_explicit_conditions(system, workspace, history, below, since, y):
     """Coefficients of gains and losses some time after a knot; begins and ends in a barrier."""
     first, stride = thread_rank(), thread_count()
-    temperature = history_at(times, temperatures, below, below, since)
-    density = history_at(times, densities, below, below, since)
+    temperature = history_at(history.times, history.temperature, below, below, since)
+    density = history_at(history.times, history.density, below, below, since)
     barrier()
-    coefficients(system.rates, system.thermo, workspace, temperature, density, y, 1.0, 1.0)
+    coefficients(
+        system.rates, system.thermo, workspace, history.factors, temperature, density, y, 1.0, 1.0
+    )
     entry_values(system.flows, workspace.slots, workspace.values, first, stride)
     if PARTIAL:
         group_rates(system.groups, workspace, first, stride)

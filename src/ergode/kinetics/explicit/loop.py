@@ -17,8 +17,8 @@ from ergode.core.status import Status
 from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
-from ergode.kinetics.condition_history import horizon, settled
-from ergode.kinetics.explicit.asymptotic import asymptotic_step
+from ergode.kinetics.condition_history import history_of, horizon, settled
+from ergode.kinetics.explicit.asymptotic import asymptotic_step, estimated_error
 from ergode.kinetics.explicit.flows import (
     HELD_ROUNDS,
     ExplicitSystem,
@@ -29,6 +29,7 @@ from ergode.kinetics.explicit.flows import (
 )
 from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
+from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
 
 # Of the time that is integrated, where the method begins and its first step: a code that starts at
 # 1e-20 s and ends at 1e-9 s has these.
@@ -40,11 +41,6 @@ SHORTEST = 1e-16
 
 # --- device functions -----------------------------------------------------------------------------
 
-DYNAMIC = False
-TIMED = False
-THIRD_BODIES = False
-PARTIAL = False
-QUASI_STEADY = False
 INFINITY = float("inf")
 DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
@@ -53,24 +49,15 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
 
 
 @no_refcount
-def explicit_zone(
-    system, control, workspace, times, temperatures, densities, grid, step_limit, out
-):
+def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
-    Returns status, steps taken, steps repeated and how far the conserved sum is off at the end.
+    `history` has the conditions of this zone alone. Returns the status, the steps taken, the steps
+    repeated, how far the conserved sum is off at the end, and the estimate of the error.
     """
     first, stride = thread_rank(), thread_count()
     y, weight = workspace.y, system.weight
-    count = weight.size
-    part = 0.0
-    for i in no_unroll(range(first, count, stride)):
-        y[i] = out[0, i]
-        part += weight[i] * y[i]
-    if first == 0:
-        # The variable that empty slots of complexes refer to.
-        y[count] = 1.0
-    total = total_of(part, workspace.reduced, 0)
+    total = begin_zone(system, workspace, out)
     scale = 1.0 if control.fractions or total == 0.0 else 1.0 / total
     before = total * scale
     at_first = before
@@ -80,98 +67,133 @@ def explicit_zone(
     # The same time as that of the knot `below` and so much since.
     below, since = 0, t
     if TIMED:
-        below, since = settled(times, below, since)
-    set_explicit_conditions(system, workspace, times, temperatures, densities, below, since, y)
-    if PARTIAL:
-        for g in no_unroll(range(first, workspace.active.size, stride)):
-            workspace.active[g] = 0.0
-    steps, repeated, place = 0, 0, 1
-    while place < grid.size:
-        if steps + repeated >= step_limit:
-            return TOO_MANY_STEPS, steps, repeated, abs(before - at_first)
+        below, since = settled(history.times, below, since)
+    set_explicit_conditions(system, workspace, history, below, since, y)
+    status, steps, repeated, place = DONE, 0, 0, 1
+    last, error, largest = 0.0, 0.0, 0.0
+    while status == DONE and place < grid.size:
+        if steps + repeated >= max_steps:
+            status = TOO_MANY_STEPS
+            continue
         if not dt > SHORTEST * t:
-            return STEP_TOO_SMALL, steps, repeated, abs(before - at_first)
+            status = STEP_TOO_SMALL
+            continue
         target = grid[place] - begin
         ahead, ends, pace = target - t, False, dt
         if TIMED:
-            # Every knot ends a step: the next one begins with the step that was aimed at.
-            allowed, last, ends = horizon(
-                times, temperatures, densities, below, since, max(ahead, dt), CHANGE, -1.0
-            )
-            pace = min(dt, allowed)
-            if ends and last + 2 == times.size:
-                ends = False  # the last of the grid decides
-            else:
-                ends = ends and allowed <= ahead
-                ahead = min(ahead, allowed)
-        if DYNAMIC:
-            at = since
-            if TIMED and not QUASI_STEADY:
-                at += 0.5 * min(dt, ahead)
-            set_explicit_conditions(system, workspace, times, temperatures, densities, below, at, y)
-        flows_at(system, workspace, y, workspace.flow)
-        if PARTIAL:
-            # A balance freezes out where it relaxes more slowly than conditions allow steps.
-            judge(system.groups, workspace, y, pace)
-            withdraw(system.groups, workspace, workspace.flow)
+            ahead, ends, pace = step_bound(history, below, since, ahead, dt)
+        begin_step(system, workspace, history, below, since, min(dt, ahead), pace)
         if QUASI_STEADY:
             taken, dt, total = quasi_steady_state_step(
-                system,
-                control,
-                workspace,
-                times,
-                temperatures,
-                densities,
-                below,
-                since,
-                ahead,
-                dt,
-                scale,
+                system, control, workspace, history, below, since, ahead, dt, scale
             )
         else:
             taken, dt, total = asymptotic_step(
-                system, control, workspace, t, ahead, dt, before, scale
+                system, control, workspace, t, ahead, dt, before, scale, last
             )
         if not total < INFINITY:
-            return NOT_FINITE, steps, repeated, abs(before - at_first)
+            status = NOT_FINITE
+            continue
         if taken == 0.0:
             repeated += 1
             continue
         if PARTIAL:
             restore(system.groups, workspace, y, weight, total / scale)
-        before = total
+        before, last = total, taken
         steps += 1
         since += taken
         if TIMED:
             if ends and taken == ahead:
                 below, since = below + 1, 0.0
-            below, since = settled(times, below, since)
+            below, since = settled(history.times, below, since)
         if taken == target - t or t + taken >= target:
             t = target
             while place < grid.size and grid[place] - begin <= t:
-                for i in no_unroll(range(first, count, stride)):
+                for i in no_unroll(range(first, weight.size, stride)):
                     out[place, i] = y[i]
                 place += 1
+            if not QUASI_STEADY:
+                # The flows at the end of this step count now; the next step need not count them.
+                flows_at(system, workspace, y, workspace.flow)
+                if PARTIAL:
+                    withdraw(system.groups, workspace, workspace.flow)
+                worst, most = estimated_error(system, control, workspace, taken)
+                error, largest, last = max(error, worst), max(largest, most), 0.0
         else:
             t += taken
-    return DONE, steps, repeated, abs(before - at_first)
+    error = error / largest if largest > 0.0 else 0.0
+    return status, steps, repeated, abs(before - at_first), error
+
+
+def begin_zone(system, workspace, out):
+    """Take a zone's amounts from `out`; returns their conserved sum."""
+    first, stride = thread_rank(), thread_count()
+    y, weight = workspace.y, system.weight
+    count = weight.size
+    part = 0.0
+    for i in no_unroll(range(first, count, stride)):
+        y[i] = out[0, i]
+        part += weight[i] * y[i]
+        if not QUASI_STEADY:
+            workspace.predicted[i] = 0.0
+            workspace.start[i] = y[i]
+            workspace.early[i], workspace.early[count + i] = 0.0, 0.0
+    if first == 0:
+        # The variable that empty slots of complexes refer to.
+        y[count] = 1.0
+    if PARTIAL:
+        for g in no_unroll(range(first, workspace.active.size, stride)):
+            workspace.active[g] = 0.0
+    return total_of(part, workspace.reduced, 0)
+
+
+def step_bound(history, below, since, ahead, dt):
+    """How far conditions let a step go: the bound, whether it ends at a knot, and the pace."""
+    # Every knot ends a step: the next one begins with the step that was aimed at.
+    allowed, last, ends = horizon(
+        history.times, history.temperature, history.density, below, since, max(ahead, dt),
+        CHANGE, -1.0,
+    )  # fmt: skip
+    if ends and last + 2 == history.times.size:
+        ends = False  # the last of the grid decides
+    else:
+        ends = ends and allowed <= ahead
+        ahead = min(ahead, allowed)
+    return ahead, ends, min(dt, allowed)
+
+
+def begin_step(system, workspace, history, below, since, dt, pace):
+    """Gains and losses at the start of a step of at most `dt`."""
+    y = workspace.y
+    if DYNAMIC:
+        at = since
+        if TIMED and not QUASI_STEADY:
+            at += 0.5 * dt
+        set_explicit_conditions(system, workspace, history, below, at, y)
+    flows_at(system, workspace, y, workspace.flow)
+    if PARTIAL:
+        # A balance freezes out where it relaxes more slowly than conditions allow steps.
+        judge(system.groups, workspace, y, pace)
+        withdraw(system.groups, workspace, workspace.flow)
 
 
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def explicit_cpu(start, stop, system, control, history, grid, step_limit, outcome):
+def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
     workspace = workspace_of(system)
     for zone in range(start, stop):
-        status, taken, repeated, defect = explicit_zone(
-            system, control, workspace, history.times, history.temperature[zone],
-            history.density[zone], grid, step_limit, outcome.amounts[zone],
+        status, taken, repeated, defect, error = explicit_zone(
+            system, control, workspace, history_of(history, zone), grid, max_steps,
+            outcome.amounts[zone],
         )  # fmt: skip
         outcome.status[zone] = status
         outcome.taken[zone] = taken
         outcome.repeated[zone] = repeated
         outcome.defect[zone] = defect
+        if not QUASI_STEADY:
+            outcome.error[zone] = error
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -193,7 +215,7 @@ def scratch_count(system: ExplicitSystem) -> int:
     return numbers + system.weight.size + system.flows.value_count
 
 
-def explicit_block(system, several, control, history, grid, step_limit, scratch, counter, outcome):
+def explicit_block(system, several, control, history, grid, max_steps, scratch, counter, outcome):
     """Zones from a queue, each by one block."""
     species, groups = system.weight.size, system.groups.left.shape[1]
     shared = cuda.shared.array(0, real)
@@ -221,13 +243,15 @@ def explicit_block(system, several, control, history, grid, step_limit, scratch,
     )  # fmt: skip
     zone = next_zone(counter, workspace.reduced)
     while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect = explicit_zone(
-            system, control, workspace, history.times, history.temperature[zone],
-            history.density[zone], grid, step_limit, outcome.amounts[zone],
+        status, taken, repeated, defect, error = explicit_zone(
+            system, control, workspace, history_of(history, zone), grid, max_steps,
+            outcome.amounts[zone],
         )  # fmt: skip
         if cuda.threadIdx.x == 0:
             outcome.status[zone] = status
             outcome.taken[zone] = taken
             outcome.repeated[zone] = repeated
             outcome.defect[zone] = defect
+            if not QUASI_STEADY:
+                outcome.error[zone] = error
         zone = next_zone(counter, workspace.reduced)

@@ -20,14 +20,12 @@ from ergode.core.compiler.language import no_unroll
 from ergode.kinetics.block.thread_group import largest_of, thread_count, thread_rank, total_of
 from ergode.kinetics.explicit.flows import flows_at, set_explicit_conditions
 from ergode.kinetics.explicit.partial_equilibrium import withdraw
+from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL
 
 WORST, GROWTH = 10.0, 10.0
 """The sigma up to which a step is accepted, and how much longer the next one may be."""
 
 # --- device functions -----------------------------------------------------------------------------
-
-DYNAMIC = False
-PARTIAL = False
 
 
 def relaxation(x):
@@ -35,9 +33,7 @@ def relaxation(x):
     return (180.0 + x * (60.0 + x * (11.0 + x))) / (360.0 + x * (60.0 + x * (12.0 + x)))
 
 
-def quasi_steady_state_step(
-    system, control, workspace, times, temperatures, densities, below, since, ahead, dt, scale
-):
+def quasi_steady_state_step(system, control, workspace, history, below, since, ahead, dt, scale):
     """One step of dt, of `ahead` at most, some time after the knot `below`.
 
     Returns the step, zero if it is to be repeated, the next one and the sum of mass fractions.
@@ -56,9 +52,7 @@ def quasi_steady_state_step(
         predicted[i] = max(start[i] + change, 0.0)
         y[i] = predicted[i]
     if DYNAMIC:
-        set_explicit_conditions(
-            system, workspace, times, temperatures, densities, below, since + dt, y
-        )
+        set_explicit_conditions(system, workspace, history, below, since + dt, y)
     flows_at(system, workspace, y, flow)
     if PARTIAL:
         withdraw(system.groups, workspace, flow)

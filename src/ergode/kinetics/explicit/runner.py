@@ -16,6 +16,7 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
+from ergode.kinetics.kernel_options import PARTIAL, QUASI_STEADY
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
@@ -37,9 +38,9 @@ class ExplicitRunner:
     partial: bool
 
     @property
-    def bindings(self) -> dict[str, Any]:
+    def bindings(self) -> dict[Any, Any]:
         """What kernels are specialised to."""
-        return {"QUASI_STEADY": self.quasi_steady, "PARTIAL": self.partial}
+        return {QUASI_STEADY: self.quasi_steady, PARTIAL: self.partial}
 
     def run_on_cpu(
         self,
@@ -55,7 +56,7 @@ class ExplicitRunner:
         device.run(
             cpu_kernel(loop.explicit_cpu, (*problem.bound, *self.bindings.items())), zones.count,
             system._replace(absolute=problem.tolerances), _control(problem), zones.history, grid,
-            problem.options.step_limit, outcome, finished=finished,
+            problem.options.max_steps, outcome, finished=finished,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
@@ -81,17 +82,17 @@ def _control(problem: Problem) -> Control:
 def _launch(runner: ExplicitRunner, problem: Problem, device: Device, few: bool) -> Launch:
     system = _tables(problem.mechanism, runner.partial, True)
     return block_launch(
-        device, problem.bindings | runner.bindings, system._replace(absolute=problem.tolerances),
-        _control(problem), problem.options.step_limit, few=few,
+        device, dict(problem.bound) | runner.bindings, system._replace(absolute=problem.tolerances),
+        _control(problem), problem.options.max_steps, few=few,
     )  # fmt: skip
 
 
 def block_launch(
     device: Device,
-    bindings: dict[str, Any],
+    bindings: dict[Any, Any],
     system: ExplicitSystem,
     control: Control,
-    step_limit: int,
+    max_steps: int,
     *,
     few: bool = False,
     threads: int | None = None,
@@ -105,7 +106,7 @@ def block_launch(
         As from `launch.bindings_of`, and those of the runner.
     system : ExplicitSystem
     control : Control
-    step_limit : int
+    max_steps : int
     few : bool
         Whether each multiprocessor has at most one zone.
     threads : int, optional
@@ -115,6 +116,6 @@ def block_launch(
     kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)
     tables = put_all(device, system), system.flows.sums.place_count, put_all(device, control)
     return BlockLaunch(
-        device, kernel, tables, (step_limit,), threads=threads or usual,
+        device, kernel, tables, (max_steps,), threads=threads or usual,
         shared_count=loop.shared_count(system), scratch_count=loop.scratch_count(system),
     )  # fmt: skip

@@ -32,13 +32,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll, real
+from ergode.core.compiler.language import ByTarget, cuda, no_refcount, no_unroll, option, real
 from ergode.core.status import Status
 from ergode.kinetics.block.collectives import next_zone
-from ergode.kinetics.block.elimination import block_factorize, block_solve
+from ergode.kinetics.block.elimination import TILE, block_factorize, block_solve
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
-from ergode.kinetics.condition_history import NEARLY, horizon, settled
+from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.kinetics.implicit.step_control import (
+    fastest_heating,
+    fill_output,
+    finish_step,
+    first_step,
+    rejected_factor,
+    step_ahead,
+    step_factor,
+    time_after,
+)
 from ergode.kinetics.implicit.system import (
     add_temperature_rate,
     change_at,
@@ -53,6 +63,14 @@ from ergode.kinetics.implicit.system import (
     subtract_partners,
     temperature_of,
 )
+from ergode.kinetics.kernel_options import (
+    DYNAMIC,
+    HEATING,
+    PLASMA,
+    REVERSIBLE,
+    THIRD_BODIES,
+    TIMED,
+)
 from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.network.projection import conserved, project
 from ergode.kinetics.physics.screening import charges
@@ -60,25 +78,13 @@ from ergode.kinetics.tables import FIXED, PRESSURE, BlockSystem, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
 
-DYNAMIC = False
-TIMED = False
-HEATING = FIXED
-THIRD_BODIES = False
-PLASMA = False
-REVERSIBLE = False
 DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
     int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
     int(Status.STEP_TOO_SMALL),
 )  # fmt: skip
 NOT_A_NUMBER, INFINITY = math.nan, math.inf
-SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
 # Steps shorter than this of the time since a knot are lost in rounding; and the least of all.
 SHORTEST, VANISHED = 1e-15, 1e-280
-# By this part of its range may a temperature or density that is given change in a step.
-CHANGE = 0.05
-# The first step is no shorter than this part of the whole time: errors of what is next to nothing
-# are then found by repeating it.
-LEAST_FIRST = 1e-16
 # Of a step, of the temperature, and of what else a column of the Jacobian is differenced along.
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
@@ -141,167 +147,222 @@ def _solve_together(system, workspace, vectors):
     block_solve(system, vectors.matrix, vectors.row, vectors.tile, vectors.trial, workspace.partial)
 
 
-factorize = ByTarget(cpu=_factorize_alone, cuda=_factorize_together)
+factorize = option(ByTarget(cpu=_factorize_alone, cuda=_factorize_together))
 """Factorise the matrix plus `diagonal` times I; whether all pivots were finite and not zero."""
-solve_trial = ByTarget(cpu=_solve_alone, cuda=_solve_together)
+solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 """Replace the right-hand side `vectors.trial` by the solution. Begins and ends in a barrier."""
 
 
-def first_step(absolute, rtol, y, change, span, reduced):
-    """Length of a first step in which the solution changes little."""
-    amount, speed = 0.0, 0.0
-    for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
-        allowed = absolute[i] + rtol * abs(y[i])
-        amount += (y[i] / allowed) ** 2
-        speed += (change[i] / allowed) ** 2
-    amount = total_of(amount, reduced, 0)
-    speed = total_of(speed, reduced, 1)
-    if speed == 0.0:
-        return span
-    step = 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5)
-    return min(span, max(step, LEAST_FIRST * span))
+class Turns(NamedTuple):
+    """Which turn of a step asks for rates of change along which direction.
 
+    Turn 0 is the start of the step. The turns before `warmer` follow one kind of collision partner
+    each. The last direction is stage zero.
 
-def fastest_heating(rise, before, after, duration, begin, since, steepest, peak):
-    """The steepest slope of the temperature so far, and its time, after another step.
-
-    The temperature follows the cubic through both ends of the step, whose slopes are `before` and
-    `after`. The step has ended `since` after the time `begin`.
+    Attributes
+    ----------
+    warmer, denser : int
+        Along the temperature, and along the density.
+    charged : int
+        Along the electrons; the next turn is along the squares of charges.
+    later, last : int
+        Along time; the last direction.
     """
-    for eighth in no_unroll(range(1, 9)):
-        theta = 0.125 * eighth
-        slope = 6.0 * theta * (1.0 - theta) * rise
-        slope /= duration
-        slope += (3.0 * theta - 1.0) * (theta - 1.0) * before
-        slope += theta * (3.0 * theta - 2.0) * after
-        if slope > steepest:
-            steepest = slope
-            peak = begin + (since - (1.0 - theta) * duration)
-    return steepest, peak
+
+    warmer: int
+    denser: int
+    charged: int
+    later: int
+    last: int
 
 
-def finish_step(method, absolute, rtol, vectors):
-    """Amounts at the end of a step, into `vectors.new`; returns this thread's squared errors."""
-    y, new, U = vectors.y, vectors.new, vectors.stages
-    count, part = absolute.size, 0.0
-    for i in no_unroll(range(thread_rank(), count, thread_count())):
-        total, error = y[i], 0.0
-        for j in no_unroll(range(method.m.size)):
-            total += method.m[j] * U[j * count + i]
-            error += method.e[j] * U[j * count + i]
-        new[i] = total
-        ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
-        part += ratio * ratio
-    return part
+def turns_of(rates):
+    """The turns of a step."""
+    warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
+    denser = warmer + (1 if HEATING != FIXED else 0)
+    charged = denser + (1 if HEATING == PRESSURE else 0)
+    later = charged + (2 if PLASMA else 0)
+    return Turns(warmer, denser, charged, later, later if TIMED else later - 1)
 
 
-def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
-    """Amounts at the times of the result within a step; returns the next place in `grid`.
+class StepTime(NamedTuple):
+    """When a step is taken.
 
-    The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
+    Attributes
+    ----------
+    below : int
+        The knot before its start.
+    since : float
+        Time from that knot to its start.
+    last : int
+        The last segment of the conditions that it touches.
+    h : float
+        Its length.
     """
-    y, new, U = vectors.y, vectors.new, vectors.stages
-    count = out.shape[1]
-    while place < grid.size:
-        theta = ((grid[place] - base) - since) / h
-        if not (grid[place] <= stop if ends else theta <= 1.0):
-            break
-        theta = min(theta, 1.0)
-        for i in no_unroll(range(thread_rank(), count, thread_count())):
-            curve, bend = 0.0, 0.0
-            for j in no_unroll(range(method.m.size)):
-                curve += method.p[j] * U[j * count + i]
-                bend += method.q[j] * U[j * count + i]
-            inner = new[i] + (1.0 - theta) * (curve + theta * bend)
-            out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
-        place += 1
-    return place
+
+    below: int
+    since: float
+    last: int
+    h: float
 
 
-@no_refcount
-def integrate_zone(
-    system, method, workspace, vectors, times, temperatures, densities, grid, rtol, step_limit, out
-):
-    """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
-
-    Returns status, steps taken, steps repeated, the largest defect that was put right and, where
-    the zone heats itself, the time when its temperature rose fastest.
-    """
+def begin_zone(system, workspace, vectors, history, out):
+    """Take a zone's amounts from `out`, and compute what does not change; ends in a barrier."""
     first, stride = thread_rank(), thread_count()
-    y, new, change, trial, U = vectors.y, vectors.new, vectors.change, vectors.trial, vectors.stages
-    rates, thermo, invariants = system.rates, system.thermo, system.invariants
-    count, species_count = system.absolute.size, invariants.shape[1]
-    stage_count, point_count = method.m.size, grid.size
+    y, invariants, count = vectors.y, system.invariants, system.absolute.size
     for i in no_unroll(range(first, count, stride)):
         y[i] = out[0, i]
     if first == 0:
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
-        new[count] = 1.0
+        vectors.new[count] = 1.0
     barrier()
     widths = invariants.shape[0] * (invariants.shape[0] + 2)
     conserved(invariants, y, vectors.gram[widths : widths + invariants.shape[0]], workspace.reduced)
-    # Time is that of the knot `below` and so much since.
-    begin, since, below = grid[0], 0.0, 0
-    whole = grid[point_count - 1] - begin
     if not DYNAMIC:
-        coefficients(rates, thermo, workspace, temperatures[0], densities[0], y, 1.0, 1.0)
+        coefficients(
+            system.rates, system.thermo, workspace, history.factors, history.temperature[0],
+            history.density[0], y, 1.0, 1.0,
+        )  # fmt: skip
         entry_values(system.flows, workspace.slots, workspace.values, first, stride)
-    # Rates of change are asked for at the start of a step; then, for the Jacobian and for the
-    # derivative in time, along one direction each; the last of these turns is stage zero.
-    warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
-    denser = warmer + (1 if HEATING != FIXED else 0)
-    charged = denser + (1 if HEATING == PRESSURE else 0)
-    later = charged + (2 if PLASMA else 0)
-    last_direction = later if TIMED else later - 1
-    h = 0.0
+
+
+def put_amounts(method, vectors, count, turn, stage, turns, species_count):
+    """Amounts at which a turn asks for rates of change, into `vectors.new`; ends in a barrier."""
+    y, U = vectors.y, vectors.stages
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        total = y[i]
+        for j in no_unroll(range(stage)):
+            total += method.a[stage, j] * U[j * count + i]
+        if HEATING != FIXED and turn == turns.warmer and i == species_count:
+            total *= 1.0 + _WARMER
+        vectors.new[i] = total
+    barrier()
+
+
+def put_conditions(system, method, workspace, vectors, history, turn, turns, step):
+    """Coefficients of a turn where they change; returns temperature and density."""
+    rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
+    stage = turn - turns.last
+    at, until = step.since, step.below
+    if stage > 0:
+        at += method.alpha[stage] * step.h
+        until = step.last
+    elif turn == turns.later:
+        at += _LATER * step.h
+    times, below = history.times, step.below
+    hot = temperature_of(times, history.temperature, below, until, at, new, species_count)
+    dense = density_of(
+        times, history.density, below, until, at, new, species_count, workspace.reduced
+    )
+    if HEATING == PRESSURE and turn == turns.denser:
+        dense *= 1.0 + _MORE
+    anew = True
+    if THIRD_BODIES:
+        anew = turn == 0 or turn >= turns.warmer
+        if not anew:
+            put_slopes(rates, workspace, turn - 1)
+    if anew:
+        more_electrons, more_squares = 1.0, 1.0
+        if PLASMA:
+            more_electrons += _MORE if turn == turns.charged else 0.0
+            more_squares += _MORE if turn == turns.charged + 1 else 0.0
+        coefficients(
+            rates, system.thermo, workspace, history.factors, hot, dense, new, more_electrons,
+            more_squares,
+        )  # fmt: skip
+    entry_values(system.flows, workspace.slots, workspace.values, thread_rank(), thread_count())
+    barrier()
+    return hot, dense
+
+
+def put_direction(system, workspace, vectors, turn, turns, dense, h):
+    """What a turn says of the Jacobian: `vectors.trial` is dy/dt along its direction."""
+    y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
+    warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
+    if THIRD_BODIES and turn < warmer:
+        subtract_partners(system, workspace, vectors, turn - 1, dense, trial)
+    if turn >= warmer:
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
+            trial[i] -= change[i]
+            if HEATING != FIXED and turn == warmer:
+                trial[i] /= _WARMER * y[count - 1]
+            if HEATING == PRESSURE and turn == denser:
+                trial[i] /= _MORE
+            if PLASMA and charged <= turn < charged + 2:
+                vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
+            if turn == later:
+                vectors.in_time[i] = trial[i] / (_LATER * h)
+        barrier()
+        if HEATING != FIXED and turn == warmer:
+            put_temperature_column(system, vectors, trial)
+        if HEATING == PRESSURE and turn == denser:
+            subtract_dilution(system, vectors, workspace.reduced, y, trial)
+
+
+def solve_stage(system, method, workspace, vectors, stage, turns, h):
+    """Solve for a stage: `vectors.trial` is dy/dt at its amounts."""
+    first, stride = thread_rank(), thread_count()
+    trial, U, count = vectors.trial, vectors.stages, system.absolute.size
+    electrons, squares = 1.0, 1.0
+    if PLASMA:
+        electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
+    # Before the first stage the columns of what electrons change.
+    for column in no_unroll(range(turns.charged - turns.later if stage == 0 else 0, 1)):
+        barrier()
+        for i in no_unroll(range(first, count, stride)):
+            total = 0.0
+            for j in no_unroll(range(stage)):
+                total += method.c[stage, j] * U[j * count + i]
+            total = total / h + (trial[i] if stage > 0 else vectors.change[i])
+            if DYNAMIC and turns.last == turns.later:
+                total += method.gammas[stage] * h * vectors.in_time[i]
+            if PLASMA and column < 0:
+                total = vectors.columns[(column + 2) * count + i]
+            trial[i] = total
+        solve_trial(system, workspace, vectors)
+        if PLASMA:
+            if column < 0:
+                for i in no_unroll(range(first, count, stride)):
+                    vectors.columns[(column + 2) * count + i] = trial[i]
+            else:
+                add_electrons(system, workspace, vectors, electrons, squares)
+    for i in no_unroll(range(first, count, stride)):
+        U[stage * count + i] = trial[i]
+
+
+@no_refcount
+def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_steps, out):
+    """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
+
+    `history` has the conditions of this zone alone. Returns status, steps taken, steps repeated,
+    the largest defect that was put right and, where the zone heats itself, the time when its
+    temperature rose fastest.
+    """
+    first, stride = thread_rank(), thread_count()
+    y, new, change, trial = vectors.y, vectors.new, vectors.change, vectors.trial
+    count, species_count = system.absolute.size, system.invariants.shape[1]
+    begin_zone(system, workspace, vectors, history, out)
+    # Time is that of the knot `below` and so much since.
+    begin, since, below, last, h = grid[0], 0.0, 0, 0, 0.0
+    whole = grid[grid.size - 1] - begin
+    turns = turns_of(system.rates)
     place, taken, repeated, defect = 1, 0, 0, 0.0
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago = 0.0, 0.0, 0.0
     after_reject, ends, sound, finite = False, False, True, True
-    last = 0
     hot, dense = 0.0, 0.0
-    while place < point_count:
-        if taken + repeated >= step_limit:
+    while place < grid.size:
+        if taken + repeated >= max_steps:
             return TOO_MANY_STEPS, taken, repeated, defect, peak
-        for turn in no_unroll(range(last_direction + stage_count)):
-            stage = turn - last_direction
-            for i in no_unroll(range(first, count, stride)):
-                total = y[i]
-                for j in no_unroll(range(stage)):
-                    total += method.a[stage, j] * U[j * count + i]
-                if HEATING != FIXED and turn == warmer and i == species_count:
-                    total *= 1.0 + _WARMER
-                new[i] = total
-            barrier()
+        for turn in no_unroll(range(turns.last + method.m.size)):
+            stage = turn - turns.last
+            put_amounts(method, vectors, count, turn, stage, turns, species_count)
             if DYNAMIC:
-                at, until = since, below
-                if stage > 0:
-                    at += method.alpha[stage] * h
-                    until = last
-                elif turn == later:
-                    at += _LATER * h
-                hot = temperature_of(times, temperatures, below, until, at, new, species_count)
-                dense = density_of(
-                    times, densities, below, until, at, new, species_count, workspace.reduced
+                step = StepTime(below, since, last, h)
+                hot, dense = put_conditions(
+                    system, method, workspace, vectors, history, turn, turns, step
                 )
-                if HEATING == PRESSURE and turn == denser:
-                    dense *= 1.0 + _MORE
-                anew = True
-                if THIRD_BODIES:
-                    anew = turn == 0 or turn >= warmer
-                    if not anew:
-                        put_slopes(rates, workspace, turn - 1)
-                if anew:
-                    more_electrons, more_squares = 1.0, 1.0
-                    if PLASMA:
-                        more_electrons += _MORE if turn == charged else 0.0
-                        more_squares += _MORE if turn == charged + 1 else 0.0
-                    coefficients(
-                        rates, thermo, workspace, hot, dense, new, more_electrons, more_squares
-                    )  # fmt: skip
-                entry_values(system.flows, workspace.slots, workspace.values, first, stride)
-                barrier()
             change_at(system, workspace, new, trial)
             capacity = 0.0
             if HEATING != FIXED:
@@ -311,109 +372,49 @@ def integrate_zone(
                     change[i] = trial[i]
                 barrier()
                 if HEATING != FIXED and taken > 0:
-                    rise = y[count - 1] - before
                     steepest, peak = fastest_heating(
-                        rise, speed, change[count - 1], ago, begin, since, steepest, peak
-                    )
+                        y[count - 1] - before, speed, change[count - 1], ago, begin, since,
+                        steepest, peak,
+                    )  # fmt: skip
                 if taken + repeated == 0:
                     h = first_step(system.absolute, rtol, y, change, whole, workspace.reduced)
                 if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
                     lost = not (finite and h < INFINITY)
                     status = NOT_FINITE if lost else STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
-                if TIMED:
-                    h, last, ends = horizon(
-                        times, temperatures, densities, below, since, h, CHANGE, 0.1 * rtol
-                    )
-                else:
-                    ends = h * NEARLY >= whole - since
-                    if ends:
-                        h = whole - since
+                h, last, ends = step_ahead(history, StepTime(below, since, last, h), whole, rtol)
                 fill_slopes(system, workspace, vectors, y)
                 if THIRD_BODIES:
-                    keep_slopes(rates, workspace)
+                    keep_slopes(system.rates, workspace)
                 if HEATING != FIXED:
                     put_temperature_row(system, workspace, vectors, hot, dense, y, change, capacity)
             elif stage <= 0:
-                if THIRD_BODIES and turn < warmer:
-                    subtract_partners(system, workspace, vectors, turn - 1, dense, trial)
-                if turn >= warmer:
-                    for i in no_unroll(range(first, count, stride)):
-                        trial[i] -= change[i]
-                        if HEATING != FIXED and turn == warmer:
-                            trial[i] /= _WARMER * y[count - 1]
-                        if HEATING == PRESSURE and turn == denser:
-                            trial[i] /= _MORE
-                        if PLASMA and charged <= turn < charged + 2:
-                            vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
-                        if turn == later:
-                            vectors.in_time[i] = trial[i] / (_LATER * h)
-                    barrier()
-                    if HEATING != FIXED and turn == warmer:
-                        put_temperature_column(system, vectors, trial)
-                    if HEATING == PRESSURE and turn == denser:
-                        subtract_dilution(system, vectors, workspace.reduced, y, trial)
+                put_direction(system, workspace, vectors, turn, turns, dense, h)
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
-                electrons, squares = 1.0, 1.0
-                if PLASMA:
-                    electrons, squares = charges(thermo.charge, y, workspace.reduced)
-                # Before the first stage the columns of what electrons change.
-                for column in no_unroll(range(charged - later if stage == 0 else 0, 1)):
-                    barrier()
-                    for i in no_unroll(range(first, count, stride)):
-                        total = 0.0
-                        for j in no_unroll(range(stage)):
-                            total += method.c[stage, j] * U[j * count + i]
-                        total = total / h + (trial[i] if stage > 0 else change[i])
-                        if DYNAMIC and last_direction == later:
-                            total += method.gammas[stage] * h * vectors.in_time[i]
-                        if PLASMA and column < 0:
-                            total = vectors.columns[(column + 2) * count + i]
-                        trial[i] = total
-                    solve_trial(system, workspace, vectors)
-                    if PLASMA:
-                        if column < 0:
-                            for i in no_unroll(range(first, count, stride)):
-                                vectors.columns[(column + 2) * count + i] = trial[i]
-                        else:
-                            add_electrons(system, workspace, vectors, electrons, squares)
-                for i in no_unroll(range(first, count, stride)):
-                    U[stage * count + i] = trial[i]
+                solve_stage(system, method, workspace, vectors, stage, turns, h)
         part = finish_step(method, system.absolute, rtol, vectors)
         error = (total_of(part if sound else INFINITY, workspace.reduced, 0) / count) ** 0.5
         finite = error < INFINITY
-        if not finite:
+        if not finite or error > 1.0:
             repeated += 1
-            h *= 0.1
-            after_reject = True
-            continue
-        factor = SAFETY * max(error, 1e-10) ** -method.exponent
-        factor = min(max(factor, LEAST), MOST)
-        if error > 1.0:
-            repeated += 1
-            h *= min(factor, 0.9)
+            h *= rejected_factor(method, error, finite)
             after_reject = True
             continue
         taken += 1
-        defect = max(defect, project(invariants, new, vectors.gram, workspace.reduced))
-        stop = grid[point_count - 1]
-        base = begin
+        defect = max(defect, project(system.invariants, new, vectors.gram, workspace.reduced))
+        stop, base = grid[grid.size - 1], begin
         if TIMED:
-            stop, base = times[last + 1], times[below]
+            stop, base = history.times[last + 1], history.times[below]
         place = fill_output(method, vectors, grid, place, base, since, h, stop, ends, out)
         if HEATING != FIXED:
             before, speed, ago = y[count - 1], change[count - 1], h
             barrier()
         for i in no_unroll(range(first, count, stride)):
             y[i] = new[i]
-        if TIMED and ends:
-            below, since = last + 1, 0.0
-        else:
-            since += h
-            if TIMED:
-                below, since = settled(times, below, since)
+        below, since = time_after(history, below, since, last, h, ends)
+        factor = step_factor(method, error)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
     return DONE, taken, repeated, defect, peak
@@ -438,7 +439,7 @@ def add_electrons(system, workspace, vectors, electrons, squares):
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def integrate_cpu(start, stop, system, method, history, grid, rtol, step_limit, outcome):
+def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
     count = outcome.amounts.shape[2]
     rates, species = system.rates, system.invariants.shape[1]
@@ -472,8 +473,8 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, step_limit, 
     )
     for zone in range(start, stop):
         status, taken, repeated, defect, peak = integrate_zone(
-            system, method, workspace, vectors, history.times, history.temperature[zone],
-            history.density[zone], grid, rtol, step_limit, outcome.amounts[zone],
+            system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
+            outcome.amounts[zone],
         )  # fmt: skip
         outcome.status[zone] = status
         outcome.taken[zone] = taken
@@ -484,7 +485,6 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, step_limit, 
 
 # --- CUDA, a block for every zone -----------------------------------------------------------------
 
-TILE = 18
 _REDUCTION = 32
 
 
@@ -520,7 +520,7 @@ def scratch_count(system: BlockSystem, slot_count: int, reaction_count: int, kin
 
 
 def integrate_block(
-    system, several, method, history, grid, rtol, step_limit, scratch, counter, outcome
+    system, several, method, history, grid, rtol, max_steps, scratch, counter, outcome
 ):
     """Zones from a queue, each by one block."""
     count, species = system.pivot.size, system.invariants.shape[1]
@@ -565,19 +565,19 @@ def integrate_block(
         for r in no_unroll(range(thread_rank(), rates.order.size, thread_count())):
             workspace.slopes[r] = 0.0
     integrate_from_queue(
-        system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+        system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
     )
 
 
 def integrate_from_queue(
-    system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+    system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
 ):
     """Zones from a queue, one after another, until it is empty."""
     zone = next_zone(counter, workspace.reduced)
     while zone < outcome.amounts.shape[0]:
         status, taken, repeated, defect, peak = integrate_zone(
-            system, method, workspace, vectors, history.times, history.temperature[zone],
-            history.density[zone], grid, rtol, step_limit, outcome.amounts[zone],
+            system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
+            outcome.amounts[zone],
         )  # fmt: skip
         if thread_rank() == 0:
             outcome.status[zone] = status

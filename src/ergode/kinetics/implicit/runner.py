@@ -32,6 +32,7 @@ from ergode.kinetics.implicit.unrolled import (
     integrate_unrolled,
     unrolled_bindings,
 )
+from ergode.kinetics.kernel_options import DYNAMIC
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import FIXED, BlockSystem, Outcome, System
@@ -61,9 +62,9 @@ class ImplicitRunner:
         options = problem.options
         system = _tables(problem.mechanism, problem.heating)
         device.run(
-            cpu_kernel(rosenbrock.integrate_cpu, problem.bound), zones.count,
+            cpu_kernel(rosenbrock.integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
-            zones.history, grid, options.rtol, options.step_limit, outcome, finished=finished,
+            zones.history, grid, options.rtol, options.max_steps, outcome, finished=finished,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
@@ -87,9 +88,10 @@ def _block_tables(mechanism: Mechanism, heating: int, few: bool) -> BlockSystem:
 
 @lru_cache(maxsize=16)
 def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
-    bindings, options = problem.bindings, (problem.options.rtol, problem.options.step_limit)
+    bindings = dict(problem.bound + problem.matter)
+    options = (problem.options.rtol, problem.options.max_steps)
     system = _tables(problem.mechanism, problem.heating)
-    if many and not bindings["DYNAMIC"] and can_be_unrolled(system):
+    if many and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
         return thread_launch(device, bindings, system, tableau, options)
     blocks = _block_tables(problem.mechanism, problem.heating, few)
@@ -99,7 +101,7 @@ def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many:
 
 def block_launch(
     device: Device,
-    bindings: dict[str, Any],
+    bindings: dict[Any, Any],
     system: BlockSystem,
     tableau: Tableau,
     options: tuple[float, int],
@@ -113,11 +115,11 @@ def block_launch(
     ----------
     device : Device
     bindings : mapping
-        As from `launch.bindings_of`.
+        As from `launch.bindings_of` and `launch.matter_bindings`.
     system : BlockSystem
     tableau : Tableau
     options : tuple
-        rtol and step_limit.
+        rtol and max_steps.
     few : bool
         Whether each multiprocessor has at most one zone.
     threads : int, optional
@@ -140,7 +142,7 @@ def block_launch(
     )  # fmt: skip
     return BlockLaunch(
         device, kernel, tables, options, threads=threads,
-        shared_count=rosenbrock.shared_count(system, stages, bindings["DYNAMIC"]),
+        shared_count=rosenbrock.shared_count(system, stages, bindings[DYNAMIC]),
         scratch_count=rosenbrock.scratch_count(
             system, rates.slot_count, rates.order.size, len(rates.efficiency)
         ),
@@ -149,7 +151,7 @@ def block_launch(
 
 def thread_launch(
     device: Device,
-    bindings: dict[str, Any],
+    bindings: dict[Any, Any],
     system: System,
     tableau: Tableau,
     options: tuple[float, int],

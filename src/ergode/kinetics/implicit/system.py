@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, no_unroll
+from ergode.core.compiler.language import ByTarget, no_unroll, option
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.block.thread_group import barrier, thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.implicit.elimination import eliminate
+from ergode.kinetics.kernel_options import HEATING, MOLECULES, PLASMA, REVERSIBLE, THIRD_BODIES
 from ergode.kinetics.network.mechanism import pattern_of, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import response
@@ -102,23 +103,22 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
 
 # --- device functions -----------------------------------------------------------------------------
 
-HEATING = FIXED
-THIRD_BODIES = False
-PLASMA = False
-MOLECULES = True
-REVERSIBLE = False
 _SHARE = 1e-3
 """Of matter, that is added to tell how its heat capacity depends on it."""
 
 
-def coefficients(rates, thermo, workspace, temperature, density, y, more_electrons, more_squares):
+def coefficients(
+    rates, thermo, workspace, factors, temperature, density, y, more_electrons, more_squares
+):
     """Coefficients of all reactions at these conditions; ends in a barrier.
+
+    `factors` are those of the zone, used where parameters are swept.
 
     Electrons, and squares of the nuclei's charges, are so many times those of `y`.
     """
     first, stride = thread_rank(), thread_count()
     slots = workspace.slots
-    base_coefficients(rates, temperature, density, slots, first, stride)
+    base_coefficients(rates, factors, temperature, density, slots, first, stride)
     if THIRD_BODIES:
         collision_partners(rates, density, y, workspace.partners, first, stride)
         barrier()
@@ -167,7 +167,7 @@ def _segment_by_segment(system, workspace, y, found):
     block_sums(system.flows.sums, workspace.values, workspace.products, workspace.partial, found)
 
 
-change_at = ByTarget(cpu=_row_by_row, cuda=_segment_by_segment)
+change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 
 
 def add_temperature_rate(system, workspace, temperature, density, y, change):
@@ -238,7 +238,7 @@ def _slopes_by_segment(system, workspace, vectors, y):
     block_slopes(system, workspace.values, y, vectors.matrix, workspace.partial)
 
 
-fill_slopes = ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment)
+fill_slopes = option(ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment))
 """The Jacobian with its sign reversed, as far as coefficients do not depend on amounts, into
 `vectors.matrix`; ends in a barrier."""
 

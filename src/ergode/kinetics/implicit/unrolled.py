@@ -12,10 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, real, unroll
+from ergode.core.compiler.language import cuda, option, real, unroll
+from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.block.thread_group import ALONE
-from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_from_queue
+from ergode.kinetics.implicit.rosenbrock import (
+    StepVectors,
+    factorize,
+    integrate_from_queue,
+    solve_trial,
+)
+from ergode.kinetics.implicit.system import change_at, fill_slopes
 from ergode.kinetics.implicit.tableaus import Coefficients
 from ergode.kinetics.tables import System, Workspace
 
@@ -27,7 +34,7 @@ def can_be_unrolled(system: System) -> bool:
     return system.absolute.size <= SMALL and system.flows.complex.size <= _MOST_ENTRIES
 
 
-def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[str, Any]:
+def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[Any, Any]:
     """Bindings that make a kernel one of this network."""
     plan, terms, complexes = system.plan, system.terms, system.complexes
     places = np.zeros((plan.size, plan.size), int)
@@ -35,32 +42,37 @@ def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[str, A
         row = slice(plan.start[k], plan.start[k + 1])
         places[k, plan.column[row]] = np.arange(plan.start[k], plan.start[k + 1])
     tables = {
-        "FIRST": complexes.first, "SECOND": complexes.second, "THIRD": complexes.third,
-        "ROW": system.flows.start, "COMPLEX": system.flows.complex,
-        "ORDER": plan.order, "START": plan.start, "COLUMN": plan.column, "PIVOT": plan.pivot,
-        "TERM": terms.start, "VALUE": terms.value, "SLOPE_OF": terms.slope,
+        FIRST: complexes.first, SECOND: complexes.second, THIRD: complexes.third,
+        ROW: system.flows.start, COMPLEX: system.flows.complex,
+        ORDER: plan.order, START: plan.start, COLUMN: plan.column, PIVOT: plan.pivot,
+        TERM: terms.start, VALUE: terms.value, SLOPE_OF: terms.slope,
     }  # fmt: skip
-    bindings: dict[str, Any] = {name: tuple(table.tolist()) for name, table in tables.items()}
+    bindings: dict[Any, Any] = {key: tuple(table.tolist()) for key, table in tables.items()}
     return bindings | {
-        "PLACE": tuple(map(tuple, places.tolist())), "SIZE": plan.size,
-        "ENTRIES": plan.column.size, "COMPLEXES": complexes.first.size,
-        "VALUES": system.flows.complex.size,
-        "COEFFICIENTS": system.rates.slot_start.size - 1, "VECTOR": plan.size + 1,
-        "STAGES": coefficients.m.size * plan.size, "SLOPES": 3 * complexes.first.size,
-        "GRAM": (len(system.invariants) + 3) * len(system.invariants) or 1,
-        "change_at": change_unrolled, "fill_slopes": slopes_unrolled,
-        "factorize": factorize_unrolled, "solve_trial": solve_unrolled,
-        "next_zone": next_zone_alone, **ALONE,
+        PLACE: tuple(map(tuple, places.tolist())), SIZE: plan.size,
+        ENTRIES: plan.column.size, COMPLEXES: complexes.first.size,
+        VALUES: system.flows.complex.size,
+        COEFFICIENTS: system.rates.slot_start.size - 1, VECTOR: plan.size + 1,
+        STAGES: coefficients.m.size * plan.size, SLOPES: 3 * complexes.first.size,
+        GRAM: (len(system.invariants) + 3) * len(system.invariants) or 1,
+        change_at: change_unrolled, fill_slopes: slopes_unrolled,
+        factorize: factorize_unrolled, solve_trial: solve_unrolled,
+        next_zone: next_zone_alone, **ALONE,
     }  # fmt: skip
 
 
 # --- device functions -----------------------------------------------------------------------------
 
-SIZE, VECTOR, ENTRIES, COMPLEXES, VALUES, COEFFICIENTS = 1, 2, 1, 1, 1, 1
-STAGES, SLOPES, GRAM = 1, 3, 1
-FIRST, SECOND, THIRD, COMPLEX, ORDER, COLUMN, PIVOT, VALUE, SLOPE_OF = ((0,),) * 9
-ROW, START, TERM = ((0, 1),) * 3
-PLACE = ((0,),)
+SIZE, VECTOR, ENTRIES = option(1), option(2), option(1)
+COMPLEXES, VALUES, COEFFICIENTS = option(1), option(1), option(1)
+STAGES, SLOPES, GRAM = option(1), option(3), option(1)
+"""Sizes of the network, and of what a zone works on."""
+FIRST, SECOND, THIRD = option((0,)), option((0,)), option((0,))
+COMPLEX, ORDER, COLUMN = option((0,)), option((0,)), option((0,))
+PIVOT, VALUE, SLOPE_OF = option((0,)), option((0,)), option((0,))
+ROW, START, TERM = option((0, 1)), option((0, 1)), option((0, 1))
+PLACE = option(((0,),))
+"""Tables of the network, as in `tables.System`."""
 
 
 def change_unrolled(system, workspace, y, found):
@@ -124,7 +136,7 @@ def next_zone_alone(counter, workspace):
     return cuda.atomic.add(counter, 0, 1)
 
 
-def integrate_unrolled(system, method, history, grid, rtol, step_limit, counter, outcome):
+def integrate_unrolled(system, method, history, grid, rtol, max_steps, counter, outcome):
     """Zones from a queue, each by one thread."""
     workspace = Workspace(
         cuda.local.array(COEFFICIENTS, real),
@@ -154,5 +166,5 @@ def integrate_unrolled(system, method, history, grid, rtol, step_limit, counter,
         cuda.local.array(1, real),
     )
     integrate_from_queue(
-        system, method, workspace, vectors, history, grid, rtol, step_limit, counter, outcome
+        system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
     )

@@ -18,7 +18,6 @@ R. Kippenhahn, A. Weigert, A. Weiss: Stellar Structure and Evolution, 2nd ed. (2
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, option
 from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.launch import warn
 from ergode.core.math.elementary import exp, log
 from ergode.models.constants import AVOGADRO, GAS_CONSTANT
 
@@ -65,8 +65,8 @@ class EquationOfState:
     pressure: Callable[..., Any]
 
 
-def bindings_of_state(state: str | EquationOfState) -> dict[str, Any]:
-    """What kernels are specialised to.
+def bindings_of_energy(state: str | EquationOfState) -> dict[Any, Any]:
+    """What kernels are specialised to that need the energy alone.
 
     Raises
     ------
@@ -74,15 +74,25 @@ def bindings_of_state(state: str | EquationOfState) -> dict[str, Any]:
         The equation of state is unknown.
     """
     if isinstance(state, EquationOfState):
-        return {
-            "STATE": OTHER,
-            "other_energy": UserFunction(state.energy),
-            "other_pressure": UserFunction(state.pressure),
-        }
+        return {STATE: OTHER, other_energy: UserFunction(state.energy)}
     if not isinstance(state, str) or state not in _KNOWN:
         known = ", ".join(repr(name) for name in _KNOWN)
         raise ModelError(f"equation_of_state is {state!r}; expected {known} or an EquationOfState")
-    return {"STATE": _KNOWN[state]}
+    return {STATE: _KNOWN[state]}
+
+
+def bindings_of_state(state: str | EquationOfState) -> dict[Any, Any]:
+    """What kernels are specialised to that need energy and pressure.
+
+    Raises
+    ------
+    ModelError
+        The equation of state is unknown.
+    """
+    own = {}
+    if isinstance(state, EquationOfState):
+        own = {other_pressure: UserFunction(state.pressure)}
+    return bindings_of_energy(state) | own
 
 
 def matter_at(
@@ -116,8 +126,6 @@ def warn_of_pairs(
     temperature: np.ndarray,
     density: np.ndarray,
     electrons: np.ndarray,
-    *,
-    stacklevel: int,
 ) -> None:
     """Warn where ``"degenerate"`` lacks the pairs of electrons and positrons that there are.
 
@@ -131,12 +139,11 @@ def warn_of_pairs(
     share[sound] = share_of_pairs(hot[sound], dense[sound] * per_gram[sound])
     if (share > _PAIRS_MATTER).any():
         at = np.unravel_index(int(np.argmax(share)), share.shape)
-        warnings.warn(
+        warn(
             f"equation_of_state='degenerate' has no pairs of electrons and positrons, which matter "
             f"at {hot[at]:.3g} K and {dense[at]:.3g} g/cm3: heat capacities and temperatures are "
             "wrong there by tens of percent or more; give an EquationOfState",
             AccuracyWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
@@ -162,7 +169,8 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
 
 # --- device functions -----------------------------------------------------------------------------
 
-STATE = IDEAL
+STATE = option(IDEAL)
+"""Which matter nuclei burn in."""
 
 _RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
 _REST = 8.1871057769e-7 * AVOGADRO  # of electrons [erg/mol]
@@ -220,7 +228,8 @@ def degenerate_pressure(temperature, density, nuclei, electrons):
     return ions + _REST * electrons * density * (still + warm)
 
 
-other_energy, other_pressure = ideal_energy, ideal_pressure
+other_energy, other_pressure = option(ideal_energy), option(ideal_pressure)
+"""Functions of the user."""
 
 
 def internal_energy(temperature, density, nuclei, electrons):

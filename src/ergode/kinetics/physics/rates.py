@@ -19,14 +19,17 @@ T. Rauscher, F.-K. Thielemann: At. Data Nucl. Data Tables 75, 1 (2000), section 
 from __future__ import annotations
 
 from ergode.core.math.elementary import exp, log
+from ergode.kinetics.kernel_options import MOLECULES, SWEPT
 from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
 
 
-def base_coefficients(rates, temperature, density, slots, first, stride):
+def base_coefficients(rates, factors, temperature, density, slots, first, stride):
     """Sums of exponentials, times the power of density of mass action.
+
+    Where parameters are swept, each exponential is multiplied with its `factors`.
 
     Here and below, of all that there is to do every `stride`-th from `first` on is done.
     """
@@ -41,7 +44,8 @@ def base_coefficients(rates, temperature, density, slots, first, stride):
             s = count & NONNEGATIVE
             x = a[0, s] + a[1, s] * inverse + a[2, s] * cube + a[3, s] * third
             x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
-            total += rates.prefactor[s] * exp(x)
+            factor = factors[s] if SWEPT else rates.prefactor[s]
+            total += factor * exp(x)
         # Slots beyond the reactions are limits, which are no reaction's coefficient yet.
         if slot < rates.order.size:
             for _ in range(1, rates.order[slot]):
@@ -126,6 +130,3 @@ def heat_capacity(thermo, temperature, i):
     o = 1 if t <= a[0, i] else 8
     capacity = a[o, i] + t * (a[o + 1, i] + t * (a[o + 2, i] + t * (a[o + 3, i] + t * a[o + 4, i])))
     return (capacity - 1.0) * GAS_CONSTANT
-
-
-MOLECULES = True

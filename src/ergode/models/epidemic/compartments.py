@@ -22,6 +22,8 @@ from ergode.models.epidemic.interventions import Calendar
 from ergode.models.holding_times.families import HoldingTime
 
 _TOLERANCE = 1e-9
+_SOUND: set[Any] = set()  # graphs of compartments that were checked
+_SOUND_MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,19 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
+        # A sweep makes many models that differ in numbers alone.
+        graph = (
+            self.compartments,
+            tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
+            tuple((p.compartment, *p.to) for p in self.progressions),
+        )
+        if graph in _SOUND and not any(i.profile for i in self.infections):
+            return
         self._check_names()
         self._check_paths()
+        if len(_SOUND) >= _SOUND_MOST:
+            _SOUND.clear()
+        _SOUND.add(graph)
 
     def _check_names(self) -> None:
         if len(self.index) != len(self.compartments):
@@ -573,7 +586,7 @@ def _profile_entry(infection: Infection) -> dict[str, Any]:
 def _chain(
     rate: float, stages: Mapping[str, HoldingTime | None], back_to: str | None = None
 ) -> CompartmentModel:
-    """A model whose nodes pass through `stages` in order, and then perhaps return."""
+    """A model in which nodes pass through `stages` in order; with `back_to` they then return."""
     names = list(stages)
     following = dict(zip(names, [*names[1:], back_to], strict=True))
     progressions = []

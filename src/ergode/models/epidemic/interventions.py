@@ -1,7 +1,7 @@
-"""What is done about an epidemic, what comes in from outside, and what changes with the calendar.
+"""Interventions, importations, and transmission factors that follow a calendar.
 
-An intervention starts at a time, or when a `Trigger` says.  It lowers the rate of some
-transmissions; nothing it does depends on what is not yet known at that time.
+An intervention starts at a given time, or when a `Trigger` fires.  It lowers the rate of some
+transmissions.  It uses only what is known by then.
 """
 
 from __future__ import annotations
@@ -211,12 +211,12 @@ class Isolation(Intervention):
 
 @dataclass(frozen=True)
 class ContactTracing(Intervention):
-    """Cases are detected, and they and those whom they met are quarantined.
+    """Detect cases, trace their contacts, and quarantine both.
 
-    A node that enters `compartment` is detected with a probability, after a delay.  It is then
-    quarantined, and each of its contacts (each arc of the network, or those on which the two met
-    within `lookback`) is traced with a probability and quarantined after another delay.  In
-    quarantine, a node transmits less and is infected less.
+    A node that enters `compartment` is detected with a probability, after a delay, and then
+    quarantined.  Each of its contacts is traced with a probability, and quarantined after another
+    delay.  Contacts are the arcs of the network; with temporal contacts, those active within
+    `lookback`.  A node in quarantine transmits less and is less susceptible.
 
     Parameters
     ----------

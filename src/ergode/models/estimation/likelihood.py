@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import UserFunction, real, unroll
+from ergode.core.compiler.language import UserFunction, option, real, unroll
 from ergode.models.estimation.measurement import Measurement
 
-# Bound for each kernel.
-COMPONENTS = 1
-ANGLES = (False,)
-ANY_LIKELIHOOD = False
+H = option()
+"""The user's function ``h(y, t, p)``, or the logarithm of a likelihood."""
+COMPONENTS = option(1)
+"""How many numbers are measured."""
+ANGLES = option((False,))
+"""Which of them are angles."""
+ANY_LIKELIHOOD = option(False)
+"""Whether `H` is a likelihood."""
 
 _TWO_PI = 2.0 * math.pi
-
-
-def h(y, t, p):  # type: ignore[no-untyped-def]
-    """The user's function: bound for each kernel."""
-    return y
 
 
 def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
@@ -29,7 +28,7 @@ def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
     `value` [component] was measured, with the inverse covariance `precision`
     [component, component].
     """
-    found = h(y, t, p)
+    found = H(y, t, p)
     if ANY_LIKELIHOOD:
         return real(found[0])
     away = tuple(value[a] - real(found[a]) for a in range(COMPONENTS))
@@ -46,16 +45,16 @@ def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
     return -0.5 * square
 
 
-def bindings_of(measurement: Measurement) -> dict[str, Any]:
+def bindings_of(measurement: Measurement) -> dict[Any, Any]:
     """What a kernel that uses `log_likelihood` is specialised to."""
     function = measurement.likelihood or measurement.h
     assert function is not None
     components = measurement.component_count
     return {
-        "h": UserFunction(function),
-        "COMPONENTS": components,
-        "ANGLES": tuple(a in measurement.angles for a in range(components)),
-        "ANY_LIKELIHOOD": measurement.likelihood is not None,
+        H: UserFunction(function),
+        COMPONENTS: components,
+        ANGLES: tuple(a in measurement.angles for a in range(components)),
+        ANY_LIKELIHOOD: measurement.likelihood is not None,
     }
 
 

@@ -115,7 +115,7 @@ class Measurement:
 
     @property
     def side_by_side(self) -> int | None:
-        """How many densities it has a value or a covariance for each of, if it has."""
+        """Number of densities with a value or a covariance of their own; None if all share one."""
         if self.likelihood is None:
             if self.value.ndim == 2:
                 return len(self.value)

@@ -279,7 +279,7 @@ def _gather(
     name: str, tree: ast.expr, variables: Sequence[str], delays: list[tuple[str, str]],
     names: set[str],
 ) -> None:  # fmt: skip
-    """Collect delays and names of parameters, and refuse what is not arithmetic."""
+    """Collect delays and names of parameters; refuse everything but arithmetic."""
     allowed = (
         ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, *_ARITHMETIC, ast.UAdd, ast.USub,
         ast.Not, ast.expr_context, ast.IfExp, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.compiler.bundle import Precision
+from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.kernels import Kernel, for_each

@@ -77,7 +77,7 @@ class Empirical(HoldingTime):
 
     @classmethod
     def from_samples(cls, samples: ArrayLike) -> Empirical:
-        """The distribution whose quantiles are those of a sample, as ``np.quantile`` has them.
+        """The distribution with the quantiles of a sample, as ``np.quantile`` interpolates them.
 
         Parameters
         ----------

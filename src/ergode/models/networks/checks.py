@@ -94,6 +94,15 @@ def layer_indices(values: Any, layers: tuple[str, ...], count: int) -> np.ndarra
     return array.astype(np.uint8)
 
 
+def check_layers(networks: Any) -> None:
+    """Raise unless the networks of layers are given by their names."""
+    if not isinstance(networks, Mapping):
+        raise ModelError(
+            f"layers are given as {type(networks).__name__}; expected a dictionary with a network "
+            "for each name"
+        )
+
+
 def node_attributes(arrays: Mapping[str, ArrayLike], count: int) -> dict[str, np.ndarray]:
     result = {}
     for name, values in arrays.items():

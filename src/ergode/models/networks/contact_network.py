@@ -448,7 +448,7 @@ class ContactNetwork:
         return self._with(attributes=attributes)
 
     def reversed(self) -> ContactNetwork:
-        """The network whose row `i` lists the nodes that can infect `i`."""
+        """The transposed network: row `i` lists the nodes that can infect `i`."""
         if not self.directed:
             return self
         arcs = self._transposition()

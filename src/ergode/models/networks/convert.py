@@ -46,7 +46,10 @@ def from_scipy(matrix: Any, directed: bool | None = None) -> ContactNetwork:
     ContactNetwork(4 nodes, 3 directed edges, mean degree 0.75)
     """
     if not scipy.sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError:
+            raise ModelError("the matrix is ragged; expected a square one") from None
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ModelError(f"the matrix has shape {matrix.shape}; expected a square one")
     entries = scipy.sparse.coo_array(matrix)
@@ -117,6 +120,8 @@ def from_networkx(graph: networkx.Graph, weight: str | None = None) -> ContactNe
     >>> net.node_names.tolist(), net.targets.tolist()
     (['ann', 'bob', 'eve'], [1, 0, 2, 1])
     """
+    if not hasattr(graph, "adj"):
+        raise ModelError(f"the graph is {type(graph).__name__}; expected a networkx graph")
     names = list(graph)
     if not names:
         raise ModelError("the graph has no nodes")
@@ -165,6 +170,8 @@ def from_igraph(graph: Any, weight: str | None = None) -> ContactNetwork:
     >>> ergode.ContactNetwork.from_igraph(igraph.Graph.Ring(5))  # doctest: +SKIP
     ContactNetwork(5 nodes, 5 undirected edges, mean degree 2)
     """
+    if not hasattr(graph, "vcount"):
+        raise ModelError(f"the graph is {type(graph).__name__}; expected an igraph graph")
     if graph.vcount() < 1:
         raise ModelError("the graph has no nodes")
     attributes = graph.vs.attributes()

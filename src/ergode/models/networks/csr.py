@@ -1,12 +1,14 @@
-"""From a list of edges to sorted rows: the counting sort that every contact network is built with.
+"""Compressed sparse rows from a list of edges, by a counting sort in two steps.
 
-Edges are dealt into buckets of neighbouring rows (so that each bucket's writes stay in cache), and
-each bucket is then counted, filled, sorted and rid of duplicates on its own.  Both steps keep the
-order of the input, so the result does not depend on how many threads took part, and the two arcs
-of an undirected edge add up duplicate weights in the same order, to the same last bit.
+First, edges are dealt into buckets of neighbouring rows, so that the writes of a bucket stay in
+cache.  Second, each bucket is counted, filled, sorted and rid of duplicates.  Both steps keep the
+order of the input.  Hence the result does not depend on the number of threads, and both arcs of an
+undirected edge add duplicate weights in the same order, with the same rounding.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,15 @@ _ROW_BITS_MOST = 16  # a row within its bucket is a uint16
 _BUCKETS_WANTED = 1024
 _EDGES_PER_PIECE = 1 << 18
 _RUN = 24  # rows up to this long are sorted by insertion alone
+
+
+class Arcs(NamedTuple):
+    """Arcs in the order of their buckets: row within the bucket, target, and weight if any."""
+
+    row: Any
+    target: Any
+    weight: Any
+
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 """Offsets, targets and weights of compressed rows."""
@@ -83,8 +94,8 @@ def build_rows(
     rows = np.empty(arc_count, np.uint16)
     ends = np.empty(arc_count, ids)
     end_weights = np.empty(arc_count if weighted else 0, np.float32)
-    dealt = (rows, ends, end_weights)
-    cpu.run(_DEAL, piece_count, *edges, edge_weights, weighted, cursors, *dealt)
+    dealt = Arcs(rows, ends, end_weights)
+    cpu.run(_DEAL, piece_count, *edges, edge_weights, weighted, cursors, dealt)
 
     offsets = np.empty(node_count + 1, np.int64)
     offsets[-1] = arc_count
@@ -94,7 +105,7 @@ def build_rows(
     grain = max(1, bucket_count // 256)
     sorted_rows = (offsets, kept, targets, arc_weights)
     cpu.run(
-        _FILL, bucket_count, bucket_starts, row_bits, weighted, *dealt, *sorted_rows, grain=grain
+        _FILL, bucket_count, bucket_starts, row_bits, weighted, dealt, *sorted_rows, grain=grain
     )
     del rows, ends, end_weights, dealt
 
@@ -173,8 +184,7 @@ def _count_buckets(start, stop, source, target, mirrored, piece_size, row_bits, 
 
 
 def _deal(
-    start, stop, source, target, mirrored, piece_size, row_bits, weights, weighted, cursors,
-    rows, ends, end_weights,
+    start, stop, source, target, mirrored, piece_size, row_bits, weights, weighted, cursors, arcs
 ):  # fmt: skip
     mask = (1 << row_bits) - 1
     for piece in range(start, stop):
@@ -184,44 +194,43 @@ def _deal(
             if a != b:
                 place = cursors[piece, a >> row_bits]
                 cursors[piece, a >> row_bits] = place + 1
-                rows[place] = a & mask
-                ends[place] = b
+                arcs.row[place] = a & mask
+                arcs.target[place] = b
                 if weighted:
-                    end_weights[place] = weights[edge]
+                    arcs.weight[place] = weights[edge]
                 if mirrored:
                     place = cursors[piece, b >> row_bits]
                     cursors[piece, b >> row_bits] = place + 1
-                    rows[place] = b & mask
-                    ends[place] = a
+                    arcs.row[place] = b & mask
+                    arcs.target[place] = a
                     if weighted:
-                        end_weights[place] = weights[edge]
+                        arcs.weight[place] = weights[edge]
 
 
 def _fill(
-    start, stop, bucket_starts, row_bits, weighted, rows, ends, end_weights,
-    offsets, kept, targets, weights,
+    start, stop, bucket_starts, row_bits, weighted, arcs, offsets, kept, targets, weights
 ):  # fmt: skip
     for bucket in range(start, stop):
         first = bucket << row_bits
         last = min((bucket + 1) << row_bits, kept.size)
         for arc in range(bucket_starts[bucket], bucket_starts[bucket + 1]):
-            kept[first + rows[arc]] += 1
+            kept[first + arcs.row[arc]] += 1
         place = bucket_starts[bucket]
         for row in range(first, last):
             offsets[row] = place
             place += kept[row]
             kept[row] = offsets[row]
         for arc in range(bucket_starts[bucket], bucket_starts[bucket + 1]):
-            row = first + rows[arc]
+            row = first + arcs.row[arc]
             place = kept[row]
             kept[row] = place + 1
-            targets[place] = ends[arc]
+            targets[place] = arcs.target[arc]
             if weighted:
-                weights[place] = end_weights[arc]
+                weights[place] = arcs.weight[arc]
         for row in range(first, last):
             # The dealt arcs of this bucket are used up, so their room can serve the merges.
             begin, end = offsets[row], kept[row]
-            sort_row(targets, weights, ends, end_weights, begin, end, weighted)
+            sort_row(targets, weights, arcs.target, arcs.weight, begin, end, weighted)
             kept[row] = _merge_duplicates(targets, weights, begin, end, weighted)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,15 @@ from ergode.core import devices, kernels
 from ergode.core.errors import ModelError
 from ergode.models.networks import checks, csr
 from ergode.models.networks.contact_network import ContactNetwork
+
+
+class _Rows(NamedTuple):
+    """Compressed rows in which each arc has a weight and a layer."""
+
+    offsets: Any
+    targets: Any
+    weights: Any
+    layer: Any
 
 
 def from_layers(
@@ -50,6 +59,7 @@ def from_layers(
     >>> net.targets.tolist(), net.layer.tolist(), net.weights.tolist()
     ([1, 1, 0, 0, 2, 1], [0, 1, 0, 1, 1, 1], [1.0, 0.5, 1.0, 0.5, 0.5, 0.5])
     """
+    checks.check_layers(networks)
     names = tuple(networks)
     if not 0 < len(names) <= checks.LAYERS_MOST:
         raise ModelError(f"{len(names)} layers were given; expected 1 to {checks.LAYERS_MOST}")
@@ -65,20 +75,16 @@ def from_layers(
             attributes[key] = values
     weighted = any(part.weights is not None for part in parts) or any(multipliers != 1)
 
-    ids = first.targets.dtype
-    offsets = np.zeros(first.node_count + 1, np.int64)
-    arrays = [np.empty(0, ids), np.empty(0, np.float32), np.empty(0, np.uint8)]
+    done = _empty_rows(np.zeros(first.node_count + 1, np.int64), first.targets.dtype)
     for index, part in enumerate(parts):
         added = np.ones(part.arc_count, np.float32) if part.weights is None else part.weights
         added = (added * multipliers[index]).astype(np.float32)
-        total = offsets + part.offsets
-        size = arrays[0].size + part.arc_count
-        merged = [np.empty(size, ids), np.empty(size, np.float32), np.empty(size, np.uint8)]
-        here = (part.offsets.astype(np.int64), part.targets.copy(), added, index)
-        run = devices.resolve("cpu").run
-        run(_MERGE, first.node_count, offsets, *arrays, *here, total, *merged)
-        offsets, arrays = total, merged
-    targets, weights, layer = arrays
+        number = np.full(part.arc_count, index, np.uint8)
+        here = _Rows(part.offsets.astype(np.int64), part.targets.copy(), added, number)
+        merged = _empty_rows(done.offsets + here.offsets, first.targets.dtype)
+        devices.resolve("cpu").run(_MERGE, first.node_count, done, here, merged)
+        done = merged
+    offsets, targets, weights, layer = done
     rows = (
         offsets.astype(csr.index_dtype(targets.size)),
         targets,
@@ -99,6 +105,8 @@ def _multipliers(names: tuple[str, ...], factors: Mapping[str, float]) -> np.nda
 
 
 def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, name: str) -> None:
+    if not isinstance(part, ContactNetwork):
+        raise ModelError(f"layer '{name}' is {type(part).__name__}; expected a ContactNetwork")
     if part.node_count != first.node_count:
         raise ModelError(
             f"layer '{name}' has {part.node_count} nodes and '{first_name}' {first.node_count}; "
@@ -113,21 +121,30 @@ def _check_like(first: ContactNetwork, first_name: str, part: ContactNetwork, na
         raise ModelError(f"layers '{first_name}' and '{name}' name their nodes differently")
 
 
-def _merge(
-    row,
-    a_offsets, a_targets, a_weights, a_layer,
-    b_offsets, b_targets, b_weights, b_index,
-    offsets, targets, weights, layer,
-):  # fmt: skip
-    a, b = a_offsets[row], b_offsets[row]
-    for place in range(offsets[row], offsets[row + 1]):
+def _empty_rows(offsets: np.ndarray, ids: Any) -> _Rows:
+    """Rows that begin at `offsets`, their arcs unknown."""
+    size = int(offsets[-1])
+    return _Rows(offsets, np.empty(size, ids), np.empty(size, np.float32), np.empty(size, np.uint8))
+
+
+def _merge(row, a, b, out):
+    i, j = a.offsets[row], b.offsets[row]
+    for place in range(out.offsets[row], out.offsets[row + 1]):
         # On a tie the earlier layer comes first.
-        if b >= b_offsets[row + 1] or (a < a_offsets[row + 1] and a_targets[a] <= b_targets[b]):
-            targets[place], weights[place], layer[place] = a_targets[a], a_weights[a], a_layer[a]
-            a += 1
+        if j >= b.offsets[row + 1] or (i < a.offsets[row + 1] and a.targets[i] <= b.targets[j]):
+            _copy_arc(a, i, out, place)
+            i += 1
         else:
-            targets[place], weights[place], layer[place] = b_targets[b], b_weights[b], b_index
-            b += 1
+            _copy_arc(b, j, out, place)
+            j += 1
+
+
+def _copy_arc(a, i, out, place):
+    out.targets[place], out.weights[place], out.layer[place] = (
+        a.targets[i],
+        a.weights[i],
+        a.layer[i],
+    )
 
 
 _MERGE = kernels.for_each(_merge)

@@ -131,10 +131,10 @@ def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
 def random_regular(node_count: int, degree: int, seed: int = 0) -> ContactNetwork:
     """Random network in which every node has the same degree.
 
-    Stubs are paired at random; the pairs that would be self-loops or parallel edges (about
-    `degree`^2 / 4 of them, whatever `node_count`) are then switched with random edges, so the
-    network is simple and regular always. It is uniform among such networks up to the effect of
-    those few switches, which vanishes with `node_count`.
+    Stubs are paired at random. About `degree`^2 / 4 pairs, whatever `node_count`, are self-loops or
+    parallel edges; these are switched with random edges. The network is therefore always simple
+    and regular. It is uniform among such networks up to the effect of the switches, which
+    vanishes as `node_count` grows.
 
     Parameters
     ----------
@@ -187,9 +187,10 @@ def watts_strogatz(
 ) -> ContactNetwork:
     """Small world: a ring in which each node meets its `k` nearest, with some edges rewired.
 
-    As in the paper, edges are visited lap by lap - those to the nearest neighbour clockwise first -
-    and with the given probability the far end is moved to a node drawn uniformly from all that are
-    not yet in contact with the near end. The number of edges stays `node_count` `k` / 2.
+    As in the paper, edges are visited lap by lap, beginning with those to the nearest neighbour
+    clockwise. With the given probability the far end is moved to a node drawn uniformly from all
+    nodes that are not yet in contact with the near end. The number of edges stays
+    `node_count` `k` / 2.
 
     Parameters
     ----------
@@ -374,7 +375,7 @@ def _switch(start, stop, seed, kind, stubs, table, d, filled, stuck):
 
 
 def _complement(row, count, table, d, complement):
-    """Fill a row with the nodes that are neither itself nor in its sorted row of `table`."""
+    """Fill a row with all nodes but itself and those in its sorted row of `table`."""
     skipped = row * d
     place = row * (count - 1 - d)
     for node in range(count):

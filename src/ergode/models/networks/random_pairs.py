@@ -297,7 +297,7 @@ class _Tasks:
 
 
 def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
-    """The network whose edges are the pairs that the tasks draw."""
+    """Draw the pairs of all tasks; compressed rows of them."""
     bounds = np.array(tasks.bounds, np.int64).reshape(-1, 4)
     probabilities = np.array(tasks.probabilities)
     first, last, left, right = bounds.T

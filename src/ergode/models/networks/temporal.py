@@ -21,20 +21,34 @@ from ergode.models.networks.contact_network import ContactNetwork
 class TemporalContacts:
     """Who met whom, and when.
 
-    Build one with `from_meetings`, `from_layers` or `ergode.read_meetings`.
+    Build one with `from_meetings`, `from_layers` or `ergode.read_meetings`. The arrays are
+    read-only.
 
     Parameters
     ----------
     network : ContactNetwork
         All pairs that ever met.
-    first : ndarray of int64, shape [arc_count + 1]
-        Meetings of arc e are ``first[e]:first[e + 1]``.
-    begin, end : ndarray of float64, shape [meeting_count]
+    first : array_like of int, shape [arc_count + 1]
+        Meetings of arc e are ``first[e]:first[e + 1]``. Kept as int64.
+    begin, end : array_like of float, shape [first[-1]]
         From when to when [time], ascending and without overlap within an arc; equal where a meeting
-        is instantaneous.
-    amount : ndarray of float64, shape [meeting_count]
+        is instantaneous. Kept as float64.
+    amount : array_like of float, shape [first[-1]]
         Contact time of a meeting: its length times its intensity, or what an instantaneous one
-        stands for [time].
+        stands for [time]. Kept as float64.
+
+    Raises
+    ------
+    ModelError
+        An argument is of another kind or shape, meetings of an arc are not in order, or the network
+        is undirected and the two arcs of a pair differ in their meetings.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> pair = ergode.ContactNetwork.from_edges([0], [1], directed=True)
+    >>> ergode.TemporalContacts(pair, [0, 2], [1, 5], [2, 7], [1, 2])
+    TemporalContacts(2 nodes, 1 pairs, 2 meetings, times 1 to 7)
     """
 
     network: ContactNetwork
@@ -42,6 +56,58 @@ class TemporalContacts:
     begin: np.ndarray
     end: np.ndarray
     amount: np.ndarray
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.network, ContactNetwork):
+            raise ModelError(
+                f"network is {type(self.network).__name__}; expected a ContactNetwork. To list "
+                "meetings use TemporalContacts.from_meetings"
+            )
+        arcs = self.network.arc_count
+        first = checks.node_ids(self.first, "first").astype(np.int64)
+        if first.size != arcs + 1:
+            raise ModelError(
+                f"first has {first.size} elements; expected one more than arcs, {arcs + 1}"
+            )
+        if first[0] != 0:
+            raise ModelError(f"first begins with {first[0]}; expected 0")
+        alone = np.diff(first) < 1
+        checks.reject(alone, first[1:], "first", "each arc has one meeting or more", 1)
+        names = ("begin", "end", "amount")
+        times = [_times(getattr(self, name), name, first[-1], "first ends at") for name in names]
+        begin, end, amount = times
+        checks.reject(end < begin, end, "end", "a meeting must not end before it begins")
+        checks.reject(amount <= 0, amount, "amount", "expected a time above zero")
+        late = np.ones(begin.size, bool)
+        late[1:] = (begin[1:] > begin[:-1]) & (begin[1:] >= end[:-1])
+        late[first[:-1]] = True
+        checks.reject(~late, begin, "begin", "meetings of an arc must be in order, without overlap")
+        for name, values in zip(("first", *names), (first, *times), strict=True):
+            object.__setattr__(self, name, _read_only(values))
+        self._check_mirrored()
+
+    def _check_mirrored(self) -> None:
+        """Raise unless both arcs of an undirected contact have the same meetings."""
+        if self.network.directed:
+            return
+        back = self.network._transposition()
+        counts = np.diff(self.first)
+        same = counts == counts[back]
+        if same.all():
+            # The meetings of the reverse arcs, in the order of the arcs.
+            shift = self.first[:-1][back] - self.first[:-1]
+            other = np.arange(self.begin.size) + np.repeat(shift, counts)
+            equal = np.ones(other.size, bool)
+            for values in (self.begin, self.end, self.amount):
+                equal &= values == values[other]
+            same[np.repeat(np.arange(counts.size), counts)[~equal]] = False
+        if not same.all():
+            arc = int(np.argmin(same))
+            one, two = int(self.network._sources()[arc]), int(self.network.targets[arc])
+            raise ModelError(
+                f"the network is undirected, but {one} -> {two} and {two} -> {one} differ in their "
+                "meetings; use a directed network, or TemporalContacts.from_meetings"
+            )
 
     @classmethod
     def from_meetings(
@@ -109,7 +175,8 @@ class TemporalContacts:
             amount = stop - start
         else:
             stop = start
-            each = np.broadcast_to(np.asarray(contact_time, float), start.shape)
+            given: Any = contact_time
+            each = given if np.ndim(given) else np.full(one.size, given)
             amount = _times(each, "contact_time", one.size)
             checks.reject(amount <= 0, amount, "contact_time", "expected a time above zero")
         kept = one != other
@@ -162,6 +229,7 @@ class TemporalContacts:
         >>> school.network.layers, school.meeting_count
         (('lessons', 'breaks'), 3)
         """
+        checks.check_layers(contacts)
         for name, part in contacts.items():
             if not isinstance(part, TemporalContacts):
                 raise ModelError(
@@ -221,10 +289,10 @@ class TemporalContacts:
         )
 
 
-def _times(values: Any, name: str, count: int) -> np.ndarray:
+def _times(values: Any, name: str, count: int, like: str = "source has") -> np.ndarray:
     array = checks.one_dimensional(values, name)
     if array.size != count:
-        raise ModelError(f"{name} has {array.size} elements and source {count}; expected as many")
+        raise ModelError(f"{name} has {array.size} elements and {like} {count}; expected as many")
     if array.size and array.dtype.kind not in "iuf":
         raise ModelError(f"{name} holds {array.dtype}; expected numbers")
     array = array.astype(np.float64)
@@ -245,13 +313,15 @@ def _joined(
     """Sorted meetings, those that touch or overlap made one."""
     if not source.size:
         return source, target, start, stop
-    # The latest end so far within the pair: a running maximum that begins anew with each pair.
-    pair = np.cumsum(~same)
-    span = float(stop.max() - start.min()) + 1.0
-    latest = np.maximum.accumulate(stop + pair * span) - pair * span
+    # The latest end so far within the pair: a running maximum that begins anew with each pair. It
+    # is taken of whole numbers, so that both arcs of a pair find the same.
+    ends, number = np.unique(stop, return_inverse=True)
+    base = np.cumsum(~same) * ends.size
+    latest = ends[np.maximum.accumulate(number + base) - base]
     begins = np.ones(source.size, bool)
-    # Times lose a few digits in the sum above: what is that near touches.
-    begins[1:] = ~(same[1:] & (start[1:] <= latest[:-1] + 1e-9 * span))
+    # Times that differ by rounding alone touch.
+    near = 1e-9 * (float(stop.max() - start.min()) + 1.0)
+    begins[1:] = ~(same[1:] & (start[1:] <= latest[:-1] + near))
     heads = np.flatnonzero(begins)
     return source[heads], target[heads], start[heads], np.maximum.reduceat(stop, heads)
 

@@ -19,13 +19,13 @@ Side = tuple[tuple[str, float], ...]
 def balanced(network: ReactionNetwork) -> ReactionNetwork:
     """The network with every reverse rate from its forward one, by detailed balance.
 
-    Of two reactions that undo one another the one that releases energy keeps its coefficient; the
-    other, which is added where it is missing, gets a `DetailedBalance` with masses, spins and
-    partition functions of the nuclei. Libraries fit both, for partition functions of one, and such
-    a network burns to slightly another composition than nuclear statistical equilibrium. Parts of
-    one rate become one reaction. Weak reactions, which change the sum of charges, stay as they
-    are. Reactions with more than three products, whose reverse would have as many reactants, are
-    left out: one way alone they keep a network from equilibrium.
+    The reaction that releases energy keeps its coefficient. Its reverse, which is added where it is
+    missing, gets a `DetailedBalance` with masses, spins and partition functions of the nuclei.
+    Libraries fit both directions without partition functions; such a network burns to a slightly
+    different composition than nuclear statistical equilibrium. Parts of one rate become one
+    reaction. Weak reactions change the sum of charges and stay as they are. Reactions with more
+    than three products are left out: their reverses would have more than three reactants, and one
+    direction alone would keep the network from equilibrium.
 
     Parameters
     ----------

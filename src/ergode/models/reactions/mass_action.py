@@ -428,7 +428,7 @@ def _places(reaction: Reaction, species: Mapping[str, Species]) -> set[str | Non
 
 
 def _place(reaction: Reaction, species: Mapping[str, Species]) -> str | None:
-    """The one compartment of a reaction's reactants, or of its products if it has none."""
+    """The compartment of all reactants (of all products if there are none); None if they differ."""
     places = _places(reaction, species)
     return next(iter(places)) if len(places) == 1 else None
 

@@ -20,12 +20,12 @@ SYSTEM_SIZE = "molecules_per_unit"
 
 
 def in_molecules(network: ReactionNetwork, molecules_per_unit: float) -> ReactionNetwork:
-    """The network with amounts in molecules, of one whose amounts are in another unit.
+    """Convert a network to amounts in molecules.
 
-    A deterministic model in nanomoles, say, becomes one that can be simulated by chance. Rates of
-    change are taken for what they mean to a chemist: ``k * A * A`` for two ``A`` is mass action,
-    whose propensity has n (n - 1). What there is at first, and what events assign, is rounded to
-    whole molecules. Rules keep the unit that they had.
+    A deterministic model in nanomoles, say, becomes one for stochastic simulation. Rates follow
+    the chemist's convention: ``k * A * A`` for two ``A`` is mass action, with the propensity
+    n (n - 1). Initial amounts, and amounts that events assign, are rounded to whole molecules.
+    Rules keep their unit.
 
     Parameters
     ----------

@@ -255,7 +255,7 @@ class ReactionNetwork:
 
     @cached_property
     def following(self) -> tuple[str, ...]:
-        """Parameters whose formulas use what events assign to, by way of others or not."""
+        """Parameters that depend, directly or through other parameters, on what events assign."""
         moving = {name for event in self.events for name in event.assignments}
         found = []
         for name in self.parameter_order:

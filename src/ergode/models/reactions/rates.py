@@ -16,8 +16,8 @@ Efficiencies = tuple[tuple[str, float], ...]
 class RateCoefficient(ABC):  # noqa: B024 (what a coefficient computes is its own kind's to say)
     """A deterministic mass-action rate constant that is a function of conditions.
 
-    What a `Reaction` accepts for `rate_constant` beside numbers and formulas.  Subclasses are
-    frozen dataclasses of numbers, whose ``repr`` says all there is to know of them.
+    A `Reaction` accepts one as `rate_constant`, beside numbers and formulas.  Subclasses are
+    frozen dataclasses of numbers; their ``repr`` is complete.
     """
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.stochastic.kernel import next_firing
+from ergode.stochastic.kernel import next_firing, realization
 from ergode.stochastic.tables import Tables
+from ergode.stochastic.thread_group import kernel as thread_group
 
 DeviceFunction = Callable[..., Any]
 Rows = dict[str, tuple[int, type]]
-Options = tuple[tuple[str, Any], ...]
+Options = tuple[tuple[Any, Any], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class ThreadGroupAlgorithm:
     state : NamedTuple type
         What the algorithm keeps, and what all thread groups share.
     value, count, prepare, choose, follow, refresh : device function
-        Bound to the functions of `thread_group.kernel` that are called so; without `refresh` the
+        Bound to the options of `thread_group.kernel` of these names. Without `refresh` the
         algorithm treats no events.
     options : function of tables, threads of a group, room
         float64 of shared memory that a group needs, and what is bound besides.
@@ -44,15 +45,23 @@ class ThreadGroupAlgorithm:
     choose: DeviceFunction
     follow: DeviceFunction
     options: Callable[[Tables, int, int], tuple[int, Options]]
-    rows: Callable[[Tables, int, Mapping[str, Any]], Rows]
-    constants: Callable[[Tables, int, Mapping[str, Any]], dict[str, Any]]
+    rows: Callable[[Tables, int, Mapping[Any, Any]], Rows]
+    constants: Callable[[Tables, int, Mapping[Any, Any]], dict[str, Any]]
     refresh: DeviceFunction | None = None
     pays_by_block: bool = False
 
-    def bindings(self) -> dict[str, DeviceFunction]:
-        """The device functions under the names that kernels call."""
-        names = ("value", "count", "prepare", "choose", "follow", "refresh")
-        return _bindings(self, {name: f"thread_group_{name}" for name in names})
+    def bindings(self, interrupted: bool) -> dict[Any, DeviceFunction]:
+        """What the kernels of thread groups are made for, of `interrupted` networks or not."""
+        return _given(
+            {
+                thread_group.thread_group_value: self.value,
+                thread_group.thread_group_count: self.count,
+                thread_group.thread_group_prepare: self.prepare,
+                thread_group.thread_group_choose: self.choose,
+                thread_group.thread_group_follow: self.follow,
+                thread_group.thread_group_refresh: self.refresh if interrupted else None,
+            }
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +126,20 @@ class Algorithm:
         """Whether it leaps over firings."""
         return self.arrive is not None
 
-    def bindings(self) -> dict[str, DeviceFunction]:
-        """The device functions under the names that kernels call."""
-        names = ("prepare", "update", "advance", "between", "arrive", "total_of", "choose")
-        return _bindings(self, {name: name for name in names})
+    def bindings(self) -> dict[Any, DeviceFunction]:
+        """What the kernels of single threads are made for."""
+        return _given(
+            {
+                realization.prepare: self.prepare,
+                realization.update: self.update,
+                realization.advance: self.advance,
+                realization.between: self.between,
+                realization.arrive: self.arrive,
+                next_firing.total_of: self.total_of,
+                next_firing.choose: self.choose,
+            }
+        )
 
 
-def _bindings(record: Any, names: Mapping[str, str]) -> dict[str, DeviceFunction]:
-    found = {bound: getattr(record, field) for field, bound in names.items()}
-    return {name: function for name, function in found.items() if function is not None}
+def _given(functions: dict[Any, DeviceFunction | None]) -> dict[Any, DeviceFunction]:
+    return {option: function for option, function in functions.items() if function is not None}

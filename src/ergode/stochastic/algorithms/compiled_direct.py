@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, real, unroll
+from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.models.reactions.network import ReactionNetwork
@@ -37,10 +37,26 @@ from ergode.stochastic.laws import Formula, Naming
 
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
-# Bound for each kernel.
-SPECIES, REACTIONS, PARAMETERS = 1, 1, 0
-LANES = 32
-SHARED = False
+SPECIES = option()
+"""Number of species."""
+
+REACTIONS = option()
+"""Number of reactions."""
+
+PARAMETERS = option()
+"""Number of parameters that rates use."""
+
+LANES = option()
+"""Realizations that a CPU thread simulates at once."""
+
+SHARED = option()
+"""Whether a block of a GPU gathers sums over realizations in its shared memory."""
+
+transition = option()
+"""``transition(u, x, c, p)``, generated for each network: the total propensity, the least of what
+must not be negative, and the state after a firing.  `u` chooses the reaction; `x` is the state,
+`c` the coefficients, `p` the parameters.
+"""
 
 
 class Rates(NamedTuple):
@@ -49,14 +65,6 @@ class Rates(NamedTuple):
     initial: Any  # [point, species]
     coefficients: Any  # [point, reaction]
     parameters: Any  # [point, used parameter]
-
-
-def transition(u, x, c, p):
-    """Sum of all propensities, the least of what must not be negative, the state after a firing.
-
-    Made for each network: `u` chooses, `x` is the state, `c` the coefficients, `p` parameters.
-    """
-    return real(0.0), real(0.0), x
 
 
 # ---- the code of a network
@@ -275,7 +283,7 @@ def _commit(rows):
 
 
 @noinline_cpu
-def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out):
+def _report(lane, row, slot, max_firings, rates, plan, rows, words, places, out):
     """Report what a lane has reached; false if its realization has ended."""
     grid = out.grid
     time, total, least = (
@@ -296,7 +304,7 @@ def _report(lane, row, slot, firings_most, rates, plan, rows, words, places, out
             cursor += 1
         places[LANES + lane] = cursor
         if outcome == DONE and cursor < grid.size:
-            if words[lane] <= firings_most:
+            if words[lane] <= max_firings:
                 rows[lane_scalar(4) + lane] = grid[cursor]
                 return True
             outcome = TOO_MANY
@@ -318,7 +326,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
     rows = np.empty((2 * SPECIES + 5 + REACTIONS + PARAMETERS) * LANES)
     words = np.empty(2 * LANES, np.uint32)  # draws so far, replicate
     places = np.empty(2 * LANES, np.int64)  # realization, next time of the grid
-    most = np.uint32(plan.firings_most)
+    most = np.uint32(plan.max_firings)
     following = start
     active = 0
     for lane in range(LANES):
@@ -423,7 +431,7 @@ def registers_cuda(queue, count, rates, plan, out):
             shared[k] = 0
         cuda.syncthreads()
     first_point = plan.first // plan.replicates
-    most = np.uint32(plan.firings_most)
+    most = np.uint32(plan.max_firings)
     row = cuda.atomic.add(queue, 0, 1)
     fresh = True
     point = np.int64(0)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real
-from ergode.stochastic.algorithms.algorithm import Algorithm, ThreadGroupAlgorithm
+from ergode.stochastic.algorithms.algorithm import Algorithm, Options, Rows, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
@@ -385,23 +385,19 @@ def thread_group_follow(j, t, point, threads, net, work, state):
                 )
 
 
-def thread_group_options(
-    tables: Tables, size: int, room: int
-) -> tuple[int, tuple[tuple[str, Any], ...]]:
+def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Options]:
     """Numbers that a thread group keeps in shared memory, and what is bound: nothing."""
     width = -(-(tables.variable_count + 1) // size)
     return 2 * width * (size + 1), ()
 
 
-def thread_group_rows(
-    tables: Tables, size: int, options: Mapping[str, Any]
-) -> dict[str, tuple[int, type]]:
+def thread_group_rows(tables: Tables, size: int, options: Mapping[Any, Any]) -> Rows:
     """Length and type of what a thread group keeps elsewhere: nothing."""
     return {}
 
 
 def thread_group_constants(
-    tables: Tables, size: int, options: Mapping[str, Any]
+    tables: Tables, size: int, options: Mapping[Any, Any]
 ) -> dict[str, np.ndarray]:
     """What all thread groups of `size` threads share."""
     found = groups_of(tables)

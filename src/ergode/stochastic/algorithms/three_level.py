@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_unroll, noinline_cpu, real
-from ergode.stochastic.algorithms.algorithm import Algorithm, ThreadGroupAlgorithm
+from ergode.core.compiler.language import cuda, no_unroll, noinline_cpu, option, real
+from ergode.stochastic.algorithms.algorithm import Algorithm, Options, Rows, ThreadGroupAlgorithm
+from ergode.stochastic.kernel.bytecode import row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
-from ergode.stochastic.kernel.realization import propensity
+from ergode.stochastic.kernel.realization import GENERAL, propensity
 from ergode.stochastic.tables import Tables, offsets
+from ergode.stochastic.thread_group.kernel import thread_group_of
 from ergode.stochastic.thread_group.ops import (
     LANE_COUNT,
     STRIDE,
@@ -229,8 +231,9 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 # ---- a thread group
 
-# Bound: how many reactions of a chunk each thread has, a power of two.
-HEIGHT = 4
+HEIGHT = option()
+"""How many reactions of a chunk each thread has, a power of two."""
+
 _HEIGHTS = (1, 4, 32)
 
 
@@ -401,9 +404,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
         k = np.int32(k + 1)
 
 
-def thread_group_options(
-    tables: Tables, size: int, room: int
-) -> tuple[int, tuple[tuple[str, Any], ...]]:
+def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Options]:
     """float64 of shared memory of a thread group, at most `room` if possible, and what is bound."""
     found = (0, 0)
     for height in _HEIGHTS:
@@ -411,14 +412,14 @@ def thread_group_options(
         found = -(-chunks // size) * (size + 1), height
         if found[0] <= room:
             break
-    return found[0], (("HEIGHT", found[1]),)
+    return found[0], (
+        (HEIGHT, found[1]), (GENERAL, not tables.is_plain), (row_of, thread_group_of),
+    )  # fmt: skip
 
 
-def thread_group_rows(
-    tables: Tables, size: int, options: Mapping[str, Any]
-) -> dict[str, tuple[int, type]]:
+def thread_group_rows(tables: Tables, size: int, options: Mapping[Any, Any]) -> Rows:
     """Length and type of what a thread group keeps elsewhere."""
-    chunk = size * options["HEIGHT"]
+    chunk = size * options[HEIGHT]
     return {
         "x": (tables.variable_count + 1, np.float64),
         "a": (-(-tables.reaction_count // chunk) * chunk, np.float64),
@@ -426,11 +427,11 @@ def thread_group_rows(
 
 
 def thread_group_constants(
-    tables: Tables, size: int, options: Mapping[str, Any]
+    tables: Tables, size: int, options: Mapping[Any, Any]
 ) -> dict[str, np.ndarray]:
     """What all thread groups share."""
     by_reaction, starts, listed = lists(tables)
-    chunk = size * options["HEIGHT"]
+    chunk = size * options[HEIGHT]
     chunks = -(-tables.reaction_count // chunk)
     changes = change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
     return {

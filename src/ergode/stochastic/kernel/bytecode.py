@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import noinline, noinline_cpu, real
+from ergode.core.compiler.language import noinline, noinline_cpu, option, real
 
 INFINITY = float("inf")
 
@@ -112,9 +112,12 @@ def _of_two(operation, a, b):
     return max(a, b)
 
 
-def row_of(w):
-    """Row of the state that worker `w` reads. Thread groups bind another."""
+def _row_of_worker(w):
     return w
+
+
+row_of = option(_row_of_worker)
+"""``row_of(w)`` is the row of the state that worker `w` reads: its own, or its thread group's."""
 
 
 @noinline_cpu

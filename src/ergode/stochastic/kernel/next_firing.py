@@ -8,7 +8,7 @@ coupled chemical reactions", J. Comput. Phys. 22 (1976).
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import ByTarget, noinline_cpu, real
+from ergode.core.compiler.language import ByTarget, noinline_cpu, option, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.outcomes import (
@@ -18,17 +18,15 @@ from ergode.stochastic.kernel.outcomes import (
     NO_REACTION,
 )
 
-# ---- bound for each method
+# ---- the functions of a method
 
+total_of = option()
+"""``total_of(w, state)`` is the sum of all propensities; below zero if one of them is."""
 
-def total_of(w, state):
-    """Sum of all propensities; below zero where one of them is."""
-    return real(0.0)
-
-
-def choose(target, w, point, state):
-    """Reaction in whose share of the sum `target` falls; -1 if rounding led astray."""
-    return 0
+choose = option()
+"""``choose(target, w, point, state)`` is the reaction in whose share of the sum `target` falls; -1
+if rounding finds none.
+"""
 
 
 # ---- draws: a CPU makes several at once, which become vector instructions

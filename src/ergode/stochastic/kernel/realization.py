@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, real
+from ergode.core.compiler.language import (
+    ByTarget,
+    cuda,
+    no_refcount,
+    noinline_cpu,
+    option,
+    real,
+)
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
@@ -41,14 +48,17 @@ from ergode.stochastic.kernel.outcomes import (
 )
 from ergode.stochastic.tables import ONE_LESS
 
-# Bound by methods that step over firings: where they have been is asked for afterwards.
-LEAPS = False
-# Bound for each network, so that what it does not need is not compiled: whether there may be more
-# than mass action of at most two molecules - formulas, events, breaks, delays, a condition that
-# ends a realization, a list of firings to be kept.
-GENERAL = True
-# Bound where a method knows how to begin from what was made before, once for all realizations.
-PREPARED = False
+LEAPS = option(False)
+"""Whether the method steps over many firings."""
+
+GENERAL = option(True)
+"""Whether there may be more than mass action of at most two molecules: formulas, events, breaks,
+delays, a condition that ends a realization, a log of firings.  What is not there is not compiled.
+"""
+
+PREPARED = option(False)
+"""Whether a realization begins from what was prepared once for all realizations of a point."""
+
 ONLY_VARIABLE = ONE_LESS - 1
 _WARP = np.uint32(0xFFFFFFFF)
 
@@ -60,7 +70,7 @@ class Plan(NamedTuple):
     replicates: Any  # replicates of every point
     first: Any  # number of the first realization of this chunk
     begin: Any  # time at which realizations begin
-    firings_most: Any
+    max_firings: Any
     moving_breaks: Any  # whether breaks depend on the state
     species_count: Any
 
@@ -95,42 +105,79 @@ class Out(NamedTuple):
     log_reactions: Any
 
 
-# ---- bound for each method and target
+# ---- the functions of a method
 
 
-def prepare(w, t, point, plan, replicate, net, work, state):
-    """Make everything that the method keeps from the state."""
+def _between_nothing(k, time, w, plan, replicate, net, work, state):
+    """Do nothing: the method has no steps."""
 
 
-def update(j, w, t, point, plan, replicate, net, work, state):
-    """Follow the change that reaction `j` made to the state; false if that cannot be."""
-    return True
-
-
-def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """Time of the next firing, its reaction, and the next draw's index.
-
-    The time is `limit` or later, without a reaction, if nothing fires before it.
-    """
-    return t, 0, draw
-
-
-def between(k, time, w, plan, replicate, net, work, state):
-    """Put the state at time `k` of the grid, within the step made last, into its row."""
-
-
-def arrive(row, w, work, state, out):
-    """Put the state at the end of the step made last into its row; firings of the step."""
+def _arrive_nowhere(row, w, work, state, out):
+    """Do nothing: the method has no steps."""
     return np.int64(0)
 
 
-def accumulate(array, slot, point, k, i, value):
-    """Add to a shared accumulator."""
+def _copy_nothing(w, lane, lanes, point, state):
+    """Do nothing: the method prepares nothing."""
+
+
+prepare = option()
+"""``prepare(w, t, point, plan, replicate, net, work, state)`` computes all that the method keeps
+from the state.
+"""
+
+update = option()
+"""``update(j, w, t, point, plan, replicate, net, work, state)`` follows the change of state by
+reaction `j`; false if the method has to `prepare` anew.
+"""
+
+advance = option()
+"""``advance(w, t, limit, point, draw, plan, replicate, net, work, state)`` returns the time of the
+next firing, its reaction, and the index of the next draw.  The time is `limit` or later, without a
+reaction, if nothing fires before it.
+"""
+
+between = option(_between_nothing)
+"""``between(k, time, w, plan, replicate, net, work, state)`` puts the state at time `k` of the
+grid, within the last step, into the worker's row.
+"""
+
+arrive = option(_arrive_nowhere)
+"""``arrive(row, w, work, state, out)`` puts the state at the end of the last step into the worker's
+row, and returns the number of firings of the step.
+"""
+
+copy_prepared = option(_copy_nothing)
+"""``copy_prepared(w, lane, lanes, point, state)`` copies a share of what was prepared for a point
+into the worker's rows.
+"""
+
+
+# ---- sums over realizations
+
+
+def _accumulate_alone(array, slot, point, k, i, value):
     array[slot, point, k, i] += value
 
 
-def accumulate_count(array, slot, point, k):
+def _accumulate_together(array, slot, point, k, i, value):
+    cuda.atomic.add(array, (slot, point, k, i), value)
+
+
+accumulate = ByTarget(cpu=_accumulate_alone, cuda=_accumulate_together)
+"""Add to a sum; on CUDA other threads add to it as well."""
+
+
+def _count_alone(array, slot, point, k):
     array[slot, point, k] += 1
+
+
+def _count_together(array, slot, point, k):
+    cuda.atomic.add(array, (slot, point, k), 1)
+
+
+accumulate_count = ByTarget(cpu=_count_alone, cuda=_count_together)
+"""Add one to a count of realizations; on CUDA other threads add to it as well."""
 
 
 # ---- propensities
@@ -388,7 +435,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
                 )
             elif not update(j, w, t, point, plan, replicate, net, work, state):
                 prepare(w, t, point, plan, replicate, net, work, state)
-            if outcome == DONE and firings >= plan.firings_most:
+            if outcome == DONE and firings >= plan.max_firings:
                 outcome = TOO_MANY
         elif GENERAL:
             t, after = limit, side
@@ -414,26 +461,12 @@ def begin(row, w, lane, lanes, net, work, state, plan):
         copy_prepared(w, lane, lanes, point, state)
 
 
-def copy_prepared(w, lane, lanes, point, state):
-    """The same of what the method keeps; bound where it knows how."""
-
-
 def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
     """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
     w = start // grain
     for row in range(start, stop):
         begin(row, w, 0, 1, net, work, state, plan)
         realize(row, w, w, net, interruptions, work, waiting, state, plan, out)
-
-
-def atomic_accumulate(array, slot, point, k, i, value):
-    """Add to an accumulator that other threads add to as well."""
-    cuda.atomic.add(array, (slot, point, k, i), value)
-
-
-def atomic_accumulate_count(array, slot, point, k):
-    """Add one to a counter that other threads add to as well."""
-    cuda.atomic.add(array, (slot, point, k), 1)
 
 
 def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):

@@ -1,16 +1,16 @@
-"""Realizations chunk by chunk: what a runner does, what is kept, and what Ctrl-C leaves."""
+"""Realizations in chunks that fit in memory: the runner, what is kept, and interruption."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ergode.core import devices, progress
-from ergode.core.errors import InterruptionWarning
+from ergode.core import devices, launch
+from ergode.core.devices import Device
+from ergode.core.launch import count_that_fits
 from ergode.core.status import Status
 
 _ROOM_SHARE = 0.4
@@ -31,7 +31,7 @@ class Wanted:
     log_counts : ndarray of int64, optional
         Firings of each realization, if a log of them is kept.
     log_first : bool
-        A log is wanted; this run finds how long it is.
+        A log is wanted; this first run counts the firings of each realization.
     """
 
     amounts: bool = False
@@ -57,23 +57,23 @@ class ChunkRunner(Protocol):
 
 
 class Collector(Protocol):
-    """Takes in chunks of realizations."""
+    """Collects the results of chunks."""
 
     wanted: Wanted
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        """Take in the realizations from `first` on."""
+        """Add the results of the realizations from number `first` on."""
 
 
-def run_chunks(
+def simulate_chunks(
     runner: ChunkRunner,
     collect: Collector,
     total: int,
     replicates: int,
-    device: devices.Device,
+    device: Device,
     show: bool,
 ) -> dict[str, np.ndarray]:
-    """Run all realizations; their status, firings, reported times and steps.
+    """Simulate all realizations; their status, firings, reported times and steps.
 
     Ctrl-C ends the run with a warning. Realizations that were not simulated have the status
     ``NOT_RUN``.
@@ -87,25 +87,20 @@ def run_chunks(
     firings = np.zeros(total, np.int64)
     rows = np.zeros(total, np.int64)
     leaps = []
-    room = min(device.available_bytes(), devices.resolve("cpu").available_bytes())
-    spans = chunks(total, replicates, runner.row_bytes(collect.wanted), int(_ROOM_SHARE * room))
-    with progress.track("stochastic", total, unit="realizations", show=show) as report:
-        for start, stop in spans:
-            try:
-                found = _run_chunk(runner, start, stop - start, collect.wanted, report)
-            except KeyboardInterrupt:
-                if start == 0:
-                    raise
-                _warn_of_interruption(status)
-                break
-            status[start:stop] = found["status"]
-            firings[start:stop] = found["firings"]
-            rows[start:stop] = found["rows"]
-            leaps.append(found["leaps"])
-            collect.add(found, start)
-            if (found["status"] == Status.NOT_RUN).any():
-                _warn_of_interruption(status)
-                break
+
+    def simulate_chunk(start: int, stop: int, report: Callable[[int], None]) -> int:
+        found = _run_chunk(runner, start, stop - start, collect.wanted, report)
+        status[start:stop] = found["status"]
+        firings[start:stop] = found["firings"]
+        rows[start:stop] = found["rows"]
+        leaps.append(found["leaps"])
+        collect.add(found, start)
+        return int((found["status"] != Status.NOT_RUN).sum())
+
+    launch.run_chunks(
+        "stochastic", total, chunk_size(runner.row_bytes(collect.wanted), replicates, device),
+        simulate_chunk, unit="realizations", show=show, outcome="were simulated",
+    )  # fmt: skip
     return {
         "status": status, "firing_count": firings, "rows": rows, "leaps": np.concatenate(leaps),
     }  # fmt: skip
@@ -114,7 +109,7 @@ def run_chunks(
 def _run_chunk(
     runner: ChunkRunner, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
 ) -> dict[str, np.ndarray]:
-    """One chunk; a log of firings takes a second run, when its length is known."""
+    """Simulate one chunk. A log of firings takes a second run, when its length is known."""
     found = runner.run(first, count, wanted, report)
     if wanted.log_first:
         logged = Wanted(log_counts=found["firings"])
@@ -122,20 +117,17 @@ def _run_chunk(
     return found
 
 
-def _warn_of_interruption(status: np.ndarray) -> None:
-    done = int((status != Status.NOT_RUN).sum())
-    if done == 0:
-        raise KeyboardInterrupt
-    warnings.warn(
-        f"interrupted: {done} of {status.size} realizations were simulated",
-        InterruptionWarning,
-        stacklevel=4,
+def chunk_size(row_bytes: int, replicates: int, device: Device) -> int:
+    """Realizations of a chunk, whose results fit; those of whole points where that is possible.
+
+    Raises
+    ------
+    PlanError
+        Results of one realization have no room.
+    """
+    room = min(
+        count_that_fits(where, row_bytes, "one realization", "use fewer times")
+        for where in (device, devices.resolve("cpu"))
     )
-
-
-def chunks(total: int, replicates: int, row_bytes: int, room: int) -> list[tuple[int, int]]:
-    """Ranges of realizations whose results fit; whole points where that is possible."""
-    most = max(1, room // max(row_bytes, 1))
-    if most >= replicates:
-        most -= most % replicates
-    return list(devices.spans(total, min(most, total)))
+    size = max(1, int(_ROOM_SHARE * room))
+    return size - size % replicates if size >= replicates else size

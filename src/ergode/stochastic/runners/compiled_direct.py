@@ -9,12 +9,15 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.source import Target
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
+from ergode.stochastic.kernel.realization import Plan
 from ergode.stochastic.laws import law_of
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.runner import Runner
+from ergode.stochastic.runners.ranges import run_ranges
+from ergode.stochastic.runners.runner import Report, Runner, new_queue
 from ergode.stochastic.tables import Tables
 
 FIRINGS_MOST = 2**32 - 2
@@ -25,7 +28,10 @@ _SHARED_BYTES = 48 * 1024
 
 
 class CompiledDirectRunner(Runner):
-    """Realizations by the direct method, in straight-line code compiled for the network."""
+    """Realizations by the direct method, in straight-line code compiled for the network.
+
+    `CPUCompiledDirectRunner` is its form for a CPU, `CUDACompiledDirectRunner` the one for CUDA.
+    """
 
     def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
         super().__init__(tables, **options)
@@ -36,23 +42,17 @@ class CompiledDirectRunner(Runner):
         )
         self._rates: Rates | None = None
 
-    def bindings(self, lanes: int = 1, shared: bool = False) -> dict[str, Any]:
-        """What a kernel is made for."""
-        return {
-            "transition": UserFunction(compiled_direct.function_of(self._text)),
-            "SPECIES": self.tables.species_count,
-            "REACTIONS": self.tables.reaction_count,
-            "PARAMETERS": len(self._used),
-            "LANES": lanes,
-            "SHARED": shared,
+    def kernel(self, bindings: dict[Any, Any]) -> kernels.Kernel:
+        """The kernel of this network; `bindings` are those of one target."""
+        common: dict[Any, Any] = {
+            compiled_direct.transition: UserFunction(compiled_direct.function_of(self._text)),
+            compiled_direct.SPECIES: self.tables.species_count,
+            compiled_direct.REACTIONS: self.tables.reaction_count,
+            compiled_direct.PARAMETERS: len(self._used),
         }
-
-    def made_kernel(self, lanes: int = 1, shared: bool = False) -> kernels.Kernel:
-        """The kernel of this network."""
-        bindings = self.bindings(lanes, shared)
-        if self.device.is_cuda:
-            return kernels.cuda_kernel(compiled_direct.registers_cuda, bindings=bindings)
-        return kernels.cpu_kernel(compiled_direct.lanes_cpu, bindings=bindings)
+        return kernels.kernel(
+            compiled_direct.lanes_cpu, compiled_direct.registers_cuda, bindings=common | bindings
+        )
 
     def rates(self) -> Rates:
         """The network's numbers on the device."""
@@ -62,59 +62,86 @@ class CompiledDirectRunner(Runner):
             self._rates = Rates(put(net.initial), put(net.coefficients), put(used))
         return self._rates
 
-    def run(
-        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
-    ) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
-        plan = self._plan._replace(
-            first=np.int64(first), firings_most=min(self._plan.firings_most, FIRINGS_MOST)
+    def _plan_from(self, first: int) -> Plan:
+        return self._plan._replace(
+            first=np.int64(first), max_firings=min(self._plan.max_firings, FIRINGS_MOST)
         )
-        points = self.points(first, count)
-        kernel = self.kernel_for(count, points, wanted)
+
+
+class CPUCompiledDirectRunner(CompiledDirectRunner):
+    """Realizations on a CPU: each thread takes ranges of them, and simulates `LANES` at once."""
+
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        slots, grain = self._ranges(count)
+        out = self.results(count, slots, self.points(first, count), wanted)
+        arguments = (self.rates(), self._plan_from(first), out)
         with kernels.readable_errors():
-            if self.device.is_cuda:
-                out = self.results(count, 1, points, wanted)
-                shared = self.shared_bytes(points, wanted)
-                arguments = (self.queue(), np.int64(count), self.rates(), plan, out)
-                resident = self.resident_blocks(kernel, _THREADS, arguments, shared)
-                blocks = min(resident, -(-count // _THREADS))
-                self.launch(kernel, blocks, _THREADS, arguments, shared)
-                report(count)
-            else:
-                slots, grain = self.ranges(count)
-                out = self.results(count, slots, points, wanted)
-                given = (self.rates(), plan, out)
-                out = self.run_ranges(kernel, count, grain, given, wanted, report)
+            out = run_ranges(
+                self.device, self._kernel_for(count), count, grain, arguments, wanted, report
+            )
         return self.fetch(out, wanted)
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs, if it is not yet."""
-        kernel = self.kernel_for(count, self.points(0, count), wanted)
+        """Compile what `run` needs."""
         out = self.results(0, 1, 1, wanted)
         with kernels.readable_errors():
-            if self.device.is_cuda:
-                arguments = (self.queue(), np.int64(0), self.rates(), self._plan, out)
-                self.specialize(kernel, arguments)
-            else:
-                kernel.compiled("cpu")(0, 0, 1, self.rates(), self._plan, out)
+            self.device.prepare(self._kernel_for(count), 1, self.rates(), self._plan, out)
 
-    def kernel_for(self, count: int, points: int, wanted: Wanted) -> kernels.Kernel:
-        """The kernel for `count` realizations of `points` points."""
-        if self.device.is_cuda:
-            return self.made_kernel(shared=self.shared_bytes(points, wanted) > 0)
-        return self.made_kernel(LANES if self.ranges(count)[1] >= _LANES_FROM else 1)
+    def _kernel_for(self, count: int) -> kernels.Kernel:
+        lanes = LANES if self._ranges(count)[1] >= _LANES_FROM else 1
+        return self.kernel({compiled_direct.LANES: lanes})
 
-    def ranges(self, count: int) -> tuple[int, int]:
-        """Ranges that threads take, and their size: a multiple of the lanes if that is possible."""
+    def _ranges(self, count: int) -> tuple[int, int]:
+        """Number of ranges, and realizations of a range: a multiple of the lanes if possible."""
         grain = max(1, -(-count // (4 * self.device.core_count)))
         if grain > LANES:
             grain = -(-grain // LANES) * LANES
         return -(-count // grain), grain
 
-    def shared_bytes(self, points: int, wanted: Wanted) -> int:
-        """Shared memory in which a block gathers sums over its realizations; none if too little."""
+
+class CUDACompiledDirectRunner(CompiledDirectRunner):
+    """Realizations on CUDA: a thread takes the next one when it has finished one."""
+
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        points = self.points(first, count)
+        shared = self._shared_bytes(points, wanted)
+        kernel = self.kernel_for(shared > 0)
+        out = self.results(count, 1, points, wanted)
+        queue = new_queue(self.device)
+        arguments = (queue, np.int64(count), self.rates(), self._plan_from(first), out)
+        with kernels.readable_errors():
+            resident = self.device.resident_blocks(
+                kernel, _THREADS, *arguments, shared_bytes=shared
+            )
+            blocks = min(resident, -(-count // _THREADS))
+            self.device.launch(kernel, blocks, _THREADS, *arguments, shared_bytes=shared)
+        found = self.fetch(out, wanted)
+        report(count)
+        return found
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        """Compile what `run` needs."""
+        kernel = self.kernel_for(self._shared_bytes(self.points(0, count), wanted) > 0)
+        arguments = (self.rates(), self._plan, self.results(0, 1, 1, wanted))
+        with kernels.readable_errors():
+            self.device.prepare(kernel, new_queue(self.device), np.int64(0), *arguments)
+
+    def kernel_for(self, shared: bool) -> kernels.Kernel:
+        """The kernel; if `shared`, blocks gather sums over realizations in shared memory."""
+        return self.kernel({compiled_direct.SHARED: shared})
+
+    def _shared_bytes(self, points: int, wanted: Wanted) -> int:
+        """Shared memory in which a block gathers sums over realizations; 0 if it is too small."""
         needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
         return needed if wanted.statistics and points == 1 and needed <= _SHARED_BYTES else 0
+
+
+COMPILED_RUNNERS: dict[Target, Callable[..., Any]] = {
+    "cpu": CPUCompiledDirectRunner, "cuda": CUDACompiledDirectRunner,
+}  # fmt: skip
+"""By the target of a device."""
 
 
 def fits(tables: Tables, reactions_most: int = 64) -> bool:

@@ -1,4 +1,4 @@
-"""What went wrong in the first realization that failed: the reaction, the state and the time."""
+"""Why the first failed realization failed: its reaction, state and time."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _SHOWN_MOST = 8
 
 def first(
     status: np.ndarray,
-    runner_on: Callable[[devices.Device], Any],
+    runner_on: Callable[..., Any],
     network: ReactionNetwork,
     tables: Tables,
     replicates: int,
 ) -> str:
-    """A sentence about the first that failed; empty if none did.
+    """A sentence about the first failed realization; empty if none failed.
 
-    It is simulated once more, for the state in which it ended.
+    That realization is simulated again on the CPU, to find the state in which it ended.
     """
     failed = np.flatnonzero([Status(int(code)).is_error for code in status])
     failed = failed[status[failed] != Status.NOT_RUN]
     if not failed.size:
         return ""
     number = int(failed[0])
-    runner = runner_on(devices.resolve("cpu:1"))
+    runner = runner_on(device=devices.resolve("cpu:1"))
     found = runner.run(number, 1, Wanted(states=True), lambda _: None)
     if found["status"][0] != status[number]:
         return ""  # rounding differs between devices
@@ -53,7 +53,7 @@ def first(
 def _reasons(
     network: ReactionNetwork, tables: Tables, point: int, time: float, state: np.ndarray
 ) -> str:
-    """Amounts and propensities that cannot be."""
+    """Amounts and propensities that are not valid."""
     found = [
         f"there were {x:g} of '{member.name}'"
         for member, x in zip(network.species, state, strict=True)

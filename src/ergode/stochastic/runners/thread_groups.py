@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
-from ergode.stochastic.algorithms.algorithm import Algorithm, ThreadGroupAlgorithm
+from ergode.stochastic.algorithms.algorithm import Algorithm, Options, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.threads import ThreadRunner
+from ergode.stochastic.runners.runner import Report, new_queue
+from ergode.stochastic.runners.threads import TableRunner
 from ergode.stochastic.tables import Interruptions, Tables
 from ergode.stochastic.thread_group import ops
 from ergode.stochastic.thread_group.kernel import (
+    INTERRUPTED,
     ThreadGroupNet,
     ThreadGroupWork,
     realize_thread_groups,
-    thread_group_of,
 )
 
 QUARTER, WARP, BLOCK = 8, 32, 256
@@ -31,36 +31,30 @@ _SHARED_BYTES = 200 * 1024
 
 @lru_cache(maxsize=64)
 def thread_group_kernel(
-    algorithm: ThreadGroupAlgorithm,
-    size: int,
-    general: bool,
-    interrupted: bool,
-    options: tuple[tuple[str, Any], ...],
+    algorithm: ThreadGroupAlgorithm, size: int, interrupted: bool, options: Options
 ) -> kernels.Kernel:
     """The kernel of an algorithm for thread groups of `size` threads."""
-    bindings: dict[str, Any] = dict(algorithm.bindings())
+    bindings: dict[Any, Any] = dict(algorithm.bindings(interrupted))
     block = size > WARP
     part = min(size, WARP)
     bindings |= {
-        "THREAD_COUNT": size,
-        "LANE_COUNT": part,
-        "LANE_MASK": np.uint32(2**part - 1),
-        "STRIDE": size + 1,
-        "SCRATCH": size >> 4 if block else 0,
-        "barrier": ops.block_barrier if block else ops.warp_barrier,
-        "prefix_sum": ops.prefix_sum_block if block else ops.prefix_sum_warp,
-        "first_of": ops.first_of_block if block else ops.first_of_warp,
-        "broadcast": ops.broadcast_block if block else ops.broadcast_warp,
-        "row_of": thread_group_of,
-        "GENERAL": general,
-        "INTERRUPTED": interrupted,
+        ops.THREAD_COUNT: size,
+        ops.LANE_COUNT: part,
+        ops.LANE_MASK: np.uint32(2**part - 1),
+        ops.STRIDE: size + 1,
+        ops.SCRATCH: size >> 4 if block else 0,
+        ops.barrier: ops.block_barrier if block else ops.warp_barrier,
+        ops.prefix_sum: ops.prefix_sum_block if block else ops.prefix_sum_warp,
+        ops.first_of: ops.first_of_block if block else ops.first_of_warp,
+        ops.broadcast: ops.broadcast_block if block else ops.broadcast_warp,
+        INTERRUPTED: interrupted,
         **dict(options),
     }
     return kernels.cuda_kernel(realize_thread_groups, bindings=bindings, registers=_REGISTERS)
 
 
-class ThreadGroupRunner(ThreadRunner):
-    """The same as `ThreadRunner`, with a thread group for a realization.
+class ThreadGroupRunner(TableRunner):
+    """Realizations on CUDA: a thread group takes the next one when it has finished one.
 
     Parameters
     ----------
@@ -88,19 +82,17 @@ class ThreadGroupRunner(ThreadRunner):
             )
         return self._group_network
 
-    def options(self, group_count: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    def options(self, group_count: int) -> tuple[int, Options]:
         """float64 of shared memory for each of `group_count` thread groups, and what is bound."""
         room = shared_doubles(group_count, self.size, self.device.core_count)
         doubles, options = self.group.options(self.tables, self.size, room)
         return doubles + 1 + (self.size >> 4 if self.size > WARP else 0), options
 
-    def kernel_for(self, group_count: int) -> tuple[kernels.Kernel, int]:
+    def group_kernel(self, group_count: int) -> tuple[kernels.Kernel, int]:
         """The kernel for `group_count` thread groups, and the float64 of shared memory of each."""
         doubles, options = self.options(group_count)
         tables = self.tables
-        kernel = thread_group_kernel(
-            self.group, self.size, not tables.is_plain, tables.is_interrupted, options
-        )
+        kernel = thread_group_kernel(self.group, self.size, tables.is_interrupted, options)
         return kernel, doubles
 
     def workspace_of_groups(
@@ -131,31 +123,31 @@ class ThreadGroupRunner(ThreadRunner):
         )
         return work, waiting, group.state(**parts)
 
-    def run(
-        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
-    ) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
         plan = self._plan._replace(first=np.int64(first))
         out = self.results(count, 1, self.points(first, count), wanted)
-        queue = self.queue()
-        kernel, size = self.kernel_for(count)
+        queue = new_queue(self.device)
+        kernel, size = self.group_kernel(count)
         threads = max(_THREADS, self.size)
         groups_a_block = threads // self.size
         shared = 8 * size * groups_a_block
         few = self.arguments(queue, count, size, 1, plan, out)
-        resident = self.resident_blocks(kernel, threads, few, shared)
+        resident = self.device.resident_blocks(kernel, threads, *few, shared_bytes=shared)
         most = self._blocks_most(groups_a_block, count)
         blocks = max(1, min(resident, -(-count // groups_a_block), most))
         arguments = self.arguments(queue, count, size, blocks * groups_a_block, plan, out)
-        self.launch(kernel, blocks, threads, arguments, shared)
+        self.device.launch(kernel, blocks, threads, *arguments, shared_bytes=shared)
+        found = self.fetch(out, wanted)
         report(count)
-        return self.fetch(out, wanted)
+        return found
 
     def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs, if it is not yet."""
-        kernel, size = self.kernel_for(count)
+        """Compile what `run` needs."""
+        kernel, size = self.group_kernel(count)
         out = self.results(0, 1, 1, wanted)
-        self.specialize(kernel, self.arguments(self.queue(), 0, size, 1, self._plan, out))
+        queue = new_queue(self.device)
+        self.device.prepare(kernel, *self.arguments(queue, 0, size, 1, self._plan, out))
 
     def arguments(
         self, queue: Any, count: int, size: int, group_count: int, plan: Any, out: Any

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.errors import PlanError
+from ergode.core.compiler.source import Target
+from ergode.core.launch import count_that_fits
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.kernel import next_firing, realization
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.kernel.realization import Work
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.runner import Runner
+from ergode.stochastic.runners.ranges import run_ranges
+from ergode.stochastic.runners.runner import Report, Runner, new_queue
 from ergode.stochastic.tables import Interruptions, Net, Tables
 
 _THREADS = 64
@@ -29,30 +31,34 @@ _WARPS_A_MULTIPROCESSOR = 64
 _PREPARED_MOST = 10**7
 # So that half of all warps that a multiprocessor can hold are there.
 _REGISTERS = 64
+# Share of a GPU's memory for the rows of workers; the rest is for results.
+_MEMORY_SHARE = 0.8
 
 
 @lru_cache(maxsize=64)
 def kernel_of(
-    algorithm: Algorithm, on_cuda: bool, general: bool, prepared: bool, led: bool
+    algorithm: Algorithm, general: bool, prepared: bool, led: bool = False
 ) -> kernels.Kernel:
     """The kernel of an algorithm (see `realization.GENERAL` and `realization.PREPARED`).
 
-    Where it is `led`, a warp of a GPU has a realization, which one of its threads simulates.
+    If `led`, a warp of a GPU has a realization, which one of its threads simulates.
     """
-    bindings: dict[str, Any] = algorithm.bindings()
-    bindings |= {"LEAPS": algorithm.leaps, "GENERAL": general, "PREPARED": prepared}
+    bindings: dict[Any, Any] = algorithm.bindings()
+    bindings |= {
+        realization.LEAPS: algorithm.leaps,
+        realization.GENERAL: general,
+        realization.PREPARED: prepared,
+    }
     if prepared:
-        bindings["copy_prepared"] = algorithm.copy_prepared
-    if on_cuda:
-        bindings["accumulate"] = realization.atomic_accumulate
-        bindings["accumulate_count"] = realization.atomic_accumulate_count
-        body = realization.realize_led_cuda if led else realization.realize_cuda
-        return kernels.cuda_kernel(body, bindings=bindings, registers=_REGISTERS)
-    return kernels.cpu_kernel(realization.realize_cpu, bindings=bindings)
+        bindings[realization.copy_prepared] = algorithm.copy_prepared
+    body = realization.realize_led_cuda if led else realization.realize_cuda
+    return kernels.kernel(realization.realize_cpu, body, bindings=bindings, registers=_REGISTERS)
 
 
-class ThreadRunner(Runner):
-    """Realizations by an algorithm on the tables of a network, a thread for each.
+class TableRunner(Runner):
+    """Realizations by an algorithm on the tables of a network.
+
+    `ThreadRunner` is its form for a CPU, `CUDAThreadRunner` the one for CUDA.
 
     Parameters
     ----------
@@ -63,6 +69,8 @@ class ThreadRunner(Runner):
     **options
         As for `Runner`.
     """
+
+    _draws_ahead = 0  # draws that a worker makes at once
 
     def __init__(
         self,
@@ -77,51 +85,15 @@ class ThreadRunner(Runner):
         self.control = dict(control or {})
         self._net: tuple[Net, Interruptions] | None = None
 
-    def run(
-        self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
-    ) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count`` and return what is wanted of them."""
-        plan = self._plan._replace(first=np.int64(first))
-        workers, grain = self.workers(count)
-        led = self._led(workers)
-        kernel, prepared = self._kernel(wanted, led)
-        rows = self.workspace(workers, prepared)
-        points = self.points(first, count)
-        if self.device.is_cuda:
-            out = self.results(count, 1, points, wanted)
-            blocks = -(-workers * (32 if led else 1) // _THREADS)
-            arguments = (self.queue(), np.int64(count), *rows, plan, out)
-            self.launch(kernel, blocks, _THREADS, arguments)
-            report(count)
-        else:
-            out = self.results(count, workers, points, wanted)
-            out = self.run_ranges(kernel, count, grain, (*rows, plan, out), wanted, report)
-        return self.fetch(out, wanted)
-
-    def prepare(self, count: int, wanted: Wanted) -> None:
-        """Compile what `run` needs, if it is not yet."""
-        led = self._led(self.workers(count)[0])
-        kernel, prepared = self._kernel(wanted, led)
-        rows = self.workspace(2, prepared)
-        out = self.results(0, 1, 1, wanted)
-        if self.device.is_cuda:
-            self.specialize(kernel, (self.queue(), np.int64(0), *rows, self._plan, out))
-        else:
-            kernel.compiled("cpu")(0, 0, 1, *rows, self._plan, out)
-
-    def _kernel(self, wanted: Wanted, led: bool) -> tuple[kernels.Kernel, bool]:
-        """The kernel for this network, and whether its realizations begin from what was made."""
+    def kernel_for(self, wanted: Wanted, led: bool = False) -> tuple[kernels.Kernel, bool]:
+        """The kernel for this network, and whether its realizations begin from a prepared state."""
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain
         prepared = not general and self.prepares()
-        return kernel_of(self.algorithm, self.device.is_cuda, general, prepared, led), prepared
-
-    def _led(self, workers: int) -> bool:
-        """Whether each of `workers` realizations has a warp of a GPU."""
-        return self.device.is_cuda and workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
+        return kernel_of(self.algorithm, general, prepared, led), prepared
 
     def prepares(self) -> bool:
-        """Whether a realization begins from what was made once for all of a point."""
+        """Whether a realization begins from what was prepared once for its point."""
         points = len(self.tables.net.initial)
         return (
             self.algorithm.prepared is not None
@@ -139,23 +111,8 @@ class ThreadRunner(Runner):
             )
         return self._net
 
-    def workers(self, count: int) -> tuple[int, int]:
-        """How many workers, and realizations of each at least."""
-        if self.device.is_cuda:
-            most = _THREADS_A_MULTIPROCESSOR * self.device.core_count
-            room = int(0.8 * self.device.available_bytes()) // self.worker_bytes()
-            if room < 1:
-                raise PlanError(
-                    f"one realization needs {self.worker_bytes() / 1e9:.2f} GB on "
-                    f"{self.device.name}; that is not there"
-                )
-            return max(1, min(count, most, room)), 1
-        ranges = 8 * self.device.core_count if self.device.core_count > 1 else 8
-        grain = max(1, -(-count // ranges))
-        return -(-count // grain), grain
-
     def _rows(self) -> dict[str, tuple[int, type]]:
-        ahead = 0 if self.device.is_cuda else next_firing.AHEAD
+        ahead = self._draws_ahead
         return {
             "x": (self.tables.variable_count + 1, np.float64),
             "stack": (self.tables.depth, np.float64),
@@ -181,7 +138,7 @@ class ThreadRunner(Runner):
         }
 
     def worker_bytes(self) -> int:
-        """Memory of one worker."""
+        """Memory of one worker [bytes]."""
         own = self.algorithm.arrays(self.tables)
         rows = [*self._rows().values(), *self._waiting_rows().values(), *own.values()]
         return sum(length * np.dtype(kind).itemsize for length, kind in rows)
@@ -206,3 +163,78 @@ class ThreadRunner(Runner):
             Waiting(**{name: rows(*row) for name, row in self._waiting_rows().items()}),
             self.algorithm.state(**own),
         )
+
+
+class ThreadRunner(TableRunner):
+    """Realizations on a CPU: each thread takes ranges of them."""
+
+    _draws_ahead = next_firing.AHEAD
+
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        plan = self._plan._replace(first=np.int64(first))
+        workers, grain = self._ranges(count)
+        kernel, prepared = self.kernel_for(wanted)
+        rows = self.workspace(workers, prepared)
+        out = self.results(count, workers, self.points(first, count), wanted)
+        arguments = (*rows, plan, out)
+        out = run_ranges(self.device, kernel, count, grain, arguments, wanted, report)
+        return self.fetch(out, wanted)
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        """Compile what `run` needs."""
+        kernel, prepared = self.kernel_for(wanted)
+        rows = self.workspace(2, prepared)
+        self.device.prepare(kernel, 1, *rows, self._plan, self.results(0, 1, 1, wanted))
+
+    def _ranges(self, count: int) -> tuple[int, int]:
+        """Ranges of a chunk, each with rows of its own, and realizations of a range."""
+        ranges = 8 * self.device.core_count if self.device.core_count > 1 else 8
+        grain = max(1, -(-count // ranges))
+        return -(-count // grain), grain
+
+
+class CUDAThreadRunner(TableRunner):
+    """Realizations on CUDA: a thread, or a warp, takes the next one when it has finished one."""
+
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        plan = self._plan._replace(first=np.int64(first))
+        workers = self._workers(count)
+        led = self._led(workers)
+        kernel, prepared = self.kernel_for(wanted, led)
+        rows = self.workspace(workers, prepared)
+        out = self.results(count, 1, self.points(first, count), wanted)
+        blocks = -(-workers * (32 if led else 1) // _THREADS)
+        queue = new_queue(self.device)
+        self.device.launch(kernel, blocks, _THREADS, queue, np.int64(count), *rows, plan, out)
+        found = self.fetch(out, wanted)
+        report(count)
+        return found
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        """Compile what `run` needs."""
+        kernel, prepared = self.kernel_for(wanted, self._led(self._workers(count)))
+        rows = self.workspace(2, prepared)
+        out = self.results(0, 1, 1, wanted)
+        queue = new_queue(self.device)
+        self.device.prepare(kernel, queue, np.int64(0), *rows, self._plan, out)
+
+    def _workers(self, count: int) -> int:
+        """How many realizations run at once."""
+        most = _THREADS_A_MULTIPROCESSOR * self.device.core_count
+        bytes_each = int(self.worker_bytes() / _MEMORY_SHARE)
+        room = count_that_fits(
+            self.device, bytes_each, "one realization", "use device='cpu', or another method"
+        )
+        return max(1, min(count, most, room))
+
+    def _led(self, workers: int) -> bool:
+        """Whether each of `workers` realizations has a warp."""
+        return workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
+
+
+THREAD_RUNNERS: dict[Target, Callable[..., Any]] = {
+    "cpu": ThreadRunner, "cuda": CUDAThreadRunner,
+}  # fmt: skip
+"""By the target of a device."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_unroll, real
+from ergode.core.compiler.language import cuda, no_unroll, option, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, interrupt, is_over, moment_of
@@ -52,8 +52,9 @@ from ergode.stochastic.thread_group.ops import (
     shuffle,
 )
 
-# Bound for each kernel: whether anything but firings happens to a realization, or ends it.
-INTERRUPTED = False
+INTERRUPTED = option()
+"""Whether anything but firings happens to a realization, or ends it."""
+
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
@@ -86,34 +87,36 @@ def thread_group_of(w):
     return w // THREAD_COUNT
 
 
-# ---- bound for each method
+# ---- the functions of a method
 
 
-def thread_group_value(place, threads, state):
-    """One partial sum; all of them together give the total propensity."""
-    return threads.memory[place]
+thread_group_value = option()
+"""``thread_group_value(place, threads, state)`` is one partial sum; all of them together give the
+total propensity.
+"""
 
+thread_group_count = option()
+"""``thread_group_count(i, threads, work, state)`` is the count of a species."""
 
-def thread_group_count(i, threads, work, state):
-    """Count of a species."""
-    return real(0.0)
+thread_group_prepare = option()
+"""``thread_group_prepare(t, point, threads, net, work, state)`` computes all that the method keeps,
+from the state at the beginning.
+"""
 
+thread_group_choose = option()
+"""``thread_group_choose(number, place, target, point, threads, work, state)`` is the reaction of
+partial sum `number`, at `place`, in whose share `target` falls; -1 for none.
+"""
 
-def thread_group_prepare(t, point, threads, net, work, state):
-    """Make everything that the method keeps, from the state at the beginning."""
+thread_group_follow = option()
+"""``thread_group_follow(j, t, point, threads, net, work, state)`` changes the state by reaction
+`j`, and all that the method keeps.
+"""
 
-
-def thread_group_choose(number, place, target, point, threads, work, state):
-    """Reaction behind a number at `place` in whose share `target` falls; -1 for none."""
-    return 0
-
-
-def thread_group_follow(j, t, point, threads, net, work, state):
-    """Change the state by what reaction `j` does, and follow it."""
-
-
-def thread_group_refresh(t, point, threads, net, work, state):
-    """Make everything that the method keeps, from the present state."""
+thread_group_refresh = option()
+"""``thread_group_refresh(t, point, threads, net, work, state)`` computes all that the method keeps
+anew, from the present state, after an event.
+"""
 
 
 def pick(who, target, threads, state):
@@ -361,7 +364,7 @@ def _realize(row, alarm, threads, plan, arrays, out):
             outcome, soonest, side, over = _interrupt(
                 True, t, after, soonest, side, point, plan, threads, arrays
             )
-        if outcome == DONE and firings >= plan.firings_most:
+        if outcome == DONE and firings >= plan.max_firings:
             outcome = TOO_MANY
     if INTERRUPTED and over and outcome == DONE:
         cursor, outcome = _report_stopped(row, cell, cursor, threads, work, state, out)

@@ -10,15 +10,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, real
+from ergode.core.compiler.language import cuda, option, real
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.tables import Tables
 
-# Bound for each kernel: threads of a group, its lanes in one warp, a mask of that many bits, and
-# the float64 of scratch memory that the operations below use.
-THREAD_COUNT, LANE_COUNT, LANE_MASK, SCRATCH = 32, 32, np.uint32(0xFFFFFFFF), 0
-# Rows of shared memory are one longer than a group, so that a column is spread over many banks.
-STRIDE = THREAD_COUNT + 1
+THREAD_COUNT = option()
+"""Threads of a group."""
+
+LANE_COUNT = option()
+"""Threads of a group in one warp."""
+
+LANE_MASK = option()
+"""A mask of `LANE_COUNT` bits, as uint32."""
+
+SCRATCH = option()
+"""float64 of scratch memory that the operations of this module need."""
+
+STRIDE = option()
+"""Length of a row of shared memory: one more than threads, so that a column uses many banks."""
+
+barrier = option()
+"""``barrier()`` waits for all threads of the group."""
+
+prefix_sum = option()
+"""``prefix_sum(value, threads)`` is the inclusive prefix sum over the threads of the group, and the
+sum over all of them.
+"""
+
+first_of = option()
+"""``first_of(first, some, threads)`` is the first thread for which `first` holds, else the last for
+which `some` holds, else -1.
+"""
+
+broadcast = option()
+"""``broadcast(value, who, threads)`` is the value of thread `who`."""
 
 
 class ThreadGroup(NamedTuple):
@@ -55,21 +80,12 @@ def shuffle_up(value, distance):
     return cuda.shfl_up_sync(_lane_mask(), value, distance)
 
 
-def barrier():
-    """Wait for all threads of the group: bound to one of the two below."""
-
-
 def warp_barrier():
     cuda.syncwarp(_lane_mask())
 
 
 def block_barrier():
     cuda.syncthreads()
-
-
-def prefix_sum(value, threads):
-    """Inclusive prefix sum over the threads of the group, and the sum over all of them."""
-    return value, value
 
 
 def _sum_in_part(value, threads):
@@ -103,11 +119,6 @@ def prefix_sum_block(value, threads):
     return before + value, total
 
 
-def first_of(first, some, threads):
-    """The first thread for which `first` holds, else the last for which `some` does, else -1."""
-    return 0
-
-
 def first_of_warp(first, some, threads):
     votes = cuda.ballot_sync(_lane_mask(), first)
     if votes != 0:
@@ -133,11 +144,6 @@ def first_of_block(first, some, threads):
         last = max(last, memory[at(threads.scratch + warps + k)])
     cuda.syncthreads()
     return np.int32(found) if found < THREAD_COUNT else np.int32(last)
-
-
-def broadcast(value, who, threads):
-    """The value of one thread, to all."""
-    return value
 
 
 def broadcast_warp(value, who, threads):

@@ -16,10 +16,8 @@ import math
 from ergode.core.compiler.language import fma, real
 from ergode.core.math.elementary import exp, log, rough_log2
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
-
-# Bound for each method.
-ERROR_ORDER = 5  # the estimated error falls as step to this power
-CORRECTED = False
+from ergode.trajectories.steppers.explicit import CORRECTION
+from ergode.trajectories.steppers.stepper import ERROR_ORDER
 
 SMALLEST = -26.6  # an error of 1e-4, below which all are alike
 _SAFETY = -0.152003  # 0.9, and factors of 0.2 and 5, as powers of two
@@ -34,7 +32,7 @@ def error_size(error, correction, y, y1, rtol, atol):
     scale = tuple(1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), atol) for i in range(VARIABLES))
     fine = sum((error[i] * scale[i]) * (error[i] * scale[i]) for i in range(VARIABLES))
     total = fine
-    if CORRECTED:
+    if len(CORRECTION) > 0:
         coarse = sum(
             (correction[i] * scale[i]) * (correction[i] * scale[i]) for i in range(VARIABLES)
         )
@@ -61,19 +59,19 @@ def growth(size, previous, kept, last_step_rejected):
     return square * square
 
 
-def next_size(h, size, miss, previous, kept, last_step_rejected, way, short, largest):
+def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short, largest):
     """Size of the step after one of `size`, of the `h` that was wanted.
 
     A step cut short by the goal says nothing against a longer one.  After an event that acts
     (`short`) the next is no longer than the `way` to it: another may be as near.
     """
-    following = growth(miss, previous, kept, last_step_rejected) * size
+    following = growth(log_error, previous, kept, last_step_rejected) * size
     following = max(following, h) if kept & (size < h) else following
     following = min(following, way) if short else following
     return min(following, largest)
 
 
-def first_step(t, span, y, f, past, p, rtol, atol):
+def first_step(t, span, y, f, history, p, rtol, atol):
     """A step to begin with."""
     scale = tuple(1.0 / fma(rtol, abs(y[i]), atol) for i in range(VARIABLES))
     d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)))
@@ -81,7 +79,7 @@ def first_step(t, span, y, f, past, p, rtol, atol):
     h = 1e-6 * span if (d0 < 1e-5 or d1 < 1e-5) else 0.01 * d0 / d1
     h = min(h, span)
     moved = tuple(fma(h, f[i], y[i]) for i in range(VARIABLES))
-    ahead = slope(t + h, moved, delayed(t + h, moved, past, p), p)
+    ahead = slope(t + h, moved, delayed(t + h, moved, history, p), p)
     d2 = (
         math.sqrt(
             sum(

@@ -1,15 +1,17 @@
-"""Steps of any size: every trajectory takes its own, with events and observables on the way.
+"""Adaptive steps: each trajectory chooses its own, with events and observables on the way.
 
 A trajectory moves from goal to goal.  Without delays and noise the only goal is the last time.
-With them it goes from cell to cell (see `cells`), however many steps it takes in one.
+With them, the goals are the ends of cells (see `segments`), with any number of steps in between.
 
-On a GPU a thread follows one trajectory.  On a CPU a thread tries a step of LANES trajectories at
-once, in a loop without branches that the compiler makes vector instructions of; lanes whose step
-meets a time to be saved or an event are then looked at one by one.  A lane that has ended takes
-the next trajectory, unless all go from cell to cell together.
+On a GPU, a thread integrates one trajectory.  On a CPU, a thread tries a step of LANES trajectories
+at once, in a loop without branches that the compiler vectorises.  Lanes with an event or a time to
+be saved within the step are then handled one by one.  A lane that has ended takes the next
+trajectory, unless all lanes go from cell to cell together.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +19,6 @@ from ergode.core.compiler.language import cuda, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.lanes import (
     LANES,
-    Lanes,
-    Out,
-    Run,
     commit,
     end_in,
     enter_cell,
@@ -29,53 +28,45 @@ from ergode.trajectories.adaptive.lanes import (
     look_into,
     start_in,
     try_steps,
+    workspace,
 )
 from ergode.trajectories.adaptive.step import (
-    ADAPTS,
     DONE,
     INACCURATE,
     NOT_FINITE,
-    OBSERVED,
     OUTSIDE,
-    SEEN,
-    STAGES,
     STOPPED,
     attempt,
-    begin_observing,
-    completed,
     is_interpolated_badly,
     log_step,
-    observed,
     observed_step,
     outcome_of,
     settle,
 )
-from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, period_of, slot_count
+from ergode.trajectories.delays.history_ring import JUMPS
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
-    MARK_ROWS,
     NUMBER,
     SHARED,
-    WHOLES,
+    StoredHistory,
     begin_free,
+    cell_error,
     end_of_cell,
-    fill_past,
+    fill_history,
+    free_cell_error,
+    history_here,
     keep_point,
-    missed,
-    missed_free,
     near_to,
     note_break,
     outside,
     pass_goal,
-    past_here,
     read,
     smooth_before,
     stencil,
     turns,
 )
 from ergode.trajectories.steppers.equations import (
-    COEFFICIENTS,
     LOOKS_UP,
     PARAMETERS,
     PLACES,
@@ -86,248 +77,253 @@ from ergode.trajectories.steppers.equations import (
 )
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
+    DenseStep,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
     may_happen,
 )
 from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
+from ergode.trajectories.steppers.stepper import ADAPTS, completed
 
 # ---- CUDA: a thread a trajectory
 
 
-def integrate_cuda(
-    times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit,
-    rtol, atol, largest, since, most, source, offset,
-    ring, breakpoints, whole, pieces,
-    out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log,
-):  # fmt: skip
-    """Integrate every trajectory, one a thread.
+class Trajectory(NamedTuple):
+    """Where a trajectory of a thread is."""
 
-    Model: `initial` [variable, trajectory], `parameters` [parameter, trajectory], `times`.
-    Past: `frame` [width of a cell, and for each delay its least and largest value, trajectory],
-    `lags` [delay] and `breaks` [cell] of shared cells, `given` points of the history [slot,
-    delayed variable, 2, trajectory], `jumps` of it as breakpoints [jump, row], and the `limit` of
-    what a polynomial may miss.
-    Control: `sizes` [trajectory] (of the first step, if above zero; of all, if steps are of one
-    size), tolerances, the largest step, the time `since` which to observe, and the most steps;
-    `source` of the noise and `offset` of its trajectories.
-    Scratch: `ring` [slot, delayed variable, 2, trajectory], and of free trajectories `breakpoints`
-    [mark, row, trajectory], `whole` and `pieces` [row, trajectory].
-    Out: `out` [time, variable, trajectory], `hit_counts` [event, trajectory], `hits` [event, hit,
-    time and variables, trajectory], `seen` [observable, trajectory], `status`, `taken`, `rejected`
-    and `interpolation_errors` [trajectory], `step_log` [step, time and variables, trajectory].
-    """
+    t: Any  # time
+    y: Any  # [variable]: state
+    f: Any  # [variable]: slope
+    g: Any  # [event]: functions of the events
+    s: Any  # what observables keep
+    h: Any  # step that is wanted
+    previous: Any  # logarithm of the error of the last step that was kept
+    last_step_rejected: Any
+    cursor: Any  # index of the next time to save
+    kept_count: Any  # int64: steps that were kept
+    rejected_count: Any  # int64: steps that were not
+    outcome: Any  # uint8: DONE while it goes on
+
+
+def integrate_cuda(run, out, storage):
+    """Integrate every trajectory, one a thread; arguments as in `arguments`."""
     me = cuda.grid(1)
-    if me >= status.size:
+    if me >= out.status.size:
         return
-    y = tuple(initial[i, me] for i in range(VARIABLES))
-    p = tuple(parameters[i, me] for i in range(PARAMETERS))
-    t = times[0]
-    origin = t
-    last = times[times.size - 1]
-    width = frame[0, me]
-    period = np.int32(period_of(lags))
-    lag = tuple(np.int32(lags[d]) for d in range(len(PLACES)))
+    p = tuple(run.parameters[i, me] for i in range(PARAMETERS))
+    last = run.last
+    period = np.int32(run.period)
+    stored = StoredHistory(
+        storage.ring, storage.breakpoints, storage.whole, storage.pieces, period, run.origin,
+        run.frame[0, me], me,
+    )  # fmt: skip
+    lag = tuple(np.int32(run.lags[d]) for d in range(len(PLACES)))
+    at = _begun(p, me, run, out)
     if SHARED:
-        fill_past(period, origin, width, y, given, jumps, me, ring, me)
-    f = y
-    s = begin_observing(t, y, p)
-    s = tuple(real(s[j]) for j in range(SEEN))
-    g = tuple(real(0.0) for e in range(EVENTS))
-    for i in unroll(range(VARIABLES)):
-        out[0, i, me] = y[i]
-    log_step(0, t, y, step_log, me)
-    cursor = 1
-    h = sizes[me]
-    goal = last
-    previous = real(SMALLEST)
-    last_step_rejected = False
-    outcome = DONE
-    step_count = np.int64(0)
-    reject_count = np.int64(0)
+        fill_history(
+            period, run.origin, stored.width, at.y, run.given, run.jumps, me, stored.ring, me
+        )
     interpolation_error = real(0.0)
     n = np.int32(0)
     now = np.int32(0)
     fresh = True
-    while t < last and outcome == DONE:
-        if SHARED:
-            if JUMPS:
-                for d in unroll(range(len(PLACES))):
-                    if n == lag[d]:
-                        keep_point(period + 1 + d, width, y, f, ring, me)
-            per = 1.0 / width
-            past = tuple(
-                (t, per, read(d, stencil(d, n, now, period, lag, breaks), ring, me))
-                for d in range(len(PLACES))
-            )
-            if turns(n, lag):
-                f = slope(t, y, delayed(t, y, past, p), p)
-            keep_point(now, width, y, f, ring, me)
-            goal = end_of_cell(n, origin, width, last)
-        elif CELLS:
-            if fresh:
-                f, goal = begin_free(
-                    t, y, p, width, period, given, jumps, me, ring, breakpoints, whole, pieces, me
-                )
-            else:
-                f, goal = pass_goal(
-                    t, y, f, origin, p, width, period, ring, breakpoints, whole, pieces, me
-                )
-            goal = goal if goal < last - near_to(last, origin, width) else last
-            past = past_here(origin, width, period, ring, breakpoints, whole, pieces, me)
-        else:
-            past = ()
-            f = slope(t, y, delayed(t, y, past, p), p)
+    while at.t < last and at.outcome == DONE:
+        f, goal, history = _at_goal(at, p, n, now, lag, fresh, stored, run)
+        h = at.h
         if fresh:
-            h = h if h > 0.0 else first_step(t, goal - t, y, f, past, p, rtol, atol)
-            h = min(h, largest)
-            fresh = False
-        g = gaps_here(t, y, past, p)
-        while t < goal and outcome == DONE:
-            if SCHEME == 0 or SHARED:
-                number, cut = np.int64(n), np.int64(0)
-            else:
-                number, cut = whole[NUMBER, me], whole[CUT, me]
-            size, t1, y1, f1, k, miss = attempt(
-                t, h, goal, y, f, past, p, rtol, atol, (source, offset + me, number, cut)
+            h = (
+                h
+                if h > 0.0
+                else first_step(at.t, goal - at.t, at.y, f, history, p, run.rtol, run.atol)
             )
-            kept = miss <= 0.0
-            way, short = size, False
-            if kept:
-                g1 = gaps_here(t1, y1, past, p)
-                looked = t1 >= times[cursor]
-                if EVENTS > 0:
-                    entire = completed(t, size, y, k, past, p)
-                    g = gaps_at_begin(g, t, size, y, entire, past, p)
-                    looked = looked or may_happen(gaps_at_nodes(g, g1, t, size, y, entire, past, p))
-                t2, y2, f2 = t1, y1, f1
-                ended = False
-                if looked:
-                    t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(
-                        t, size, t1, y, f, y1, f1, k, g, g1, past, p,
-                        me, cursor, since, times, out, hit_counts, hits,
-                    )  # fmt: skip
-                    if EVENTS > 0 and CELLS and not SHARED and which >= 0:
-                        f1, g1 = note_break(
-                            which, t2, y2, f2, y1, f1, g1, past, p, breakpoints, whole, me
-                        )
-                if SEEN > 0:
-                    s = (
-                        observed_step(s, t, y, f, t2, y2, f2, p)
-                        if t >= since
-                        else begin_observing(t2, y2, p)
-                    )
-                    s = tuple(real(s[j]) for j in range(SEEN))
-                way = t2 - t
-                short = t2 < t1
-                t, y, f, g = t2, y1, f1, g1
-                outcome = STOPPED if ended else DONE
-                step_count += 1
-                log_step(step_count, t, y, step_log, me)
-            else:
-                reject_count += 1
-            if ADAPTS:
-                h = next_size(
-                    h, size, miss, previous, kept, last_step_rejected, way, short, largest
-                )
-                previous = max(miss, real(SMALLEST)) if kept else previous
-                last_step_rejected = not kept
-            if outcome == DONE:
-                outcome = outcome_of(t, h, y, step_count + reject_count, most) if t < last else DONE
-                if LOOKS_UP and outside(t, y, p, frame, me):
-                    outcome = OUTSIDE
-        if len(PLACES) > 0 and outcome == DONE:
-            if SHARED:
-                if smooth_before(n, breaks):
-                    interpolation_error = max(
-                        interpolation_error, missed(n, now, period, width, y, rtol, atol, ring, me)
-                    )
-            else:
-                interpolation_error = max(
-                    interpolation_error,
-                    missed_free(
-                        t, y, origin, width, period, rtol, atol, ring, breakpoints, whole, me
-                    ),
-                )
-            outcome = INACCURATE if interpolation_error > limit else DONE
+            h = min(h, run.largest)
+            fresh = False
+        at = Trajectory(
+            at.t, at.y, f, gaps_here(at.t, at.y, history, p), at.s, h, at.previous,
+            at.last_step_rejected, at.cursor, at.kept_count, at.rejected_count, at.outcome,
+        )  # fmt: skip
+        while at.t < goal and at.outcome == DONE:
+            at = _one_step(at, goal, history, p, n, stored, run, out)
+        if len(PLACES) > 0 and at.outcome == DONE:
+            interpolation_error = _missed(at, interpolation_error, n, now, stored, run)
+            at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
+    _finish(at, interpolation_error, p, me, out)
+
+
+def _begun(p, me, run, out):
+    """A trajectory where it begins; slopes and events are not known yet."""
+    y = tuple(run.initial[i, me] for i in range(VARIABLES))
+    s = begin_observing(run.origin, y, p)
+    for i in unroll(range(VARIABLES)):
+        out.states[0, i, me] = y[i]
+    log_step(0, run.origin, y, out.step_log, me)
+    return Trajectory(
+        run.origin, y, y, tuple(real(0.0) for e in range(EVENTS)),
+        tuple(real(s[j]) for j in range(SEEN)), run.sizes[me], real(SMALLEST), False, np.int64(1),
+        np.int64(0), np.int64(0), DONE,
+    )  # fmt: skip
+
+
+def _with_outcome(at, outcome):
+    return Trajectory(
+        at.t, at.y, at.f, at.g, at.s, at.h, at.previous, at.last_step_rejected, at.cursor,
+        at.kept_count, at.rejected_count, outcome,
+    )  # fmt: skip
+
+
+def _at_goal(at, p, n, now, lag, fresh, stored, run):
+    """Where a cell or the run begins: the slope, the next goal, and what is read of the history."""
+    t, y, f = at.t, at.y, at.f
+    last, period, width, me = run.last, stored.period, stored.width, stored.me
+    goal = last
+    if SHARED:
+        if JUMPS:
+            for d in unroll(range(len(PLACES))):
+                if n == lag[d]:
+                    keep_point(period + 1 + d, width, y, f, stored.ring, me)
+        per = 1.0 / width
+        history = tuple(
+            (t, per, read(d, stencil(d, n, now, period, lag, run.breaks), stored.ring, me))
+            for d in range(len(PLACES))
+        )
+        if turns(n, lag):
+            f = slope(t, y, delayed(t, y, history, p), p)
+        keep_point(now, width, y, f, stored.ring, me)
+        goal = end_of_cell(n, run.origin, width, last)
+    elif CELLS:
+        if fresh:
+            f, goal = begin_free(t, y, p, run.given, run.jumps, me, stored)
+        else:
+            f, goal = pass_goal(t, y, f, p, stored)
+        goal = goal if goal < last - near_to(last, run.origin, width) else last
+        history = history_here(stored)
+    else:
+        history = ()
+        f = slope(t, y, delayed(t, y, history, p), p)
+    return f, goal, history
+
+
+def _one_step(at, goal, history, p, n, stored, run, out):
+    """A trajectory after it has tried a step."""
+    t, y, f, h, me = at.t, at.y, at.f, at.h, stored.me
+    g, s, cursor, kept_count, rejected_count = (
+        at.g, at.s, at.cursor, at.kept_count, at.rejected_count,
+    )  # fmt: skip
+    previous, last_step_rejected, outcome = at.previous, at.last_step_rejected, at.outcome
+    if SCHEME == 0 or SHARED:
+        number, cut = np.int64(n), np.int64(0)
+    else:
+        number, cut = stored.whole[NUMBER, me], stored.whole[CUT, me]
+    noise = (run.source, run.offset + me, number, cut)
+    size, t1, y1, f1, k, log_error = attempt(
+        t, h, goal, y, f, history, p, run.rtol, run.atol, noise
+    )
+    kept = log_error <= 0.0
+    way, short = size, False
+    if kept:
+        g1 = gaps_here(t1, y1, history, p)
+        looked = t1 >= run.times[cursor]
+        if EVENTS > 0:
+            inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
+            g = gaps_at_begin(g, inside)
+            looked = looked or may_happen(gaps_at_nodes(g, g1, inside))
+        t2, y2, f2 = t1, y1, f1
+        ended = False
+        if looked:
+            inside = DenseStep(t, size, y, k, history, p)
+            t2, y2, f2, y1, f1, g1, cursor, which, ended = settle(
+                inside, (t1, y1, f1), g, g1, me, cursor, run, out
+            )
+            if EVENTS > 0 and CELLS and not SHARED and which >= 0:
+                f1, g1 = note_break(which, t2, y2, f2, y1, f1, g1, history, p, stored)
+        if SEEN > 0:
+            s = (
+                observed_step(s, t, y, f, t2, y2, f2, p)
+                if t >= run.since
+                else begin_observing(t2, y2, p)
+            )
+            s = tuple(real(s[j]) for j in range(SEEN))
+        way = t2 - t
+        short = t2 < t1
+        t, y, f, g = t2, y1, f1, g1
+        outcome = STOPPED if ended else DONE
+        kept_count += 1
+        log_step(kept_count, t, y, out.step_log, me)
+    else:
+        rejected_count += 1
+    if ADAPTS:
+        h = next_size(
+            h, size, log_error, previous, kept, last_step_rejected, way, short, run.largest
+        )
+        previous = max(log_error, real(SMALLEST)) if kept else previous
+        last_step_rejected = not kept
+    if outcome == DONE:
+        tried = kept_count + rejected_count
+        outcome = outcome_of(t, h, y, tried, run.most) if t < run.last else DONE
+        if LOOKS_UP and outside(t, y, p, run.frame, me):
+            outcome = OUTSIDE
+    return Trajectory(
+        t, y, f, g, s, h, previous, last_step_rejected, cursor, kept_count, rejected_count, outcome
+    )
+
+
+def _missed(at, before, n, now, stored, run):
+    """The largest interpolation error, where a cell ends; `before` is that of earlier cells."""
+    if SHARED:
+        if smooth_before(n, run.breaks):
+            before = max(
+                before,
+                cell_error(
+                    n, now, stored.period, stored.width, at.y, run.rtol, run.atol, stored.ring,
+                    stored.me,
+                ),
+            )  # fmt: skip
+        return before
+    else:  # what is not chosen is not compiled
+        return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))
+
+
+def _finish(at, interpolation_error, p, me, out):
+    """Note how a trajectory ended."""
+    outcome = at.outcome
     finite = True
     for i in unroll(range(VARIABLES)):
-        finite = finite and is_finite(y[i])
+        finite = finite and is_finite(at.y[i])
     outcome = outcome if finite else NOT_FINITE
     if OBSERVED > 0:
-        o = observed(s, t, y, p)
+        o = observed(at.s, at.t, at.y, p)
         for j in unroll(range(OBSERVED)):
-            seen[j, me] = o[j]
+            out.observed[j, me] = o[j]
     if (outcome == DONE or outcome == STOPPED) and is_interpolated_badly(interpolation_error):
         outcome = INACCURATE
-    status[me] = outcome
-    taken[me] = step_count
-    rejected[me] = reject_count
-    interpolation_errors[me] = interpolation_error
+    out.status[me] = outcome
+    out.taken[me] = at.kept_count
+    out.rejected[me] = at.rejected_count
+    out.interpolation_errors[me] = interpolation_error
 
 
 # ---- CPU: a thread follows LANES trajectories
 
 
-def integrate_cpu(
-    start, stop,
-    times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit,
-    rtol, atol, largest, since, most, source, offset, mark_count,
-    out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log,
-):  # fmt: skip
-    """Integrate trajectories `start` to `stop` on one thread; arguments as `integrate_cuda`."""
-    # Parts of one array, so that the compiler sees that they do not overlap.
-    read_rows = len(PLACES) * (2 + COEFFICIENTS)
-    rows = np.empty(
-        (
-            6 * VARIABLES + STAGES * VARIABLES + PARAMETERS + read_rows + 2 * EVENTS + SEEN + 17,
-            LANES,
-        ),
-        real,
-    )
-    y, f = rows[:VARIABLES], rows[VARIABLES : 2 * VARIABLES]
-    y1, f1 = rows[2 * VARIABLES : 3 * VARIABLES], rows[3 * VARIABLES : 4 * VARIABLES]
-    y2, f2 = rows[4 * VARIABLES : 5 * VARIABLES], rows[5 * VARIABLES : 6 * VARIABLES]
-    k = rows[6 * VARIABLES : (6 + STAGES) * VARIABLES]
-    p = rows[(6 + STAGES) * VARIABLES : (6 + STAGES) * VARIABLES + PARAMETERS]
-    pieces = rows[(6 + STAGES) * VARIABLES + PARAMETERS :][:read_rows]
-    rest = rows[(6 + STAGES) * VARIABLES + PARAMETERS + read_rows :]
-    g, g1, s = rest[:EVENTS], rest[EVENTS : 2 * EVENTS], rest[2 * EVENTS : 2 * EVENTS + SEEN]
-    single = rest[2 * EVENTS + SEEN :]
-    t, t1, t2, h, size = single[0], single[1], single[2], single[3], single[4]
-    miss, previous, soonest, looked = single[5], single[6], single[7], single[8]
-    last_step_rejected, working, tried, kept_count = single[9], single[10], single[11], single[12]
-    goal, width, interpolation_error, stray = single[13], single[14], single[15], single[16]
-    who, cursor = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    origin, last = times[0], times[times.size - 1]
-    period = period_of(lags)
-    ring = np.empty(
-        (slot_count(period) if len(PLACES) > 0 else 1, max(1, len(DELAYED)), 2, LANES), real
-    )
-    whole = np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64)
-    breakpoints = np.empty((mark_count, MARK_ROWS, LANES), real)
-    run = Run(
-        times, initial, parameters, sizes, frame, lags, breaks, given, jumps, limit, rtol, atol,
-        largest, since, most, source, offset, origin, last, period,
-    )  # fmt: skip
-    lanes = Lanes(
-        y, f, y1, f1, y2, f2, k, p, g, g1, s, t, t1, t2, h, size, miss, previous, soonest, looked,
-        last_step_rejected, working, tried, kept_count, goal, width, interpolation_error, stray,
-        who, cursor, ring, breakpoints, whole, pieces,
-    )  # fmt: skip
-    outcome = Out(
-        out, hit_counts, hits, seen, status, taken, rejected, interpolation_errors, step_log
-    )
+def integrate_cpu(start, stop, run, out, breakpoint_count):
+    """Integrate trajectories `start` to `stop` on one thread.
+
+    Arguments are those of `arguments`, and how many breakpoints of a trajectory are kept.
+    """
+    lanes = workspace(run.period, breakpoint_count)
+    who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal
+    period = run.period
     following = start
     while following < stop:
         for lane in range(LANES):
             # Lanes without a trajectory of their own repeat the work of the first.
             who[lane] = following if following < stop else start
             working[lane] = 1 if following < stop else 0
-            load(lane, who[lane], run, lanes, outcome)
+            load(lane, who[lane], run, lanes, out)
             following += 1
         count = min(stop - following + LANES, LANES)
         n, now = 0, 0
@@ -340,8 +336,8 @@ def integrate_cpu(
             if looks > 0:
                 for lane in range(LANES):
                     if looked[lane] > 0:
-                        look_into(lane, who[lane], run, lanes, outcome)
-            ends, waits = commit(run, lanes, outcome)
+                        look_into(lane, who[lane], run, lanes, out)
+            ends, waits = commit(run, lanes, out)
             if SHARED and waits > 0 and waits == count - ends:
                 ends += leave_cell(n, now, run, lanes)
                 n += 1
@@ -354,13 +350,13 @@ def integrate_cpu(
             if ends > 0:
                 for lane in range(LANES):
                     if working[lane] > 1:
-                        end_in(lane, who[lane], run, lanes, outcome)
+                        end_in(lane, who[lane], run, lanes, out)
                         working[lane] = 0
                         count -= 1
                         if following < stop and not SHARED:
                             who[lane] = following
                             working[lane] = 1
-                            load(lane, following, run, lanes, outcome)
+                            load(lane, following, run, lanes, out)
                             start_in(lane, following, run, lanes)
                             following += 1
                             count += 1

@@ -10,47 +10,42 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import no_refcount, noinline_cpu, real, unroll
+from ergode.core.compiler.language import no_refcount, noinline_cpu, option, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.step import (
-    ADAPTS,
     DONE,
     INACCURATE,
     LOGS_STEPS,
     NOT_FINITE,
-    OBSERVED,
     OUTSIDE,
-    SEEN,
-    STAGES,
     STOPPED,
     attempt,
-    begin_observing,
-    completed,
     is_interpolated_badly,
     log_step,
-    observed,
     observed_step,
     outcome_of,
     settle,
 )
-from ergode.trajectories.delays.history_ring import JUMPS
+from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
     NUMBER,
     SHARED,
+    WHOLES,
+    StoredHistory,
     begin_free,
+    cell_error,
     end_of_cell,
-    fill_past,
+    fill_history,
+    free_cell_error,
+    history_here,
     keep_point,
-    missed,
-    missed_free,
     near_to,
     note_break,
     outside,
     pass_goal,
-    past_here,
-    past_of,
+    polynomials_in,
     read,
     smooth_before,
     stencil,
@@ -67,40 +62,20 @@ from ergode.trajectories.steppers.equations import (
     is_finite,
     slope,
 )
+from ergode.trajectories.steppers.explicit import EXTRA_C
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
+    DenseStep,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
     may_happen,
 )
+from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
 
-LANES = 64
-
-
-class Run(NamedTuple):
-    """What all trajectories of a run have in common (see `integrate_cuda`)."""
-
-    times: Any  # real [time]
-    initial: Any  # real [variable, trajectory]
-    parameters: Any  # real [parameter, trajectory]
-    sizes: Any  # real [trajectory]: of the first step, if above zero
-    frame: Any  # real [width, and the range of each delay, trajectory]
-    lags: Any  # int64 [delay]: in cells
-    breaks: Any  # uint8 [cell]: whether the solution breaks where it begins
-    given: Any  # real [slot, delayed variable, 2, trajectory]: points of the history
-    jumps: Any  # real [jump, row]: of the history
-    limit: Any  # real: what a polynomial may miss
-    rtol: Any
-    atol: Any
-    largest: Any  # real: largest step [time]
-    since: Any  # real: time from which to observe
-    most: Any  # int64: most steps
-    source: Any  # of the noise
-    offset: Any  # int64: of the trajectories of the noise
-    origin: Any  # real: first time
-    last: Any  # real: last time
-    period: Any  # int64: slots of the ring
+LANE_COUNT = 64
+LANES = option(LANE_COUNT)  # trajectories that a thread follows at once
 
 
 class Lanes(NamedTuple):
@@ -122,7 +97,7 @@ class Lanes(NamedTuple):
     t2: Any  # where it ends before an event
     h: Any  # step that is wanted
     size: Any  # step that was tried
-    miss: Any  # logarithm of its error
+    log_error: Any  # logarithm of its error
     previous: Any  # the same of the step before
     soonest: Any  # next time to be saved
     looked: Any  # whether to look into the step
@@ -132,77 +107,109 @@ class Lanes(NamedTuple):
     kept_count: Any  # steps that were kept
     goal: Any  # where steps must end
     width: Any  # of a cell
-    interpolation_error: Any  # what polynomials miss of the past at most
+    interpolation_error: Any  # the largest interpolation error of the history
     stray: Any  # whether a delay left its range
     who: Any  # int64: number of the trajectory
     cursor: Any  # int64: index of the next time
     ring: Any  # [slot, delayed variable, 2, lane]
-    breakpoints: Any  # [mark, row, lane]
+    breakpoints: Any  # [breakpoint, row, lane]
     whole: Any  # int64
     pieces: Any  # polynomials that are read
 
 
-class Out(NamedTuple):
-    """What became of trajectories (see `Outcome`)."""
+def workspace(period, breakpoint_count):
+    """The arrays of a thread."""
+    # Parts of one array, so that the compiler sees that they do not overlap.
+    stages = len(DENSE) - len(EXTRA_C)
+    read_rows = len(PLACES) * (2 + COEFFICIENTS)
+    rows = np.empty(
+        (
+            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 2 * EVENTS + SEEN + 17,
+            LANES,
+        ),
+        real,
+    )
+    p_row = (6 + stages) * VARIABLES
+    piece_row = p_row + PARAMETERS
+    event_row = piece_row + read_rows
+    seen_row = event_row + 2 * EVENTS
+    single = rows[seen_row + SEEN :]
+    return Lanes(
+        rows[:VARIABLES],
+        rows[VARIABLES : 2 * VARIABLES],
+        rows[2 * VARIABLES : 3 * VARIABLES],
+        rows[3 * VARIABLES : 4 * VARIABLES],
+        rows[4 * VARIABLES : 5 * VARIABLES],
+        rows[5 * VARIABLES : 6 * VARIABLES],
+        rows[6 * VARIABLES : p_row],
+        rows[p_row:piece_row],
+        rows[event_row : event_row + EVENTS],
+        rows[event_row + EVENTS : seen_row],
+        rows[seen_row : seen_row + SEEN],
+        single[0], single[1], single[2], single[3], single[4], single[5], single[6], single[7],
+        single[8], single[9], single[10], single[11], single[12], single[13], single[14],
+        single[15], single[16],
+        np.empty(LANES, np.int64),
+        np.empty(LANES, np.int64),
+        np.empty(
+            (slot_count(period) if len(PLACES) > 0 else 1, max(1, len(DELAYED)), 2, LANES), real
+        ),
+        np.empty((breakpoint_count, 2 + 4 * len(DELAYED), LANES), real),
+        np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64),
+        rows[piece_row:event_row],
+    )  # fmt: skip
 
-    states: Any
-    hit_counts: Any
-    hits: Any
-    observed: Any
-    status: Any
-    taken: Any
-    rejected: Any
-    interpolation_errors: Any
-    step_log: Any
+
+def stored_in(lane, run, lanes):
+    """The history of a lane."""
+    return StoredHistory(
+        lanes.ring, lanes.breakpoints, lanes.whole, lanes.pieces, run.period, run.origin,
+        lanes.width[lane], lane,
+    )  # fmt: skip
+
+
+def state_in(lane, rows):
+    """A state, or its slope, of one lane."""
+    return tuple(rows[i, lane] for i in range(VARIABLES))
+
+
+def parameters_in(lane, lanes):
+    """The parameters of one lane."""
+    return tuple(lanes.p[i, lane] for i in range(PARAMETERS))
+
+
+def put(lane, rows, values):
+    """Write a state, or its slope, of one lane."""
+    for i in unroll(range(VARIABLES)):
+        rows[i, lane] = values[i]
 
 
 @no_refcount
 def load(lane, me, run, lanes, out):
-    """Put a trajectory into a lane, with its past."""
-    times, initial, parameters, given = run.times, run.initial, run.parameters, run.given
-    jumps, period = run.jumps, run.period
-    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    soonest, ring, breakpoints, whole, pieces = (
-        lanes.soonest,
-        lanes.ring,
-        lanes.breakpoints,
-        lanes.whole,
-        lanes.pieces,
-    )
-    begin, last = times[0], times[times.size - 1]
-    y0 = tuple(initial[i, me] for i in range(VARIABLES))
-    q = tuple(parameters[i, me] for i in range(PARAMETERS))
-    width[lane] = run.frame[0, me]
-    goal[lane] = last
+    """Put a trajectory into a lane, with its history."""
+    times, last = run.times, run.last
+    begin = run.origin
+    y0 = tuple(run.initial[i, me] for i in range(VARIABLES))
+    q = tuple(run.parameters[i, me] for i in range(PARAMETERS))
+    lanes.width[lane] = run.frame[0, me]
+    lanes.goal[lane] = last
     f0 = y0
     if SHARED:
-        fill_past(period, begin, width[lane], y0, given, jumps, me, ring, lane)
+        width = lanes.width[lane]
+        fill_history(run.period, begin, width, y0, run.given, run.jumps, me, lanes.ring, lane)
     elif CELLS:
-        f0, end = begin_free(
-            begin,
-            y0,
-            q,
-            width[lane],
-            period,
-            given,
-            jumps,
-            me,
-            ring,
-            breakpoints,
-            whole,
-            pieces,
-            lane,
-        )
-        goal[lane] = end if end < last - near_to(last, begin, width[lane]) else last
+        stored = stored_in(lane, run, lanes)
+        f0, end = begin_free(begin, y0, q, run.given, run.jumps, me, stored)
+        lanes.goal[lane] = end if end < last - near_to(last, begin, lanes.width[lane]) else last
     else:
         f0 = slope(begin, y0, (), q)
+    put(lane, lanes.y, y0)
+    put(lane, lanes.f, f0)
     for i in unroll(range(VARIABLES)):
-        y[i, lane] = y0[i]
-        f[i, lane] = f0[i]
         out.states[0, i, me] = y0[i]
     for i in unroll(range(PARAMETERS)):
-        p[i, lane] = q[i]
-    t[lane] = begin
+        lanes.p[i, lane] = q[i]
+    lanes.t[lane] = begin
     lanes.previous[lane] = SMALLEST
     lanes.last_step_rejected[lane] = 0
     lanes.tried[lane] = 0
@@ -210,88 +217,69 @@ def load(lane, me, run, lanes, out):
     lanes.interpolation_error[lane] = 0
     lanes.stray[lane] = 0
     lanes.cursor[lane] = 1
-    soonest[lane] = times[1] if times.size > 1 else begin
+    lanes.soonest[lane] = times[1] if times.size > 1 else begin
     log_step(0, begin, y0, out.step_log, me)
 
 
 @no_refcount
 def start_in(lane, me, run, lanes):
     """Its first step, and what is observed."""
-    origin, period, rtol, atol = run.origin, run.period, run.rtol, run.atol
-    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    g, s, ring, breakpoints, whole, pieces = (
-        lanes.g,
-        lanes.s,
-        lanes.ring,
-        lanes.breakpoints,
-        lanes.whole,
-        lanes.pieces,
-    )
-    y0 = tuple(y[i, lane] for i in range(VARIABLES))
-    f0 = tuple(f[i, lane] for i in range(VARIABLES))
-    q = tuple(p[i, lane] for i in range(PARAMETERS))
-    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
-    g0 = gaps_here(t[lane], y0, past, q)
+    t = lanes.t
+    y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
+    history = history_here(stored_in(lane, run, lanes))
+    g0 = gaps_here(t[lane], y0, history, q)
     s0 = begin_observing(t[lane], y0, q)
     wanted = run.sizes[me]
-    span = goal[lane] - t[lane]
-    wanted = wanted if wanted > 0.0 else first_step(t[lane], span, y0, f0, past, q, rtol, atol)
+    span = lanes.goal[lane] - t[lane]
+    wanted = (
+        wanted
+        if wanted > 0.0
+        else first_step(t[lane], span, y0, f0, history, q, run.rtol, run.atol)
+    )
     for e in unroll(range(EVENTS)):
-        g[e, lane] = g0[e]
+        lanes.g[e, lane] = g0[e]
     for j in unroll(range(SEEN)):
-        s[j, lane] = s0[j]
+        lanes.s[j, lane] = s0[j]
     lanes.h[lane] = min(wanted, run.largest)
 
 
 @no_refcount
 def try_steps(run, lanes):
     """A step of every lane, and how many of them have to be looked at."""
-    rtol, atol, source, offset, origin = run.rtol, run.atol, run.source, run.offset, run.origin
-    period = run.period
-    goal, who, t, t1, t2, h = lanes.goal, lanes.who, lanes.t, lanes.t1, lanes.t2, lanes.h
-    size, miss, width, y, f, y1 = lanes.size, lanes.miss, lanes.width, lanes.y, lanes.f, lanes.y1
-    f1, y2, f2, k, p, g, g1 = lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p, lanes.g, lanes.g1
-    soonest, looked, working, ring = lanes.soonest, lanes.looked, lanes.working, lanes.ring
-    breakpoints, whole, pieces = lanes.breakpoints, lanes.whole, lanes.pieces
+    t, h, goal, whole, k = lanes.t, lanes.h, lanes.goal, lanes.whole, lanes.k
     looks = 0
     for lane in range(LANES):
-        y0 = tuple(y[i, lane] for i in range(VARIABLES))
-        f0 = tuple(f[i, lane] for i in range(VARIABLES))
-        q = tuple(p[i, lane] for i in range(PARAMETERS))
-        past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
+        y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
+        history = history_here(stored_in(lane, run, lanes))
         step_size, end, y_end, f_end, stages, error = attempt(
-            t[lane], h[lane], goal[lane], y0, f0, past, q, rtol, atol,
-            (source, offset + who[lane], whole[NUMBER, lane], whole[CUT, lane]),
+            t[lane], h[lane], goal[lane], y0, f0, history, q, run.rtol, run.atol,
+            (run.source, run.offset + lanes.who[lane], whole[NUMBER, lane], whole[CUT, lane]),
         )  # fmt: skip
-        found = end >= soonest[lane]
+        found = end >= lanes.soonest[lane]
         if EVENTS > 0:
-            g_end = gaps_here(end, y_end, past, q)
-            entire = completed(t[lane], step_size, y0, stages, past, q)
-            g0 = tuple(g[e, lane] for e in range(EVENTS))
-            g0 = gaps_at_begin(g0, t[lane], step_size, y0, entire, past, q)
-            found = found | may_happen(
-                gaps_at_nodes(g0, g_end, t[lane], step_size, y0, entire, past, q)
-            )
+            g_end = gaps_here(end, y_end, history, q)
+            entire = completed(t[lane], step_size, y0, stages, history, q)
+            inside = DenseStep(t[lane], step_size, y0, entire, history, q)
+            g0 = gaps_at_begin(tuple(lanes.g[e, lane] for e in range(EVENTS)), inside)
+            found = found | may_happen(gaps_at_nodes(g0, g_end, inside))
             for e in unroll(range(EVENTS)):
-                g1[e, lane] = g_end[e]
-        for i in unroll(range(VARIABLES)):
-            y1[i, lane] = y_end[i]
-            f1[i, lane] = f_end[i]
+                lanes.g1[e, lane] = g_end[e]
+        put(lane, lanes.y1, y_end)
+        put(lane, lanes.f1, f_end)
         if SEEN > 0:
-            for i in unroll(range(VARIABLES)):
-                y2[i, lane] = y_end[i]
-                f2[i, lane] = f_end[i]
-        for j in unroll(range(STAGES)):
+            put(lane, lanes.y2, y_end)
+            put(lane, lanes.f2, f_end)
+        for j in unroll(range(len(DENSE) - len(EXTRA_C))):
             for i in unroll(range(VARIABLES)):
                 k[j * VARIABLES + i, lane] = stages[j][i]
-        size[lane] = step_size
-        t1[lane] = end
-        t2[lane] = end
-        miss[lane] = error
-        look = found & (error <= 0.0) & (working[lane] > 0.0)
+        lanes.size[lane] = step_size
+        lanes.t1[lane] = end
+        lanes.t2[lane] = end
+        lanes.log_error[lane] = error
+        look = found & (error <= 0.0) & (lanes.working[lane] > 0.0)
         if CELLS:
             look = look & (t[lane] < goal[lane])
-        looked[lane] = 1.0 if look else 0.0
+        lanes.looked[lane] = 1.0 if look else 0.0
         looks += 1 if look else 0
     return looks
 
@@ -299,43 +287,34 @@ def try_steps(run, lanes):
 @no_refcount
 def look_into(lane, me, run, lanes, out):
     """Save and find events in the step of one lane."""
-    since, times, origin, period = run.since, run.times, run.origin, run.period
-    t, t1, t2, size, width, y = lanes.t, lanes.t1, lanes.t2, lanes.size, lanes.width, lanes.y
-    f, y1, f1, y2, f2, k, p = lanes.f, lanes.y1, lanes.f1, lanes.y2, lanes.f2, lanes.k, lanes.p
-    g, g1, cursor, ring, breakpoints = (
-        lanes.g,
-        lanes.g1,
-        lanes.cursor,
-        lanes.ring,
-        lanes.breakpoints,
+    times, k = run.times, lanes.k
+    q = parameters_in(lane, lanes)
+    stored = stored_in(lane, run, lanes)
+    history = history_here(stored)
+    stages = tuple(
+        tuple(k[j * VARIABLES + i, lane] for i in range(VARIABLES))
+        for j in range(len(DENSE) - len(EXTRA_C))
     )
-    whole, pieces = lanes.whole, lanes.pieces
-    q = tuple(p[i, lane] for i in range(PARAMETERS))
-    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
+    inside = DenseStep(lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages, history, q)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, ended = settle(
-        t[lane], size[lane], t1[lane],
-        tuple(y[i, lane] for i in range(VARIABLES)),
-        tuple(f[i, lane] for i in range(VARIABLES)),
-        tuple(y1[i, lane] for i in range(VARIABLES)),
-        tuple(f1[i, lane] for i in range(VARIABLES)),
-        tuple(tuple(k[j * VARIABLES + i, lane] for i in range(VARIABLES)) for j in range(STAGES)),
-        tuple(g[e, lane] for e in range(EVENTS)),
-        tuple(g1[e, lane] for e in range(EVENTS)),
-        past, q, me, cursor[lane], since, times, out.states, out.hit_counts, out.hits,
+        inside,
+        (lanes.t1[lane], state_in(lane, lanes.y1), state_in(lane, lanes.f1)),
+        tuple(lanes.g[e, lane] for e in range(EVENTS)),
+        tuple(lanes.g1[e, lane] for e in range(EVENTS)),
+        me, lanes.cursor[lane], run, out,
     )  # fmt: skip
     if EVENTS > 0 and CELLS and not SHARED and which >= 0:
         f_next, g_next = note_break(
-            which, end, y_end, f_end, y_next, f_next, g_next, past, q, breakpoints, whole, lane
+            which, end, y_end, f_end, y_next, f_next, g_next, history, q, stored
         )
-    for i in unroll(range(VARIABLES)):
-        y1[i, lane] = y_next[i]
-        f1[i, lane] = f_next[i]
-        y2[i, lane] = y_end[i]
-        f2[i, lane] = f_end[i]
+    put(lane, lanes.y1, y_next)
+    put(lane, lanes.f1, f_next)
+    put(lane, lanes.y2, y_end)
+    put(lane, lanes.f2, f_end)
     for e in unroll(range(EVENTS)):
-        g1[e, lane] = g_next[e]
-    t2[lane] = end
-    cursor[lane] = next_time
+        lanes.g1[e, lane] = g_next[e]
+    lanes.t2[lane] = end
+    lanes.cursor[lane] = next_time
     lanes.soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
     if ended:
         lanes.working[lane] = 2
@@ -344,86 +323,43 @@ def look_into(lane, me, run, lanes, out):
 @no_refcount
 def commit(run, lanes, out):
     """Take the steps that can be kept; how many lanes have ended, and how many are at a goal."""
-    last, largest, since, frame = run.last, run.largest, run.since, run.frame
     most = real(run.most)
-    goal, t, t1, t2, h, size = lanes.goal, lanes.t, lanes.t1, lanes.t2, lanes.h, lanes.size
-    miss, y, f, y1, f1, y2, f2 = (
-        lanes.miss,
-        lanes.y,
-        lanes.f,
-        lanes.y1,
-        lanes.f1,
-        lanes.y2,
-        lanes.f2,
-    )
-    p, g, g1, s, previous, last_step_rejected = (
-        lanes.p,
-        lanes.g,
-        lanes.g1,
-        lanes.s,
-        lanes.previous,
-        lanes.last_step_rejected,
-    )
-    tried, kept_count, working, stray = lanes.tried, lanes.kept_count, lanes.working, lanes.stray
-    who = lanes.who
+    t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
+    goal, tried, working = lanes.goal, lanes.tried, lanes.working
     ends, waits = 0, 0
     for lane in range(LANES):
         active = working[lane] > 0.0
         if CELLS:
             active = active & (t[lane] < goal[lane])
-        kept = (miss[lane] <= 0.0) & active
+        kept = (log_error[lane] <= 0.0) & active
         if SEEN > 0:
-            q = tuple(p[i, lane] for i in range(PARAMETERS))
-            held = tuple(s[j, lane] for j in range(SEEN))
-            y_end = tuple(y2[i, lane] for i in range(VARIABLES))
-            after = observed_step(
-                held, t[lane],
-                tuple(y[i, lane] for i in range(VARIABLES)),
-                tuple(f[i, lane] for i in range(VARIABLES)),
-                t2[lane], y_end, tuple(f2[i, lane] for i in range(VARIABLES)), q,
-            )  # fmt: skip
-            fresh = begin_observing(t2[lane], y_end, q)
-            late = t[lane] >= since
-            for j in unroll(range(SEEN)):
-                s[j, lane] = (after[j] if late else fresh[j]) if kept else held[j]
+            _observe(lane, kept, run, lanes)
         finite = True
         for i in unroll(range(VARIABLES)):
             # A sum, for a choice between two places in memory is no vector instruction.
             state = y1[i, lane] + 0.0 if kept else y[i, lane]
             finite = finite & is_finite(state)
             y[i, lane] = state
-            f[i, lane] = f1[i, lane] + 0.0 if kept else f[i, lane]
+            lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
         for e in unroll(range(EVENTS)):
-            g[e, lane] = g1[e, lane] + 0.0 if kept else g[e, lane]
+            lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
         before = t[lane]
         now = t2[lane] + 0.0 if kept else before
         t[lane] = now
         if ADAPTS:
-            following = next_size(
-                h[lane], size[lane], miss[lane], previous[lane], kept, last_step_rejected[lane] > 0,
-                t2[lane] - before, t2[lane] < t1[lane], largest,
-            )  # fmt: skip
-            h[lane] = following if active else h[lane]
-            previous[lane] = max(miss[lane], real(SMALLEST)) if kept else previous[lane]
-            last_step_rejected[lane] = (
-                (0.0 if kept else 1.0) if active else last_step_rejected[lane]
-            )
+            _choose_step(lane, before, kept, active, run, lanes)
         tried[lane] += 1.0 if active else 0.0
-        kept_count[lane] += 1.0 if kept else 0.0
-        over = (now >= last) | (tried[lane] >= most) | (working[lane] > 1)
+        lanes.kept_count[lane] += 1.0 if kept else 0.0
+        over = (now >= run.last) | (tried[lane] >= most) | (working[lane] > 1)
         over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
         if LOOKS_UP:
-            q = tuple(p[i, lane] for i in range(PARAMETERS))
-            gone = active & outside(
-                now, tuple(y[i, lane] for i in range(VARIABLES)), q, frame, who[lane]
-            )
-            stray[lane] = 1.0 if gone else stray[lane]
+            q = parameters_in(lane, lanes)
+            gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
+            lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
             over = over | gone
         if LOGS_STEPS and kept:
-            log_step(
-                np.int64(kept_count[lane]), now, tuple(y[i, lane] for i in range(VARIABLES)),
-                out.step_log, who[lane],
-            )  # fmt: skip
+            number = np.int64(lanes.kept_count[lane])
+            log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
         ended = over & (working[lane] > 0.0)
         working[lane] += 1.0 if ended else 0.0
         ends += 1 if ended else 0
@@ -432,27 +368,49 @@ def commit(run, lanes, out):
     return ends, waits
 
 
+def _observe(lane, kept, run, lanes):
+    """Bring what observables keep of a lane up to date."""
+    t, t2, s = lanes.t, lanes.t2, lanes.s
+    q = parameters_in(lane, lanes)
+    held = tuple(s[j, lane] for j in range(SEEN))
+    y_end = state_in(lane, lanes.y2)
+    after = observed_step(
+        held, t[lane], state_in(lane, lanes.y), state_in(lane, lanes.f), t2[lane], y_end,
+        state_in(lane, lanes.f2), q,
+    )  # fmt: skip
+    fresh = begin_observing(t2[lane], y_end, q)
+    late = t[lane] >= run.since
+    for j in unroll(range(SEEN)):
+        s[j, lane] = (after[j] if late else fresh[j]) if kept else held[j]
+
+
+def _choose_step(lane, before, kept, active, run, lanes):
+    """The next step of a lane whose last began at `before`."""
+    h, log_error, previous, t2 = lanes.h, lanes.log_error, lanes.previous, lanes.t2
+    last_step_rejected = lanes.last_step_rejected
+    following = next_size(
+        h[lane], lanes.size[lane], log_error[lane], previous[lane], kept,
+        last_step_rejected[lane] > 0, t2[lane] - before, t2[lane] < lanes.t1[lane], run.largest,
+    )  # fmt: skip
+    h[lane] = following if active else h[lane]
+    previous[lane] = max(log_error[lane], real(SMALLEST)) if kept else previous[lane]
+    last_step_rejected[lane] = (0.0 if kept else 1.0) if active else last_step_rejected[lane]
+
+
 @no_refcount
 def leave_cell(n, now, run, lanes):
-    """What the past misses of every lane at the end of a cell; how many it ends."""
-    period, breaks, limit, rtol, atol = run.period, run.breaks, run.limit, run.rtol, run.atol
-    width, y, interpolation_error, working = (
-        lanes.width,
-        lanes.y,
-        lanes.interpolation_error,
-        lanes.working,
-    )
-    ring = lanes.ring
+    """The interpolation error of every lane at the end of a cell; how many lanes it ends."""
+    interpolation_error, working = lanes.interpolation_error, lanes.working
     ends = 0
-    if smooth_before(n, breaks):
+    if smooth_before(n, run.breaks):
         for lane in range(LANES):
-            worst = missed(
-                n, now, period, width[lane], tuple(y[i, lane] for i in range(VARIABLES)),
-                rtol, atol, ring, lane,
+            worst = cell_error(
+                n, now, run.period, lanes.width[lane], state_in(lane, lanes.y), run.rtol, run.atol,
+                lanes.ring, lane,
             )  # fmt: skip
             worst = max(worst, interpolation_error[lane])
             interpolation_error[lane] = worst
-            ended = (worst > limit) & (working[lane] == 1.0)
+            ended = (worst > run.limit) & (working[lane] == 1.0)
             working[lane] += 1.0 if ended else 0.0
             ends += 1 if ended else 0
     return ends
@@ -461,18 +419,16 @@ def leave_cell(n, now, run, lanes):
 @no_refcount
 def enter_cell(n, now, run, lanes):
     """Begin a cell in every lane: what is read in it, and the point where it begins."""
-    period, origin, last, lags, breaks = run.period, run.origin, run.last, run.lags, run.breaks
-    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    g, ring, whole, pieces = lanes.g, lanes.ring, lanes.whole, lanes.pieces
+    period, origin, lags = run.period, run.origin, run.lags
+    t, width, y, f, ring, pieces = lanes.t, lanes.width, lanes.y, lanes.f, lanes.ring, lanes.pieces
     if JUMPS:
         for d in unroll(range(len(PLACES))):
             if n == lags[d]:
                 for lane in range(LANES):
-                    y0 = tuple(y[i, lane] for i in range(VARIABLES))
-                    f0 = tuple(f[i, lane] for i in range(VARIABLES))
+                    y0, f0 = state_in(lane, y), state_in(lane, f)
                     keep_point(period + 1 + d, width[lane], y0, f0, ring, lane)
     for d in unroll(range(len(PLACES))):
-        place = stencil(d, n, now, period, lags, breaks)
+        place = stencil(d, n, now, period, lags, run.breaks)
         for lane in range(LANES):
             c = read(d, place, ring, lane)
             pieces[d * (2 + COEFFICIENTS), lane] = real(n) * width[lane] + origin
@@ -481,57 +437,36 @@ def enter_cell(n, now, run, lanes):
                 pieces[d * (2 + COEFFICIENTS) + 2 + m, lane] = c[m]
     if turns(n, lags):
         for lane in range(LANES):
-            y0 = tuple(y[i, lane] for i in range(VARIABLES))
-            q = tuple(p[i, lane] for i in range(PARAMETERS))
-            past = past_of(pieces, lane)
-            f0 = slope(t[lane], y0, delayed(t[lane], y0, past, q), q)
-            for i in unroll(range(VARIABLES)):
-                f[i, lane] = f0[i]
-            g0 = gaps_here(t[lane], y0, past, q)
+            y0, q = state_in(lane, y), parameters_in(lane, lanes)
+            history = polynomials_in(pieces, lane)
+            put(lane, f, slope(t[lane], y0, delayed(t[lane], y0, history, q), q))
+            g0 = gaps_here(t[lane], y0, history, q)
             for e in unroll(range(EVENTS)):
-                g[e, lane] = g0[e]
+                lanes.g[e, lane] = g0[e]
     for lane in range(LANES):
-        y0 = tuple(y[i, lane] for i in range(VARIABLES))
-        f0 = tuple(f[i, lane] for i in range(VARIABLES))
-        keep_point(now, width[lane], y0, f0, ring, lane)
-        goal[lane] = end_of_cell(n, origin, width[lane], last)
-        whole[NUMBER, lane] = n
-        whole[CUT, lane] = 0
+        keep_point(now, width[lane], state_in(lane, y), state_in(lane, f), ring, lane)
+        lanes.goal[lane] = end_of_cell(n, origin, width[lane], run.last)
+        lanes.whole[NUMBER, lane] = n
+        lanes.whole[CUT, lane] = 0
 
 
 @no_refcount
 def go_on(lane, run, lanes):
-    """Go on in a lane where what it read has ended; 1 if its past misses too much."""
-    origin, last, period, rtol, atol = run.origin, run.last, run.period, run.rtol, run.atol
-    t, goal, width, y, f, p = lanes.t, lanes.goal, lanes.width, lanes.y, lanes.f, lanes.p
-    g, interpolation_error, working, ring, breakpoints = (
-        lanes.g,
-        lanes.interpolation_error,
-        lanes.working,
-        lanes.ring,
-        lanes.breakpoints,
-    )
-    whole, pieces = lanes.whole, lanes.pieces
-    y0 = tuple(y[i, lane] for i in range(VARIABLES))
-    f0 = tuple(f[i, lane] for i in range(VARIABLES))
-    q = tuple(p[i, lane] for i in range(PARAMETERS))
-    worst = missed_free(
-        t[lane], y0, origin, width[lane], period, rtol, atol, ring, breakpoints, whole, lane
-    )
+    """Go on in a lane where what it read has ended; 1 if its interpolation error is too large."""
+    t, last, interpolation_error = lanes.t, run.last, lanes.interpolation_error
+    y0, q = state_in(lane, lanes.y), parameters_in(lane, lanes)
+    stored = stored_in(lane, run, lanes)
+    worst = free_cell_error(t[lane], y0, run.rtol, run.atol, stored)
     worst = max(worst, interpolation_error[lane])
     interpolation_error[lane] = worst
-    f0, end = pass_goal(
-        t[lane], y0, f0, origin, q, width[lane], period, ring, breakpoints, whole, pieces, lane
-    )
-    for i in unroll(range(VARIABLES)):
-        f[i, lane] = f0[i]
-    past = past_here(origin, width[lane], period, ring, breakpoints, whole, pieces, lane)
-    g0 = gaps_here(t[lane], y0, past, q)
+    f0, end = pass_goal(t[lane], y0, state_in(lane, lanes.f), q, stored)
+    put(lane, lanes.f, f0)
+    g0 = gaps_here(t[lane], y0, history_here(stored), q)
     for e in unroll(range(EVENTS)):
-        g[e, lane] = g0[e]
-    goal[lane] = end if end < last - near_to(last, origin, width[lane]) else last
+        lanes.g[e, lane] = g0[e]
+    lanes.goal[lane] = end if end < last - near_to(last, run.origin, lanes.width[lane]) else last
     if worst > run.limit:
-        working[lane] = 2
+        lanes.working[lane] = 2
         return 1
     return 0
 
@@ -539,23 +474,14 @@ def go_on(lane, run, lanes):
 @noinline_cpu
 def end_in(lane, me, run, lanes, out):
     """Note how the trajectory of a lane ended."""
-    t, h, y, p, s, tried, kept_count = (
-        lanes.t,
-        lanes.h,
-        lanes.y,
-        lanes.p,
-        lanes.s,
-        lanes.tried,
-        lanes.kept_count,
-    )
-    working = lanes.working
-    state = tuple(y[i, lane] for i in range(VARIABLES))
+    t, tried, working = lanes.t, lanes.tried, lanes.working
+    state = state_in(lane, lanes.y)
     if OBSERVED > 0:
-        q = tuple(p[i, lane] for i in range(PARAMETERS))
-        o = observed(tuple(s[j, lane] for j in range(SEEN)), t[lane], state, q)
+        kept = tuple(lanes.s[j, lane] for j in range(SEEN))
+        o = observed(kept, t[lane], state, parameters_in(lane, lanes))
         for j in unroll(range(OBSERVED)):
             out.observed[j, me] = o[j]
-    outcome = outcome_of(t[lane], h[lane], state, tried[lane], run.most)
+    outcome = outcome_of(t[lane], lanes.h[lane], state, tried[lane], run.most)
     if outcome != NOT_FINITE:
         if working[lane] > 2:
             outcome = STOPPED
@@ -568,6 +494,6 @@ def end_in(lane, me, run, lanes, out):
         if lanes.stray[lane] > 0.0:
             outcome = OUTSIDE
     out.status[me] = outcome
-    out.taken[me] = np.int64(kept_count[lane])
-    out.rejected[me] = np.int64(tried[lane] - kept_count[lane])
+    out.taken[me] = np.int64(lanes.kept_count[lane])
+    out.rejected[me] = np.int64(tried[lane] - lanes.kept_count[lane])
     out.interpolation_errors[me] = lanes.interpolation_error[lane]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import error_size
 from ergode.trajectories.steppers.equations import (
@@ -22,8 +22,11 @@ from ergode.trajectories.steppers.inside_step import (
     ACTS,
     DIRECTIONS,
     EDGES,
+    ENDS,
     EVENTS,
     RECORDED,
+    DenseStep,
+    act,
     between,
     column,
     gaps_after_begin,
@@ -33,14 +36,10 @@ from ergode.trajectories.steppers.inside_step import (
     touched,
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
+from ergode.trajectories.steppers.observing import keep_observing
+from ergode.trajectories.steppers.stepper import ADAPTS, completed, step
 
-# Bound for each method and what is to be observed.
-ADAPTS = True  # or steps of one size
-STAGES = 1  # that are kept of a step to know the state in between
-SEEN = 0  # numbers that observables keep
-OBSERVED = 0  # numbers that they come to
-ENDS = ()  # whether an event ends the run
-LOGS_STEPS = False  # whether the end of every step is kept
+LOGS_STEPS = option(False)  # whether the end of every step is kept
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -51,141 +50,121 @@ STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
 
 
-def is_interpolated_badly(miss):
-    """Whether too much is missed of the past; by steps of one size nothing but what was lost."""
-    return miss > 1.0 if ADAPTS else miss >= INFINITY
+def is_interpolated_badly(error):
+    """Whether an interpolation error is too large; with steps of one size, a lost breakpoint."""
+    return error > 1.0 if ADAPTS else error >= INFINITY
 
 
-def step(t, h, y, f, past, p):
-    """The method's step: bound for each method."""
-    return y, f, (y,), y, ()
-
-
-def completed(t, h, y, k, past, p):
-    """Stages that the state between the ends needs: bound for each method."""
-    return k
-
-
-def act(event, t, y, yd, p):
-    """The state after an event: bound for each set of events."""
-    return y
-
-
-def begin_observing(t, y, p):
-    """What observables keep at first: bound for each set of them."""
-    return ()
-
-
-def keep_observing(s, t, y, f, t1, y1, f1, p):
-    """What they keep after a step."""
-    return s
-
-
-def observed(s, t, y, p):
-    """What they come to."""
-    return ()
-
-
-def attempt(t, h, goal, y, f, past, p, rtol, atol, noise):
+def attempt(t, h, goal, y, f, history, p, rtol, atol, noise):
     """A step towards a goal: its size, where it ends, and the logarithm of its error.
 
     `noise` is its source, the trajectory, the number of the step and how often it was cut short.
     """
-    left = goal - t
     if SCHEME > 0:
-        end = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
-        y1 = with_noise(
-            t, left, y, delayed(t, y, past, p), end, f, p, noise[0], noise[1], noise[2], noise[3]
-        )
-        f1 = slope(goal, y1, delayed(goal, y1, past, p), p)
-        return left, goal, y1, f1, (tuple(y1[i] - y[i] for i in range(VARIABLES)),), real(-1.0)
+        return _noisy_step(t, goal, y, f, history, p, noise)
+    else:  # a noisy method has no `step`
+        return _smooth_step(t, h, goal, y, f, history, p, rtol, atol)
+
+
+def _noisy_step(t, goal, y, f, history, p, noise):
+    left = goal - t
+    end = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
+    y1 = with_noise(
+        t, left, y, delayed(t, y, history, p), end, f, p, noise[0], noise[1], noise[2], noise[3]
+    )
+    f1 = slope(goal, y1, delayed(goal, y1, history, p), p)
+    return left, goal, y1, f1, (tuple(y1[i] - y[i] for i in range(VARIABLES)),), real(-1.0)
+
+
+def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
+    left = goal - t
     # What would be left for a last step, too small for its times to differ, goes with this one.
     whole = h * (1.0 + 64.0 * EPSILON) < left
     size = h if whole else left
-    y1, f1, k, error, correction = step(t, size, y, f, past, p)
-    miss = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
-    return size, (t + size if whole else goal), y1, f1, k, miss
+    y1, f1, k, error, correction = step(t, size, y, f, history, p)
+    log_error = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
+    return size, (t + size if whole else goal), y1, f1, k, log_error
 
 
-def settle(
-    t, h, t1, y, f, y1, f1, k, g0, g1, past, p,
-    me, cursor, since, times, out, hit_counts, hits,
-):  # fmt: skip
+def settle(inside, end, g0, g1, me, cursor, run, out):
     """Save what falls into a step, and look for events; where the step ends, and how.
+
+    `inside` is the step as a `DenseStep` of stages that are not completed; `end` its time, state
+    and slope at the end; `g0` and `g1` the functions of the events at both ends; `cursor` the next
+    time to save.
 
     Returns the end of the step before any event acts (time, state, slope), the state, slope and
     event functions to go on with, the next time to save, the event that acts (or -1), and whether
     the run has ended.
     """
-    k = completed(t, h, y, k, past, p)
+    t, h, y, history, p = inside.t, inside.h, inside.y, inside.history, inside.p
+    k = completed(t, h, y, inside.k, history, p)
+    inside = DenseStep(t, h, y, k, history, p)
     stop = real(1.0)
     which = -1
     if EVENTS > 0:
-        g0 = gaps_after_begin(g0, t, h, y, k, past, p)
-        nodes = gaps_at_nodes(g0, g1, t, h, y, k, past, p)
+        g0 = gaps_after_begin(g0, inside)
+        nodes = gaps_at_nodes(g0, g1, inside)
         for e in unroll(range(EVENTS)):
             if ACTS[e]:
                 g, slopes = column(nodes, e)
-                x = next_crossing(
-                    e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, t, h, y, k, past, p
-                )[0]
+                x = next_crossing(e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, inside)[0]
                 if x < stop or (x == 1.0 and which < 0):
                     stop = x
                     which = e
         for e in unroll(range(EVENTS)):
             if not ACTS[e]:
                 g, slopes = column(nodes, e)
-                _record_passing(
-                    e, stop, g, slopes, t, h, y, k, past, p, me, since, hit_counts, hits
-                )
-    y2, f2, t2 = y1, f1, t1
+                _record_passing(e, stop, g, slopes, inside, me, run, out)
+    t2, y2, f2 = end
     if which >= 0 and stop < 1.0:
         t2 = t + stop * h
         y2 = between(stop, y, k)
-        f2 = slope(t2, y2, delayed(t2, y2, past, p), p)
+        f2 = slope(t2, y2, delayed(t2, y2, history, p), p)
+    times = run.times
     while cursor < times.size and times[cursor] <= t2:
         x = (times[cursor] - t) / h
         state = between(x, y, k)
         for i in unroll(range(VARIABLES)):
-            out[cursor, i, me] = y2[i] if times[cursor] == t2 else state[i]
+            out.states[cursor, i, me] = y2[i] if times[cursor] == t2 else state[i]
         cursor += 1
     y3, f3, g3 = y2, f2, g1
     ended = False
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
-        _record(which, t2, y2, me, since, hit_counts, hits)
+        _record(which, t2, y2, me, run, out)
         for e in unroll(range(EVENTS - EDGES)):
             if ENDS[e]:
                 ended = ended or which == e
-        changed = act(real(which), t2, y2, delayed(t2, y2, past, p), p)
+        changed = act(real(which), t2, y2, delayed(t2, y2, history, p), p)
         y3 = tuple(real(changed[i]) for i in range(VARIABLES))
-        f3 = slope(t2, y3, delayed(t2, y3, past, p), p)
-        g3 = gaps_here(t2, y3, past, p)
+        f3 = slope(t2, y3, delayed(t2, y3, history, p), p)
+        g3 = gaps_here(t2, y3, history, p)
         g3 = tuple(touched(g3[e], g0[e], g1[e]) if which == e else g3[e] for e in range(EVENTS))
     return t2, y2, f2, y3, f3, g3, cursor, which, ended
 
 
-def _record_passing(
-    e, stop, g, slopes, t, h, y, k, past, p, me, since, hit_counts, hits
-):  # fmt: skip
+def _record_passing(e, stop, g, slopes, inside, me, run, out):
     """Note every time an event happens up to where the step stops."""
     at = (0, real(0.0), g[0])
     x = real(0.0)
     while x <= stop:
-        x, at = next_crossing(e, DIRECTIONS[e], at, g, slopes, t, h, y, k, past, p)
+        x, at = next_crossing(e, DIRECTIONS[e], at, g, slopes, inside)
         if x <= stop:
-            _record(e, t + x * h, between(x, y, k), me, since, hit_counts, hits)
+            state = between(x, inside.y, inside.k)
+            _record(e, inside.t + x * inside.h, state, me, run, out)
 
 
-def _record(e, t, y, me, since, hit_counts, hits):
-    if t < since:
+def _record(e, t, y, me, run, out):
+    """Note that an event happens."""
+    if t < run.since:
         return
-    count = hit_counts[e, me]
-    hit_counts[e, me] = count + 1
+    count = out.hit_counts[e, me]
+    out.hit_counts[e, me] = count + 1
     if RECORDED > 0:
         slot = count % RECORDED
-        hits[e, slot, 0, me] = t
+        out.hits[e, slot, 0, me] = t
         for i in unroll(range(VARIABLES)):
-            hits[e, slot, 1 + i, me] = y[i]
+            out.hits[e, slot, 1 + i, me] = y[i]
 
 
 def outcome_of(t, h, y, taken, most):

@@ -12,6 +12,7 @@ from ergode.core import results
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Grid
 from ergode.trajectories.events import Event
@@ -181,6 +182,7 @@ def bifurcation_diagram(
         raise PlanError("a continuation follows one trajectory: no other sweep is possible")
     import xarray
 
+    stopwatch = Stopwatch()
     row = np.atleast_1d(np.asarray(values, float))
     order = range(row.size) if continuation == "up" else reversed(range(row.size))
     state, pieces = dict(initial), {}
@@ -195,7 +197,7 @@ def bifurcation_diagram(
     together: xarray.Dataset = xarray.concat(
         [pieces[i] for i in range(row.size)], index, combine_attrs="override"
     )
-    together.attrs["continuation"] = continuation
+    together.attrs |= stopwatch.seconds() | {"continuation": continuation}
     return together
 
 

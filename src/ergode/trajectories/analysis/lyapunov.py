@@ -2,8 +2,8 @@
 
 Beside a trajectory its tangent vectors are followed, v' = J v (with delays, and what the delayed
 values do to it), as more variables of one larger field.  At intervals they are made orthonormal
-again, and what their lengths were is summed up: by an event, or with delays where their past is
-(see `tangents`).
+again, and what their lengths were is summed up: by an event, or with delays
+in their history (see `tangents`).
 
 G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
 J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
@@ -23,11 +23,13 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Layout, lay_out
-from ergode.trajectories.adaptive.runner import Runner, control_of
+from ergode.trajectories.adaptive.outcome import control_of
+from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
-from ergode.trajectories.delays.past import past_of
 from ergode.trajectories.events import Event
 from ergode.trajectories.fixed.runner import Ensemble, Growth
 from ergode.trajectories.integrate import check_tolerances
@@ -123,6 +125,7 @@ def lyapunov_spectrum(
     >>> found["exponent"].values.round(6).tolist()
     [0.5, -2.0]
     """
+    stopwatch = Stopwatch()
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
     most = _MOST if field.delays else len(field.variables)
@@ -165,7 +168,7 @@ def lyapunov_spectrum(
     status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(np.uint8)
     exponents = np.where(failed[:, None], np.nan, exponents)
     attrs = results.provenance(
-        engine="trajectories", method="tangents", device=place.name, transient=transient,
+        stopwatch, engine="trajectories", method="tangents", device=place.name, transient=transient,
         duration=duration, model_digest=field.digest, trajectories=layout.count,
     )  # fmt: skip
     coords = {**layout.coords, "exponent_number": np.arange(wanted)}
@@ -190,7 +193,7 @@ def _of_states(
     parameters = np.full((len(field.parameters) + 1, count), interval)
     for row, name in zip(parameters, field.parameters, strict=False):
         row[:] = layout.rows[name]
-    outcome = runner.integrate(np.concatenate([base, tangents, sums]), parameters, lambda _: None)
+    outcome = runner.integrate(np.concatenate([base, tangents, sums]), parameters)
     states = outcome.states[-2:]
     grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -244,7 +247,7 @@ def _of_delays(
     transient, duration, interval = spans
     count, zero = layout.count, np.zeros(layout.count)
     rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
-    past = past_of(extended, _with_zeros(history, field, extended), 0.0, rows, count)
+    known = initial_history(extended, _with_zeros(history, field, extended), 0.0, rows, count)
     taus = [rows[delay] for _, delay in extended.delays if isinstance(delay, str)]
     longest = float(np.max(taus))
     interval = min(longest if interval is None else interval, duration)
@@ -259,7 +262,7 @@ def _of_delays(
             "a smaller step"
         )
     ensemble = Ensemble(
-        extended, RK4, past.function, times=np.array([0.0, span]), device=place, jumps=past.jumps,
+        extended, RK4, known.function, times=np.array([0.0, span]), device=place, jumps=known.jumps,
         tangents=wanted,
     )  # fmt: skip
     every = max(1, round(interval / float(steps.size.max())))
@@ -268,9 +271,7 @@ def _of_delays(
         np.array([rows[name] for name in some], float).reshape(len(some), count)
         for some in (extended.variables, extended.parameters)
     )
-    out = np.empty((2, len(extended.variables), count))
-    status = np.full(count, Status.NOT_RUN, np.uint8)
-    ensemble.integrate(initial, parameters, steps, out, status, lambda _: None, growth)
+    _, status = ensemble.integrate(initial, parameters, steps, growth)
     return (growth.sums[:-1] / growth.sums[-1]).T, status
 
 
@@ -283,7 +284,7 @@ def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
     own = "".join(f"values[{i}], " for i in range(len(field.variables)))
     zeros = "0.0, " * (len(extended.variables) - len(field.variables))
     return function_from_text(
-        f"def past(t):\n    values = history(t)\n    return ({own}{zeros})\n",
+        f"def known(t):\n    values = history(t)\n    return ({own}{zeros})\n",
         {"history": history},
     )
 

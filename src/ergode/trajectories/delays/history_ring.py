@@ -1,24 +1,23 @@
-"""The past of a delay equation: what a step reads of it, and where it is kept.
+"""The history of a delay equation with fixed steps: a ring buffer and how a step reads it.
 
-Between two steps the past is a polynomial through values and slopes at neighbouring steps (Hermite
-interpolation): a cubic through both ends of the step, or a quintic through one step more before
-it.  Its error falls as step^4 or step^6, and so does that of a method of higher order that reads
-it.
+Between two steps the history is a Hermite interpolant of values and slopes: a cubic through both
+ends of the step, or a quintic through both ends and the step before.  Its error falls as step^4 or
+step^6.  A method of higher order is limited to that order.
 
 Every delay is a whole number of steps, its lag.  A stage at the fraction c of a step then reads
-the polynomial at the fraction c of an older step: with weights that are constants.  A trajectory
-with another delay takes steps of another size, and not another number of them, so all trajectories
-read the same slots.
+the polynomial at the fraction c of an older step, with constant weights.  Trajectories with
+different delays take steps of different size but have the same lags, so they all read the same
+slots.
 
     ring[slot][delayed variable][value | step x slope][trajectory]
 
-Step n writes its own beginning into slot n modulo the period, which is so long that it never
-writes where it reads; that is what lets lanes vectorise.
+Step n writes its beginning into slot n modulo the period.  The period is long enough that no step
+writes a slot that it reads, so that lanes vectorise.
 
-The solution is not smooth where it begins, nor at sums of delays after that.  These breaks are all
-on steps, and no polynomial crosses one: a point that has two slopes is kept twice, and where a
-quintic would reach back across a break, the point before it is replaced by one that the quintic
-of the other side predicts.  So there are slots behind the ring:
+The solution is not smooth where it begins, nor at sums of delays after that.  All these breakpoints
+are on steps, and no polynomial crosses one.  A point with two slopes is kept twice.  Where a
+quintic would reach back across a breakpoint, the point before it is replaced by a prediction from
+the quintic on the other side.  These points have slots behind the ring:
 
     period              the end of the history
     period + 1 + d      the d-th lag, seen from before, if the history jumps where it ends
@@ -34,16 +33,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ergode.core.compiler.language import real, unroll
+from ergode.core.compiler.language import option, real, unroll
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES
 
-# Bound for each kernel: a field, its delays, a method.
-DELAYED = (0,)  # variables that the ring holds
-POINTS = 2  # that a polynomial goes through
-STAGE_WEIGHTS = ((1.0, 0.0, 0.0, 0.0),)  # of the polynomial at each stage
-BACK_VALUE, BACK_SLOPE = (0.0,) * 6, (0.0,) * 6  # of a quintic, one step before its points
-HAS_HISTORY = False
-JUMPS = False  # whether the history does not end where the trajectory begins
+DELAYED = option(())  # variables that the ring holds
+POINTS = option(2)  # that a polynomial goes through
+STAGE_WEIGHTS = option(((1.0, 0.0, 0.0, 0.0),))  # of the polynomial at each stage
+BACK_VALUE = option((0.0,) * 6)  # weights of a quintic's value, one step before its points
+BACK_SLOPE = option((0.0,) * 6)  # the same of its slope
+HAS_HISTORY = option(False)
+initial_history = option()  # initial_history(t): the user's history, all variables
+JUMPS = option(False)  # whether the history does not end where the trajectory begins
 
 
 def hermite_weights(x: float, points: Sequence[float] = (0.0, 1.0)) -> tuple[float, ...]:
@@ -70,11 +70,6 @@ def hermite_slope_weights(x: float, points: Sequence[float]) -> tuple[float, ...
             basis**2 + (x - point) * growth,
         ]
     return tuple(weights)
-
-
-def history(t):
-    """The user's history: bound for each kernel."""
-    return (t,)
 
 
 def period_of(lags):
@@ -170,28 +165,28 @@ def predicted(v0, s0, v1, s1, v2, s2):
     return value, slope
 
 
-def past_values(t, y):
+def history_values(t, y):
     """All variables at a time of the history; `y` is where the trajectory begins."""
     if HAS_HISTORY:
-        values = history(t)
+        values = initial_history(t)
         return tuple(real(values[i]) for i in range(VARIABLES))
     return y
 
 
-def past_slopes(t, h, y):
+def history_slopes(t, h, y):
     """Slopes (times `abs(h)`) at a time of the history, seen from the side that `h` points to.
 
     They are differences over sixths of a step, whose error, of order h^7, is below that of the
     polynomials.
     """
     if HAS_HISTORY:
-        f0 = past_values(t, y)
-        f1 = past_values(t + h / 6.0, y)
-        f2 = past_values(t + h / 3.0, y)
-        f3 = past_values(t + 0.5 * h, y)
-        f4 = past_values(t + h / 1.5, y)
-        f5 = past_values(t + h / 1.2, y)
-        f6 = past_values(t + h, y)
+        f0 = history_values(t, y)
+        f1 = history_values(t + h / 6.0, y)
+        f2 = history_values(t + h / 3.0, y)
+        f3 = history_values(t + 0.5 * h, y)
+        f4 = history_values(t + h / 1.5, y)
+        f5 = history_values(t + h / 1.2, y)
+        f6 = history_values(t + h, y)
         scale = math.copysign(real(0.1), h)
         return tuple(
             scale

@@ -103,8 +103,8 @@ def plan_steps(
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Cells of every trajectory, for `trajectories.delays.segments`.
+class Mesh:
+    """The cells of every trajectory, for `trajectories.delays.segments`.
 
     Attributes
     ----------
@@ -124,13 +124,13 @@ class Cells:
     breaks: np.ndarray
 
 
-# Cells of the shortest delay at least, and between two breaks: so many tell what is missed.
+# Fewest cells of the shortest delay, and between two breaks: the error estimate needs them.
 _LEAST_LAG, _APART = 3, 4
 # A common step that is so much smaller than what is wanted does not pay.
 _FINE, _FINER = 64, 4
 
 
-def plan_cells(
+def plan_mesh(
     span: float,
     fraction: float,
     count: int,
@@ -142,7 +142,7 @@ def plan_cells(
     free: bool = False,
     least_lag: int = _LEAST_LAG,
     apart: int = _APART,
-) -> Cells:
+) -> Mesh:
     """Choose cells no wider than a `fraction` of a trajectory's longest delay, or than `step`.
 
     Parameters
@@ -158,20 +158,20 @@ def plan_cells(
     free : bool
         Whether cells cannot be shared.
     least_lag : int
-        Cells that the shortest delay has at least.
+        Fewest cells of the shortest delay.
     apart : int
-        Cells between two breaks at least, if they are shared.
+        Fewest cells between two breaks, if they are shared.
 
     Raises
     ------
     ModelError
         A delay is not positive.
     PlanError
-        Cells are too many.
+        There are too many cells.
     """
     if not delays:
         steps = plan_steps(span, step or span, count, delays, least)
-        return Cells(False, steps.size, steps.lags, steps.breaks)
+        return Mesh(False, steps.size, steps.lags, steps.breaks)
     _check_delays(delays, least)
     longest = np.max(most, axis=0)
     widest = fraction * float(longest.max()) if step is None else step
@@ -183,14 +183,14 @@ def plan_cells(
         else:
             wanted = _whole_steps(float(longest.max()), widest)
             if steps.lags.max() <= max(_FINE, _FINER * wanted):
-                return Cells(True, steps.size, steps.lags, steps.breaks)
+                return Mesh(True, steps.size, steps.lags, steps.breaks)
     shortest = np.min(least, axis=0)
     cells = max(
         _whole_steps(float(longest.max()), widest),
         math.ceil(least_lag * float((longest / shortest).max()) * (1.0 - _ROUNDING)),
     )
     lags = np.full(len(delays), cells + 4, np.int64)
-    return Cells(False, longest / cells, lags, np.zeros(1, np.uint8))
+    return Mesh(False, longest / cells, lags, np.zeros(1, np.uint8))
 
 
 def have_common_step(delays: Sequence[str], taus: Sequence[np.ndarray]) -> bool:

@@ -1,26 +1,25 @@
-"""The past of trajectories that take steps of their own: cells, and what is read within one.
+"""The history of trajectories with adaptive steps: a mesh of cells, and a polynomial in each.
 
-Points of the past are kept at the ends of cells of one width, whatever steps lie between (see
-`history` for the ring that they are kept in).  Within a cell a delayed value is one polynomial,
-whose coefficients are read once and evaluated at every stage: steps end where the polynomial does.
-The polynomial goes through values and slopes at three points - both ends of a cell, and the one
-before or, where the solution breaks at its beginning, the one after - or at both ends alone, for a
-method of low order.
+The history is kept at the ends of cells of equal width, whatever steps lie between (`history_ring`
+describes the ring buffer).  Within a cell a delayed value is one polynomial.  Its coefficients are
+read once and evaluated at every stage; a step ends where the polynomial ends.  The polynomial is
+the Hermite interpolant of values and slopes at three points: both ends of the cell and the point
+before it, or the point after it if the solution breaks at the beginning of the cell.  Methods of
+low order use both ends alone.
 
-`SHARED`: every delay is a whole number of cells, the same for all trajectories (their widths
-differ), so all pass from cell to cell together and read and write side by side.  The solution
-breaks at the ends of cells alone.
+`SHARED`: every delay is a whole number of cells, the same number for all trajectories; only the
+widths differ.  All trajectories then pass from cell to cell together, and read and write side by
+side.  The solution breaks at ends of cells only.
 
-Otherwise every trajectory is free.  What it reads ends where a cell ends, a delay ago, and where
-its solution broke: these breaks are its own - where it begins, where its history jumps, where an
-event changes its state - and each makes another one, smoother by a derivative, a delay later.  The
-last MARKS of them are kept with the values and slopes from both sides, so that no polynomial
-crosses one.
+Otherwise every trajectory has breakpoints of its own: where it begins, where its history jumps, and
+where an event changes its state.  Each of them causes another one a delay later, smoother by one
+derivative.  A polynomial ends at the end of a cell and at a breakpoint, each one delay later.  The
+last breakpoints are kept with values and slopes from both sides, so that no polynomial crosses one.
 
 `LOOKS_UP`: delays depend on the state, and every stage finds its own place in the ring.
 
-What the polynomial misses of the solution is estimated where a cell ends: the quintic through the
-three points before it, taken to that point, is off by 243 times what it is off within a cell.
+The interpolation error is estimated at the end of a cell.  The quintic through the three points
+before it, extrapolated to that end, is off by 243 times its largest error within a cell.
 
 A. Bellen, M. Zennaro, "Numerical Methods for Delay Differential Equations" (2003), chapters 2 to 4.
 """
@@ -28,16 +27,17 @@ A. Bellen, M. Zennaro, "Numerical Methods for Delay Differential Equations" (200
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.delays.history_ring import (
     DELAYED,
     JUMPS,
     breaks_at,
-    past_slopes,
-    past_values,
+    history_slopes,
+    history_values,
     slot_before,
     slot_of,
 )
@@ -54,28 +54,39 @@ from ergode.trajectories.steppers.equations import (
 from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, gaps_here
 from ergode.trajectories.steppers.noise import SCHEME
 
-# Bound for each kernel.
-CELLS = False  # whether trajectories go from cell to cell: with delays, or with noise
-SHARED = False
-TAUS = ()  # for each delay, the place of its parameter
-MARKS = 1  # breaks that are kept
-SAMPLED = False  # whether the points of the history are given
-PAST_JUMPS = 0  # of the history
+CELLS = option(False)  # whether trajectories go from cell to cell: with delays, or with noise
+SHARED = option(False)  # whether they go together
+TAUS = option(())  # for each delay, the place of its parameter
+SAMPLED = option(False)  # whether the points of the history are given
+HISTORY_JUMPS = option(0)  # of the history
+lags_of = option()  # lags_of(t, y, p): every delay, where they depend on the state
 
-# Of a free trajectory's whole numbers: the number of its cell and its slot, the marks it has made,
-# how often its step was cut short, whether a mark was lost; and for each delay the cell that is
-# read and the mark that comes next.
+# Of a free trajectory's whole numbers: the number of its cell and its slot, how many breakpoints
+# it has made, how often its step was cut short, whether a breakpoint was lost; and for each delay
+# the cell that is read and the breakpoint that comes next.
 NUMBER, NOW, MADE, CUT, LOST, READ = 0, 1, 2, 3, 4, 5
 WHOLES = 5
-# Of a mark: when, which derivative jumps, then for each delayed variable value and slope, before
-# and after.
-MARK_ROWS = 6
+# Rows of a breakpoint: when, which derivative jumps, then for each delayed variable value and
+# slope, before and after.
 
 _SMOOTH = 5  # a jump of a higher derivative does not matter
 _FAR = 2.0  # where the next point is, from the cell before it
-# What a polynomial misses within a cell at most, as a part of what it misses at the next point.
+# The largest error of a polynomial within a cell, as a part of its error at the next point.
 _PART = 1.0 / 243.0
 _PART_CUBIC = 1.0 / 64.0
+
+
+class StoredHistory(NamedTuple):
+    """What is kept of the history of one trajectory, and of others beside it."""
+
+    ring: Any  # real [slot, delayed variable, 2, trajectory]
+    breakpoints: Any  # real [breakpoint, row, trajectory]
+    whole: Any  # int64 [NUMBER ..., trajectory]
+    pieces: Any  # real [row, trajectory]: the polynomials that are read
+    period: Any  # slots of the ring
+    origin: Any  # first time
+    width: Any  # of a cell [time]
+    me: Any  # the trajectory
 
 
 def point(ring, slot, place, me):
@@ -108,13 +119,13 @@ def quintic(near, far, third, x):
 
 
 def through(near, far, third, x):
-    """The polynomial that this method reads its past by."""
+    """The polynomial that this method reads its history by."""
     if COEFFICIENTS == 4:
         return cubic(near, far)
     return quintic(near, far, third, x)
 
 
-def fill_past(period, origin, width, y, given, jumps, column, ring, me):
+def fill_history(period, origin, width, y, given, jumps, column, ring, me):
     """Write the history of one trajectory; slot `period` has its end, as seen from before.
 
     The slopes of a history are differences that reach over no jump.
@@ -128,7 +139,7 @@ def fill_past(period, origin, width, y, given, jumps, column, ring, me):
         else:
             t = fma(real(slot - period), width, origin)
             ahead, back = (real(0.0), width) if slot == period else (width, width)
-            for j in range(PAST_JUMPS):
+            for j in range(HISTORY_JUMPS):
                 way = jumps[j, 0] - t
                 if abs(way) <= near_to(t, origin, width):
                     back = real(0.0)
@@ -137,8 +148,8 @@ def fill_past(period, origin, width, y, given, jumps, column, ring, me):
                 else:
                     back = min(back, -0.99 * way)
             reach = ahead if ahead >= back else -back
-            values = past_values(t, y)
-            slopes = past_slopes(t, reach, y)
+            values = history_values(t, y)
+            slopes = history_slopes(t, reach, y)
             scale = width / abs(reach)
             for v in unroll(range(len(DELAYED))):
                 ring[slot, v, 0, me] = values[DELAYED[v]]
@@ -146,7 +157,7 @@ def fill_past(period, origin, width, y, given, jumps, column, ring, me):
 
 
 def keep_point(slot, width, y, f, ring, me):
-    """Write a point of the past."""
+    """Write a point of the history."""
     for v in unroll(range(len(DELAYED))):
         ring[slot, v, 0, me] = y[DELAYED[v]]
         ring[slot, v, 1, me] = width * f[DELAYED[v]]
@@ -163,8 +174,8 @@ def near_to(t, origin, width):
     return 64.0 * EPSILON * (abs(t) + abs(origin) + width)
 
 
-def missed(n, now, period, width, y, rtol, atol, ring, me):
-    """What a polynomial misses, in units of the tolerance, by the point where cell `n` ends."""
+def cell_error(n, now, period, width, y, rtol, atol, ring, me):
+    """The interpolation error, in units of the tolerance, by the point where cell `n` ends."""
     worst = real(0.0)
     for v in unroll(range(len(DELAYED))):
         c = through(
@@ -227,8 +238,9 @@ def smooth_before(n, breaks):
 # ---- cells of every trajectory's own
 
 
-def make_mark(t, level, y, f, y1, f1, breakpoints, whole, me):
+def make_breakpoint(t, level, y, f, y1, f1, stored):
     """Keep a break: what jumps first is the derivative of order `level`."""
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     if len(PLACES) > 0:
         made = whole[MADE, me]
         for d in unroll(range(len(PLACES))):
@@ -246,27 +258,29 @@ def make_mark(t, level, y, f, y1, f1, breakpoints, whole, me):
         whole[MADE, me] = made + 1
 
 
-def note_break(which, t, y, f, y1, f1, g1, past, p, breakpoints, whole, me):
+def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
     """Where the event `which` has cut a free trajectory's step: its slope, and what events see."""
     if LOOKS_UP and which >= EVENTS - EDGES:
-        f1 = pass_edge(which - EVENTS + EDGES, t, y, f, past, p)
-        g1 = gaps_here(t, y1, past, p)
+        f1 = pass_edge(which - EVENTS + EDGES, t, y, f, history, p)
+        g1 = gaps_here(t, y1, history, p)
     else:
-        make_mark(t, 0, y, f, y1, f1, breakpoints, whole, me)
-    whole[CUT, me] += 1
+        make_breakpoint(t, 0, y, f, y1, f1, stored)
+    stored.whole[CUT, stored.me] += 1
     return f1, g1
 
 
-def begin_free(t, y, p, width, period, given, jumps, column, ring, breakpoints, whole, pieces, me):
-    """Fill the past of a free trajectory: its slope, and where its first step must end."""
+def begin_free(t, y, p, given, jumps, column, stored):
+    """Fill the history of a free trajectory: its slope, and where its first step must end."""
+    ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
+    period, width = stored.period, stored.width
     for j in unroll(range(WHOLES + 2 * len(PLACES))):
         whole[j, me] = 0
     if len(PLACES) > 0:
-        fill_past(period, t, width, y, given, jumps, column, ring, me)
-        for j in range(PAST_JUMPS):
+        fill_history(period, t, width, y, given, jumps, column, ring, me)
+        for j in range(HISTORY_JUMPS):
             for row in range(jumps.shape[1]):
                 breakpoints[j, row, me] = jumps[j, row]
-        made = PAST_JUMPS
+        made = HISTORY_JUMPS
         whole[MADE, me] = made + 1
         breakpoints[made, 0, me] = t
         breakpoints[made, 1, me] = 0.0 if JUMPS else 1.0
@@ -279,29 +293,29 @@ def begin_free(t, y, p, width, period, given, jumps, column, ring, breakpoints, 
             earlier = t - p[TAUS[d]]
             whole[READ + d, me] = -math.ceil(p[TAUS[d]] / width * (1.0 - 64.0 * EPSILON))
             after = 0
-            for j in range(PAST_JUMPS):
+            for j in range(HISTORY_JUMPS):
                 after += 1 if jumps[j, 0] <= earlier + near_to(t, t, width) else 0
             whole[READ + len(PLACES) + d, me] = after
         if LOOKS_UP:
             lags = lags_of(t, y, p)
             for d in unroll(range(len(PLACES))):
                 after = 0
-                for j in range(PAST_JUMPS):
+                for j in range(HISTORY_JUMPS):
                     after += 1 if jumps[j, 0] <= t - real(lags[d]) else 0
                 whole[READ + len(PLACES) + d, me] = after
-    goal = read_all(t, t, y, p, width, period, ring, breakpoints, whole, pieces, me)
-    f = slope(
-        t, y, delayed(t, y, past_here(t, width, period, ring, breakpoints, whole, pieces, me), p), p
-    )
+    goal = read_all(p, stored)
+    f = slope(t, y, delayed(t, y, history_here(stored), p), p)
     if len(PLACES) > 0:
         for v in unroll(range(len(DELAYED))):
-            breakpoints[PAST_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]
+            breakpoints[HISTORY_JUMPS, 5 + 4 * v, me] = f[DELAYED[v]]
         keep_point(0, width, y, f, ring, me)
     return f, goal
 
 
-def pass_goal(t, y, f, origin, p, width, period, ring, breakpoints, whole, pieces, me):
+def pass_goal(t, y, f, p, stored):
     """Go on where what was read has ended: the slope there, and where the next step must end."""
+    ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
+    period, origin, width = stored.period, stored.origin, stored.width
     near = near_to(t, origin, width)
     level = _SMOOTH + 1
     for d in unroll(range(len(TAUS))):
@@ -322,32 +336,24 @@ def pass_goal(t, y, f, origin, p, width, period, ring, breakpoints, whole, piece
         whole[NOW, me] = whole[NOW, me] + 1 if whole[NOW, me] + 1 < period else 0
         whole[CUT, me] = 0
         keep_point(whole[NOW, me], width, y, f, ring, me)
-    goal = read_all(t, origin, y, p, width, period, ring, breakpoints, whole, pieces, me)
+    goal = read_all(p, stored)
     f1 = f
     if level <= _SMOOTH:
-        f1 = slope(
-            t,
-            y,
-            delayed(
-                t, y, past_here(origin, width, period, ring, breakpoints, whole, pieces, me), p
-            ),
-            p,
-        )
-        make_mark(t, level, y, f, y, f1, breakpoints, whole, me)
+        f1 = slope(t, y, delayed(t, y, history_here(stored), p), p)
+        make_breakpoint(t, level, y, f, y, f1, stored)
         if ended:
             keep_point(whole[NOW, me], width, y, f1, ring, me)
     return f1, goal
 
 
-def read_all(t, origin, y, p, width, period, ring, breakpoints, whole, pieces, me):
-    """Read what every delay reads from `t` on, and where the first of these ends."""
-    goal = fma(real(whole[NUMBER, me] + 1), width, origin)
+def read_all(p, stored):
+    """Read what every delay reads from now on, and where the first of these ends."""
+    whole, pieces, me = stored.whole, stored.pieces, stored.me
+    goal = fma(real(whole[NUMBER, me] + 1), stored.width, stored.origin)
     rows = 2 + COEFFICIENTS
     for d in unroll(range(len(TAUS))):
         tau = p[TAUS[d]]
-        begin, end, c = piece(
-            d, whole[READ + d, me], origin, width, period, ring, breakpoints, whole, me
-        )
+        begin, end, c = piece(d, whole[READ + d, me], stored)
         pieces[d * rows, me] = begin + tau
         pieces[d * rows + 1, me] = 1.0 / (end - begin)
         for m in unroll(range(COEFFICIENTS)):
@@ -356,8 +362,10 @@ def read_all(t, origin, y, p, width, period, ring, breakpoints, whole, pieces, m
     return goal
 
 
-def piece(d, cell, origin, width, period, ring, breakpoints, whole, me):
+def piece(d, cell, stored):
     """The polynomial that a delay reads in a cell, between points and breaks: its ends, and it."""
+    ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
+    period, origin, width = stored.period, stored.origin, stored.width
     following = whole[READ + len(PLACES) + d, me]
     n, now = whole[NUMBER, me], whole[NOW, me]
     v = PLACES[d]
@@ -400,14 +408,14 @@ def piece(d, cell, origin, width, period, ring, breakpoints, whole, me):
     return begin, end, c
 
 
-def past_here(origin, width, period, ring, breakpoints, whole, pieces, me):
-    """What stages of the present step read of the past (see `equations.delayed`)."""
+def history_here(stored):
+    """What stages of the present step read of the history (see `equations.delayed`)."""
     if LOOKS_UP:
-        return (ring, breakpoints, whole, period, origin, width, me)
-    return past_of(pieces, me)
+        return stored
+    return polynomials_in(stored.pieces, stored.me)
 
 
-def past_of(pieces, me):
+def polynomials_in(pieces, me):
     """The same where polynomials were read before."""
     return tuple(
         (
@@ -419,8 +427,10 @@ def past_of(pieces, me):
     )
 
 
-def missed_free(t, y, origin, width, period, rtol, atol, ring, breakpoints, whole, me):
-    """As `missed`, where a free trajectory ends a cell; no polynomial is across a break."""
+def free_cell_error(t, y, rtol, atol, stored):
+    """As `cell_error`, where a free trajectory ends a cell; no polynomial crosses a break."""
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
+    origin, width = stored.origin, stored.width
     n = whole[NUMBER, me]
     if whole[LOST, me] != 0:
         return real(INFINITY)
@@ -431,32 +441,25 @@ def missed_free(t, y, origin, width, period, rtol, atol, ring, breakpoints, whol
         return real(0.0)
     if fma(real(n + 1), width, origin) > t + near_to(t, origin, width):
         return real(0.0)  # the end of what was read, not of a cell
-    return missed(n, whole[NOW, me], period, width, y, rtol, atol, ring, me)
+    return cell_error(n, whole[NOW, me], stored.period, width, y, rtol, atol, stored.ring, me)
 
 
 # ---- delays that depend on the state
 
 
-def lags_of(t, y, p):
-    """Every delay at a time and state: bound for each kernel."""
-    return ()
-
-
-def looked_up(t, y, past, p):
+def looked_up(t, y, history, p):
     """Delayed values, each from its own place in the ring."""
-    ring, breakpoints, whole, period, origin, width, me = past
     lags = lags_of(t, y, p)
-    return tuple(
-        _look_up(d, t - real(lags[d]), origin, width, period, ring, breakpoints, whole, me)
-        for d in range(len(PLACES))
-    )
+    return tuple(_look_up(d, t - real(lags[d]), history) for d in range(len(PLACES)))
 
 
-def _look_up(d, s, origin, width, period, ring, breakpoints, whole, me):
-    """The past at the time `s`, as it goes on beyond a break that has not been passed.
+def _look_up(d, s, stored):
+    """The history at the time `s`, as it goes on beyond a break that has not been passed.
 
     What is not in the ring is its nearest end.
     """
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
+    period, origin, width = stored.period, stored.origin, stored.width
     following, n = whole[READ + len(PLACES) + d, me], whole[NUMBER, me]
     lowest, highest = n - period + 3, n - 1
     near = 64.0 * EPSILON * (1.0 + abs(origin) / width)
@@ -472,18 +475,18 @@ def _look_up(d, s, origin, width, period, ring, breakpoints, whole, me):
     x = x if x < real(highest) else real(highest)
     # On CUDA the floor of a number is no integer.
     cell = np.int64(math.floor(x))
-    begin, end, c = piece(d, cell, origin, width, period, ring, breakpoints, whole, me)
+    begin, end, c = piece(d, cell, stored)
     return polynomial((s - begin) / (end - begin), c)
 
 
-def edges(t, y, past, p):
+def edges(t, y, history, p):
     """For every delay what falls through zero where it passes a break, and reads beyond it."""
-    ring, breakpoints, whole, period, origin, width, me = past
     lags = lags_of(t, y, p)
-    return tuple(_edge(d, t - real(lags[d]), breakpoints, whole, me) for d in range(len(PLACES)))
+    return tuple(_edge(d, t - real(lags[d]), history) for d in range(len(PLACES)))
 
 
-def _edge(d, s, breakpoints, whole, me):
+def _edge(d, s, stored):
+    breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     following = whole[READ + len(PLACES) + d, me]
     inside = real(1.0)
     if following > 0:
@@ -493,10 +496,10 @@ def _edge(d, s, breakpoints, whole, me):
     return inside
 
 
-def pass_edge(edge, t, y, f, past, p):
+def pass_edge(edge, t, y, f, history, p):
     """Go on where the delay numbered `edge` has passed a break: the slope there."""
-    ring, breakpoints, whole, period, origin, width, me = past
-    near = near_to(t, origin, width)
+    breakpoints, whole, me = history.breakpoints, history.whole, history.me
+    near = near_to(t, history.origin, history.width)
     lags = lags_of(t, y, p)
     level = _SMOOTH + 1
     for d in unroll(range(len(PLACES))):
@@ -511,9 +514,9 @@ def pass_edge(edge, t, y, f, past, p):
         elif d == edge and following > 0:  # it turns back
             level = min(level, int(breakpoints[(following - 1) % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following - 1
-    f1 = slope(t, y, looked_up(t, y, past, p), p)
+    f1 = slope(t, y, looked_up(t, y, history, p), p)
     if level <= _SMOOTH:
-        make_mark(t, level, y, f, y, f1, breakpoints, whole, me)
+        make_breakpoint(t, level, y, f, y, f1, history)
     return f1
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
-from ergode.core import devices
-from ergode.core.errors import Abandoned, InterruptionWarning, PlanError
-from ergode.core.progress import track
+from ergode.core import devices, launch
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays.mesh import Steps, plan_steps
@@ -83,34 +80,12 @@ class Refinement:
             span, step, which.size, delays, [rows[d] for d in delays],
             max(2, self._ensemble.least_lag), 2 if self._ensemble.least_lag > 2 else 1,
         )  # fmt: skip
-        out = np.full(shape, np.nan, precision)
-        status = np.full(which.size, Status.NOT_RUN, np.uint8)
         self.step = float(steps.size.max())
         initial, parameters = (
             np.array([rows[name] for name in names], precision).reshape(len(names), which.size)
             for names in (field.variables, field.parameters)
         )
-        done = 0
-        label = "trajectories"
-        with track(label, which.size, unit=label, show=self._show) as report:
-
-            def finished(amount: int) -> None:
-                nonlocal done
-                done += amount
-                report(amount)
-
-            try:
-                self._ensemble.integrate(initial, parameters, steps, out, status, finished)
-            except KeyboardInterrupt as error:
-                if done == 0:
-                    raise
-                if isinstance(error, Abandoned):  # who still computes writes to the old ones
-                    status, out = status.copy(), out.copy()
-                warnings.warn(
-                    f"interrupted: {done} of {which.size} trajectories were integrated",
-                    InterruptionWarning,
-                    stacklevel=5,
-                )
+        out, status = self._ensemble.integrate(initial, parameters, steps, show=self._show)
         self.steps_taken += int(steps.count.sum())
         return out, status
 
@@ -123,9 +98,6 @@ def check_memory(needed: int) -> None:
     PlanError
         They do not.
     """
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
-        raise PlanError(
-            f"the states need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
-            "times or trajectories"
-        )
+    launch.count_that_fits(
+        devices.resolve("cpu"), needed, "the result", "use fewer times or trajectories"
+    )

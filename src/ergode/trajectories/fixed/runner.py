@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
-from ergode.core.compiler.bundle import Precision
+from ergode.core import kernels, launch
 from ergode.core.compiler.language import UserFunction
-from ergode.core.devices import Device, spans
-from ergode.core.errors import PlanError
+from ergode.core.compiler.source import Precision, Target
+from ergode.core.devices import Device
+from ergode.core.errors import Abandoned
+from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.delays import history_ring
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
 from ergode.trajectories.delays.mesh import Steps
-from ergode.trajectories.fixed.kernel import LANES, integrate_cpu, integrate_cuda
+from ergode.trajectories.fixed.cpu import LANE_COUNT, integrate_cpu
+from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
+from ergode.trajectories.fixed.kernel import Out, Run
+from ergode.trajectories.fixed.tangents import TANGENTS
+from ergode.trajectories.steppers import equations, explicit, noise, stepper
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
-# Where a past is short enough, it is in shared memory: so many bytes of a trajectory leave a
+# Where a history is short enough, it is in shared memory: so many bytes of a trajectory leave a
 # multiprocessor as many threads as its registers do.
 _SHORT_THREADS, _SHORT_BYTES = 64, 448
 
@@ -35,48 +41,49 @@ def bindings_of(
     scheme: int = 0,
     noise_substeps: int = 1,
     tangents: int = 0,
-) -> dict[str, Any]:
-    """What a kernel is specialised to."""
-    index = {name: i for i, name in enumerate(field.variables)}
-    ringed = list(dict.fromkeys(variable for variable, _ in field.delays))
-    # A cubic is as good as a method of order four, a quintic better than any here.
-    points = (-1.0, 0.0, 1.0) if tableau.order > 4 else (0.0, 1.0)
+) -> dict[Any, Any]:
+    """What a kernel of either target is specialised to."""
+    points = _points_of(tableau)
     bindings = {
-        "rhs": UserFunction(field.function),
-        "VARIABLES": len(field.variables),
-        "PARAMETERS": len(field.parameters),
-        "DELAYED": tuple(index[variable] for variable in ringed),
-        "PLACES": tuple(ringed.index(variable) for variable, _ in field.delays),
-        "A": tableau.a,
-        "B": tableau.b,
-        "C": tableau.c,
-        "DENSE": hermite_dense(tableau.b) if tableau.extra_c else tableau.dense,
-        "POINTS": len(points),
-        "STAGE_WEIGHTS": tuple(hermite_weights(c, points) for c in tableau.c),
-        "BACK_VALUE": hermite_weights(-1.0, (0.0, 1.0, 2.0)),
-        "BACK_SLOPE": hermite_slope_weights(-1.0, (0.0, 1.0, 2.0)),
-        "JUMPS": jumps,
-        "EPSILON": float(np.finfo(precision).eps),
-        "HAS_HISTORY": history is not None,
-        # Measured: more than this gains nothing, and a field of many variables compiles slowly.
-        "AHEAD": 8 if len(field.variables) == 1 else 4,
-        "TANGENTS": tangents,
+        equations.rhs: UserFunction(field.function),
+        equations.VARIABLES: len(field.variables),
+        equations.PARAMETERS: len(field.parameters),
+        equations.EPSILON: float(np.finfo(precision).eps),
+        explicit.B: tableau.b,
+        explicit.C: tableau.c,
+        history_ring.POINTS: len(points),
+        history_ring.STAGE_WEIGHTS: tuple(hermite_weights(c, points) for c in tableau.c),
+        history_ring.JUMPS: jumps,
+        TANGENTS: tangents,
+        noise.SCHEME: scheme,
     }
+    if len(tableau.a) > 1:
+        bindings[explicit.A] = tableau.a
+    if field.delays:
+        index = {name: i for i, name in enumerate(field.variables)}
+        delayed = list(dict.fromkeys(variable for variable, _ in field.delays))
+        bindings[history_ring.DELAYED] = tuple(index[variable] for variable in delayed)
+        bindings[equations.PLACES] = tuple(delayed.index(variable) for variable, _ in field.delays)
+        if len(points) == 3:
+            bindings[history_ring.BACK_VALUE] = hermite_weights(-1.0, (0.0, 1.0, 2.0))
+            bindings[history_ring.BACK_SLOPE] = hermite_slope_weights(-1.0, (0.0, 1.0, 2.0))
     if history is not None:
-        bindings["history"] = UserFunction(history)
-    bindings["SCHEME"] = scheme
+        bindings[history_ring.HAS_HISTORY] = True
+        bindings[history_ring.initial_history] = UserFunction(history)
     if scheme:
         assert field.diffusion is not None
-        bindings.update(diffusion=UserFunction(field.diffusion), SUMMED=noise_substeps > 1)
+        bindings[noise.diffusion] = UserFunction(field.diffusion)
+        bindings[noise.SUMMED] = noise_substeps > 1
+    else:
+        dense = hermite_dense(tableau.b) if tableau.extra_c else tableau.dense
+        bindings[stepper.DENSE] = dense
     return bindings
 
 
-def kernel_of(
-    body: Callable[..., None], on_cuda: bool, precision: Precision, bindings: Mapping[str, Any]
-) -> kernels.Kernel:
-    """The kernel for these bindings."""
-    make = kernels.cuda_kernel if on_cuda else kernels.cpu_kernel
-    return make(body, precision=precision, bindings=bindings)
+def _points_of(tableau: Tableau) -> tuple[float, ...]:
+    """Where the points are that the polynomial through a history goes through, in steps."""
+    # A cubic is as good as a method of order four, a quintic better than any here.
+    return (-1.0, 0.0, 1.0) if tableau.order > 4 else (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -141,27 +148,40 @@ class Ensemble:
         self._source = np.uint64(seed), np.int64(noise_substeps)
         self.device = device
         self.precision = precision
+        self.tangents = tangents
         self.bindings = bindings_of(
             field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
         )
-        body = integrate_cuda if device.is_cuda else integrate_cpu
-        self.least_lag = 2 * self.bindings["POINTS"] - 3 if field.delays else 0  # see `history`
-        self.kernel = kernel_of(body, device.is_cuda, precision, self.bindings)
+        self.points = len(_points_of(tableau))
+        self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
+        self.variable_count = len(field.variables)
+        self.parameter_count = len(field.parameters)
+        self.delay_count = len(field.delays)
+        self.delayed_count = len({variable for variable, _ in field.delays})
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
-        self._variable_count = len(field.variables)
-        self._ring_width = 2 * len(self.bindings["DELAYED"])
+        self._threads = _THREADS_OF[device.target](self)
+
+    @property
+    def time_count(self) -> int:
+        """Times of the grid."""
+        return int(self._times.size)
+
+    def kernel(self, more: dict[Any, Any] | None = None) -> kernels.Kernel:
+        """The kernel for both targets; what one of them has besides is in `more`."""
+        return kernels.kernel(
+            integrate_cpu, integrate_cuda, precision=self.precision,
+            bindings={**self.bindings, **(more or {})},
+        )  # fmt: skip
 
     def integrate(
         self,
         initial: np.ndarray,
         parameters: np.ndarray,
         steps: Steps,
-        out: np.ndarray,
-        status: np.ndarray,
-        report: Callable[[int], None],
         growth: Growth | None = None,
-    ) -> None:
+        show: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Integrate every trajectory.
 
         Parameters
@@ -169,121 +189,154 @@ class Ensemble:
         initial : ndarray, shape [variable_count, trajectory_count]
         parameters : ndarray, shape [parameter_count, trajectory_count]
         steps : Steps
-        out : ndarray, shape [time_count, variable_count, trajectory_count]
-            Filled with the state at every time.
-        status : ndarray of uint8, shape [trajectory_count]
-            Filled with how each trajectory ended.
-        report : function
-            Called with the number of trajectories done since the last call.
         growth : Growth, optional
             Of tangents.
+        show : bool
+            Show progress on standard error.
+
+        Returns
+        -------
+        states : ndarray, shape [time_count, variable_count, trajectory_count]
+            NaN where an interruption (Ctrl-C) came first.
+        status : ndarray of uint8, shape [trajectory_count]
+            How each trajectory ended.
         """
-        count = out.shape[2]
-        for start, stop in spans(count, self._chunk_size(count, int(steps.lags.max()))):
-            chunk = slice(start, stop)
-            arguments = self.arguments(initial, parameters, steps, chunk, growth)
-            if self.device.is_cuda:
-                launch, states, outcomes, sums = self.launcher(arguments)
-                launch()
-                out[..., chunk] = self.device.get(states)
-                status[chunk] = self.device.get(outcomes)
-                if growth is not None:
-                    growth.sums[:, chunk] = self.device.get(sums)
-                report(stop - start)
-            else:
-                sums = self._no_sums(1) if growth is None else growth.sums
-                self._work((*arguments, out, status, sums), report)
+        count = initial.shape[1]
+        out = Out(
+            np.full((self.time_count, self.variable_count, count), np.nan, self.precision),
+            np.full(count, Status.NOT_RUN, np.uint8),
+            self.no_sums(count) if growth is None else growth.sums,
+        )
+
+        def work(start: int, stop: int, report: Callable[[int], None]) -> int | None:
+            nonlocal out
+            chunk, done = slice(start, stop), 0
+
+            def finished(amount: int) -> None:
+                nonlocal done
+                done += amount
+                report(amount)
+
+            run = self.arguments(initial, parameters, steps, chunk, growth)
+            try:
+                with kernels.readable_errors():
+                    self._threads.integrate(run, out, chunk, finished)
+            except Abandoned:  # who still computes writes to the old arrays
+                status = out.status.copy()
+                out = Out(out.states.copy(), status, out.exponents)
+                return done
+            except KeyboardInterrupt:
+                return done
+            return None
+
+        label = "trajectories"
+        size = self._threads.chunk_size(count, int(steps.lags.max()))
+        launch.run_chunks(
+            label, count, size, work, unit=label, show=show, outcome="were integrated"
+        )
+        return out.states, out.status
 
     def arguments(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice,
         growth: Growth | None = None,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> Run:  # fmt: skip
         """What a kernel is told of a chunk of trajectories, on the device."""
         put = self.device.put
         rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
-        counts = put(steps.count[chunk])
-        lags, breaks = put(steps.lags), put(steps.breaks)
         begin, every, since = (0, 1, 0.0) if growth is None else growth.renewal
         renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)
-        return (
-            self._origin, self._times, lags, breaks, initial, parameters, sizes, counts,
-            self._source, np.int64(chunk.start), renewal,
+        return Run(
+            self._origin, self._times, put(steps.lags), put(steps.breaks), initial, parameters,
+            sizes, put(steps.count[chunk]), self._source, np.int64(chunk.start), renewal,
         )  # fmt: skip
 
-    def _work(self, arguments: tuple[Any, ...], report: Callable[[int], None]) -> None:
-        count, lanes = arguments[7].size, LANES
+    def no_sums(self, count: int) -> np.ndarray:
+        """Sums of `Growth` to begin with."""
+        return np.zeros((self.tangents + 1, count if self.tangents else 1), self.precision)
+
+
+class CPUThreads:
+    """Threads that follow lanes of trajectories."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._device = ensemble.device
+        self._kernel = ensemble.kernel()
+
+    def chunk_size(self, count: int, longest: int) -> int:
+        """Trajectories to run together: all, for threads keep few rings at a time."""
+        return count
+
+    def integrate(self, run: Run, out: Out, chunk: slice, report: Callable[[int], None]) -> None:
+        """Integrate all trajectories."""
+        count = run.counts.size
 
         def finished(start: int, stop: int) -> None:
-            report(min(stop * lanes, count) - start * lanes)
+            report(min(stop * LANE_COUNT, count) - start * LANE_COUNT)
 
-        with kernels.readable_errors():
-            blocks = -(-count // lanes)
-            self.device.run(self.kernel, blocks, *arguments, finished=finished)
+        self._device.run(self._kernel, -(-count // LANE_COUNT), run, out, finished=finished)
 
-    def launcher(self, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, Any, Any]:
-        """A function that starts the CUDA kernel, and what it fills: states, status and growth."""
-        from ergode.core import cuda
 
-        *model, counts, source, offset, renewal = arguments
-        longest, count = int(self.device.get(model[2]).max()), counts.size
+class CUDAThreads:
+    """Threads that follow a trajectory each."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+        # Measured: more than this gains nothing, and a field of many variables compiles slowly.
+        self._ahead = 8 if ensemble.variable_count == 1 else 4
+
+    def chunk_size(self, count: int, longest: int) -> int:
+        """Trajectories to run together: as many as memory has room for."""
+        ensemble = self._ensemble
+        word = np.dtype(ensemble.precision).itemsize
+        slots = math.prod(self._ring_shape(longest, 1))
+        rows = (ensemble.time_count + 1) * ensemble.variable_count
+        each = word * (slots + rows + ensemble.parameter_count + 1) + 9
+        return launch.count_that_fits(
+            ensemble.device, each, "one trajectory, with its history and times,",
+            "use larger steps or fewer times",
+        )  # fmt: skip
+
+    def integrate(self, run: Run, out: Out, chunk: slice, report: Callable[[int], None]) -> None:
+        """Integrate a chunk of trajectories."""
+        ensemble, device = self._ensemble, self._ensemble.device
+        longest, count = int(device.get(run.lags).max()), run.counts.size
         kernel, threads = self.kernel_with(longest)
-        ring = self.device.empty(self._ring_shape(longest, count), self.precision)
-        shape = (self._times.size, self._variable_count, count)
-        states = self.device.empty(shape, self.precision)
-        outcomes = self.device.empty(count, np.uint8)
-        sums = self.device.put(self._no_sums(count))
-
-        def launch() -> None:
-            with kernels.readable_errors():
-                cuda.launch(
-                    kernel.compiled("cuda"), -(-count // threads), threads,
-                    (*model, counts, ring, source, offset, renewal, states, outcomes, sums),
-                )  # fmt: skip
-
-        return launch, states, outcomes, sums
-
-    def _no_sums(self, count: int) -> np.ndarray:
-        tangents = self.bindings["TANGENTS"]
-        return np.zeros((tangents + 1, count if tangents else 1), self.precision)
+        ring = device.empty(self._ring_shape(longest, count), ensemble.precision)
+        shape = (ensemble.time_count, ensemble.variable_count, count)
+        filled = Out(
+            device.empty(shape, ensemble.precision), device.empty(count, np.uint8),
+            device.put(ensemble.no_sums(count)),
+        )  # fmt: skip
+        device.launch(kernel, -(-count // threads), threads, run, filled, ring)
+        out.states[..., chunk] = device.get(filled.states)
+        out.status[chunk] = device.get(filled.status)
+        if ensemble.tangents:
+            out.exponents[:, chunk] = device.get(filled.exponents)
+        report(count)
 
     def kernel_with(self, longest: int) -> tuple[kernels.Kernel, int]:
-        """The CUDA kernel for a longest delay of so many steps, and how many threads a block."""
+        """The kernel for a longest delay of so many steps, and how many threads a block has."""
         short = self._short_ring(longest)
-        if not short:
-            return self.kernel, _THREADS
-        bindings = {**self.bindings, "SHORT": short}
-        body = integrate_cuda
-        return kernel_of(body, True, self.precision, bindings), _SHORT_THREADS
+        more = {AHEAD: self._ahead, **({SHORT: short} if short else {})}
+        return self._ensemble.kernel(more), _SHORT_THREADS if short else _THREADS
 
     def _short_ring(self, longest: int) -> tuple[int, ...]:
         """Slots, delayed variables and threads of a ring in shared memory, if so many fit."""
-        delayed = self._ring_width // 2
-        if delayed == 0 or self.bindings["TANGENTS"]:  # these are not made orthonormal there
+        ensemble = self._ensemble
+        delayed = ensemble.delayed_count
+        if delayed == 0 or ensemble.tangents:  # these are not made orthonormal there
             return ()
-        most = _SHORT_BYTES // (2 * delayed * np.dtype(self.precision).itemsize)
+        most = _SHORT_BYTES // (2 * delayed * np.dtype(ensemble.precision).itemsize)
         return (most, delayed, _SHORT_THREADS) if self._slot_count(longest) <= most else ()
 
     def _ring_shape(self, longest: int, count: int) -> tuple[int, ...]:
         if self._short_ring(longest):
             return 1, 1, 2, 1
-        return self._slot_count(longest), max(1, self._ring_width // 2), 2, count
+        return self._slot_count(longest), max(1, self._ensemble.delayed_count), 2, count
 
     def _slot_count(self, longest: int) -> int:
-        return longest + self.bindings["POINTS"] + 2 * len(self.bindings["PLACES"])
+        return longest + self._ensemble.points + 2 * self._ensemble.delay_count
 
-    def _chunk_size(self, count: int, longest: int) -> int:
-        """Trajectories to run together: all on a CPU, whose threads keep few rings at a time."""
-        if not self.device.is_cuda:
-            return count
-        word = np.dtype(self.precision).itemsize
-        slots = math.prod(self._ring_shape(longest, 1))
-        rows = self._times.size * self._variable_count + self._variable_count
-        each = word * (slots + rows + self.bindings["PARAMETERS"] + 1) + 9
-        room = self.device.available_bytes()
-        if room < each:
-            raise PlanError(
-                f"one trajectory needs {each / 1e9:.2f} GB for its history and times, but "
-                f"{self.device.name} has {room / 1e9:.2f} GB free; use larger steps or fewer times"
-            )
-        return min(count, room // each)
+
+_THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {"cpu": CPUThreads, "cuda": CUDAThreads}

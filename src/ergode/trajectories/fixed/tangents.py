@@ -1,6 +1,6 @@
 """Tangent vectors that are made orthonormal again as a trajectory goes, delays included.
 
-The state of a delay equation is a stretch of the past.  What a tangent vector is of that - what
+The state of a delay equation is a stretch of the history.  What a tangent vector is of that - what
 its variables are now, and the points of the ring (see `history`) - is one long vector here: every
 `renewal[1]` steps Gram and Schmidt's method, in the order that loses least to rounding, makes
 these vectors orthonormal and adds up the logarithms of what their lengths were.  Slopes in the
@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import real
+from ergode.core.compiler.language import option, real
 from ergode.core.math.elementary import cos, log
 from ergode.trajectories.delays.history_ring import DELAYED
 from ergode.trajectories.steppers.equations import VARIABLES
 
-TANGENTS = 0  # bound for each kernel
+TANGENTS = option(0)  # how many there are
 
 
 def renews(step, renewal):

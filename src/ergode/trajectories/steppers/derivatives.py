@@ -22,6 +22,7 @@ from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text, syntax
 from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.steppers import jacobian
 from ergode.trajectories.steppers.dependences import dependences
 
 # What a formula may use, by the name that SymPy has for it.
@@ -110,8 +111,8 @@ class Symbols:
         self.p = several("p", len(field.parameters))
         assert isinstance(field.function, FunctionType)
         function = _with_symbols(field.function)
-        past = (self.yd,) if field.delays else ()
-        self.slopes = tuple(map(sympy.sympify, function(self.t, self.y, *past, self.p)))
+        history = (self.yd,) if field.delays else ()
+        self.slopes = tuple(map(sympy.sympify, function(self.t, self.y, *history, self.p)))
 
     def jacobian(self) -> list[Any]:
         """Derivatives of every slope by every variable, row by row."""
@@ -172,16 +173,18 @@ def _exact(text: str, field: VectorField) -> tuple[FunctionType, FunctionType] |
         return None
 
 
-def bindings_of_derivatives(field: VectorField) -> dict[str, Any]:
-    """What a kernel of a stiff method is specialised to, for this field."""
+def bindings_of_derivatives(field: VectorField, time_slopes: bool) -> dict[Any, Any]:
+    """What a kernel of a stiff method is specialised to, for this field.
+
+    `time_slopes` says whether the method needs derivatives by time, too.
+    """
     found = _exact(formula_text(field.function), field)
     if found is None:
-        return {"EXACT": False}
-    return {
-        "EXACT": True,
-        "exact_jacobian": UserFunction(found[0]),
-        "exact_time_slope": UserFunction(found[1]),
-    }
+        return {}
+    bindings = {jacobian.EXACT: True, jacobian.exact_jacobian: UserFunction(found[0])}
+    if time_slopes:
+        bindings[jacobian.exact_time_slope] = UserFunction(found[1])
+    return bindings
 
 
 def exact_derivatives(field: VectorField) -> bool:
@@ -190,7 +193,7 @@ def exact_derivatives(field: VectorField) -> bool:
 
 
 def additive(field: VectorField) -> bool:
-    """Whether the diffusion of a field depends on neither state nor past."""
+    """Whether the diffusion of a field depends on neither state nor history."""
     assert isinstance(field.diffusion, FunctionType)
     names = [argument.arg for argument in syntax(field.diffusion).args.args]
     hidden = set(names[1:-1])

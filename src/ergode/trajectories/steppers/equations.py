@@ -1,30 +1,23 @@
-"""The equations as every method sees them: the user's function, and the past it reads.
+"""The equations as every method sees them: the user's function, and the history it reads.
 
-Here a kernel is specialised to a model; what is bound in place of these names is in `bindings`.
+A kernel is made for one field, precision and way to read the history: the options below.
 """
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import fma, option, real
 
-VARIABLES = 1
-PARAMETERS = 0
-PLACES = ()  # for each delay, the place of its variable among those that history keeps
-COEFFICIENTS = 4  # of the polynomial through the past
-LOOKS_UP = False  # whether delays depend on the state, so that every stage looks up its past
+VARIABLES = option(1)
+PARAMETERS = option(0)
+PLACES = option(())  # for each delay, the place of its variable among those that history keeps
+COEFFICIENTS = option(4)  # of the polynomial through the history
+LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
+EPSILON = option(2.0**-52)  # of the working precision
 
-EPSILON = 2.0**-52  # of the working precision
+rhs = option()  # rhs(t, y, yd, p), or without delays rhs(t, y, p): the user's function
+looked_up = option()  # looked_up(t, y, history, p): delayed values where delays depend on the state
+
 INFINITY = float("inf")
-
-
-def rhs(t, y, yd, p):
-    """The user's function: bound for each kernel."""
-    return y
-
-
-def looked_up(t, y, past, p):
-    """Delayed values where delays depend on the state: bound for each kernel."""
-    return ()
 
 
 def slope(t, y, yd, p):
@@ -33,21 +26,23 @@ def slope(t, y, yd, p):
     return tuple(real(f[i]) for i in range(VARIABLES))
 
 
-def delayed(t, y, past, p):
+def delayed(t, y, history, p):
     """Delayed values at a time and state of the present step.
 
-    `past` has, for each delay, the time when the polynomial that it reads begins to be read, one
+    `history` has, for each delay, the time when the polynomial that it reads begins to be read, one
     over how long, and the coefficients in the fraction of that (see `cells`).
     """
     if LOOKS_UP:
-        return looked_up(t, y, past, p)
-    return tuple(polynomial((t - past[d][0]) * past[d][1], past[d][2]) for d in range(len(PLACES)))
+        return looked_up(t, y, history, p)
+    return tuple(
+        polynomial((t - history[d][0]) * history[d][1], history[d][2]) for d in range(len(PLACES))
+    )
 
 
-def delayed_slopes(t, past):
+def delayed_slopes(t, history):
     """Derivatives of the delayed values."""
     return tuple(
-        past[d][1] * derivative((t - past[d][0]) * past[d][1], past[d][2])
+        history[d][1] * derivative((t - history[d][0]) * history[d][1], history[d][2])
         for d in range(len(PLACES))
     )
 

@@ -1,29 +1,21 @@
 """Explicit Runge-Kutta steps with their error estimate and the state in between.
 
-Every stepper has these two functions, and `DENSE`:
-
-    step(t, h, y, f, past, p) -> y1, f1, k, error, correction
-    completed(t, h, y, k, past, p) -> k
-
-`f` and `f1` are the slopes at both ends, `k` what the state in between is made of (see
-`steps.between`), `error` and `correction` (empty if there is none) estimates of the error.
-
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
 chapters II.1, II.5, II.6.
 """
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 
-# Bound for each method: its tableau.
-A, B, C = ((),), (1.0,), (0.0,)
-ERROR, CORRECTION = (), ()
-EXTRA_A, EXTRA_C = (), ()
+# A method: its tableau (see `tableaus.Tableau`).
+A, B, C = option(((),)), option((1.0,)), option((0.0,))
+ERROR, CORRECTION = option(()), option(())
+EXTRA_A, EXTRA_C = option(()), option(())
 
 
-def step(t, h, y, f, past, p):
+def step(t, h, y, f, history, p):
     """One step, and the slope where it ends."""
     k = (tuple(h * f[i] for i in range(VARIABLES)),)
     for s in unroll(range(1, len(C))):
@@ -35,14 +27,14 @@ def step(t, h, y, f, past, p):
                     sum((A[s][j] * k[j][i] for j in range(s) if A[s][j] != 0.0), y[i])
                     for i in range(VARIABLES)
                 ),
-                past,
+                history,
                 p,
             ),
         )
     y1 = tuple(
         sum((B[j] * k[j][i] for j in range(len(C)) if B[j] != 0.0), y[i]) for i in range(VARIABLES)
     )
-    f1 = slope(t + h, y1, delayed(t + h, y1, past, p), p)
+    f1 = slope(t + h, y1, delayed(t + h, y1, history, p), p)
     k = k + (tuple(h * f1[i] for i in range(VARIABLES)),)  # noqa: RUF005
     error = tuple(
         sum(ERROR[j] * k[j][i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
@@ -55,7 +47,7 @@ def step(t, h, y, f, past, p):
     return y1, f1, k, error, correction
 
 
-def completed(t, h, y, k, past, p):
+def completed(t, h, y, k, history, p):
     """All stages that the state between the ends needs."""
     for s in unroll(range(len(EXTRA_C))):
         k = k + (  # noqa: RUF005
@@ -73,13 +65,13 @@ def completed(t, h, y, k, past, p):
                     )
                     for i in range(VARIABLES)
                 ),
-                past,
+                history,
                 p,
             ),
         )
     return k
 
 
-def _increment(t, h, y, past, p):
-    f = slope(t, y, delayed(t, y, past, p), p)
+def _increment(t, h, y, history, p):
+    f = slope(t, y, delayed(t, y, history, p), p)
     return tuple(h * f[i] for i in range(VARIABLES))

@@ -7,7 +7,7 @@ between two nodes of different sign lies a crossing; between two of one sign lie
 g turns round there and its extremum has the other sign.  The extremum is found on g by golden
 section, a crossing by regula falsi in the Illinois variant.
 
-A g that wiggles faster than its polynomial can follow is not seen: `largest_step` is for that.
+A g that wiggles faster than its polynomial can follow is not seen: `max_step` is for that.
 
 G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
 P. Jarratt, BIT 11, 168 (1971).
@@ -16,22 +16,26 @@ P. Jarratt, BIT 11, 168 (1971).
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
-from ergode.core.compiler.language import real, unroll
+from ergode.core.compiler.language import option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed
+from ergode.trajectories.steppers.stepper import DENSE
 
-# Bound for each method and each set of events.
-DENSE = ((1.0,), (0.0,))
-EVENTS = 0
-DIRECTIONS = ()  # 1 rising, -1 falling, 0 both
-ACTS = ()  # whether the event changes the state or ends the run
-ACTING = False  # whether any does
-RECORDED = 0  # hits of every event that are kept, the last ones
-EDGES = 0  # of the events, the last ones, where a delay that depends on the state passes a break
-INTERVALS = 2  # between the nodes of a step
-NODES = (0.0, 0.5, 1.0)
-BERNSTEIN = ((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0))  # from values at nodes
-SLOPES = ((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0))  # at nodes, from values there
+EVENTS = option(0)
+DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
+ACTS = option(())  # whether the event changes the state or ends the run
+ACTING = option(False)  # whether any does
+ENDS = option(())  # whether an event ends the run
+RECORDED = option(0)  # hits of every event that are kept, the last ones
+EDGES = option(0)  # of the events, the last: where a state-dependent delay passes a break
+INTERVALS = option(2)  # between the nodes of a step
+NODES = option((0.0, 0.5, 1.0))
+BERNSTEIN = option(((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0)))  # from values at nodes
+SLOPES = option(((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0)))  # from values there
+gaps = option()  # gaps(t, y, yd, p): the functions whose zeros are events
+edges = option()  # edges(t, y, history, p): those of the last EDGES events
+act = option()  # act(event, t, y, yd, p): the state after an event
 
 _LOCATING = 60
 _TURNING = 40
@@ -41,14 +45,15 @@ _TOUCHING = 1e-9
 _SOON = 1e-4  # of a step
 
 
-def gaps(t, y, yd, p):
-    """The functions whose zeros are events: bound for each set of events."""
-    return ()
+class DenseStep(NamedTuple):
+    """A step, and all that the state within it follows from (see `stepper`)."""
 
-
-def edges(t, y, past, p):
-    """The functions whose zeros these are: bound for each kernel."""
-    return ()
+    t: Any  # time where it begins
+    h: Any  # its size
+    y: Any  # [variable]: state where it begins
+    k: Any  # [stage][variable]: completed stages
+    history: Any  # what is read of the history
+    p: Any  # [parameter]
 
 
 def between(x, y, k):
@@ -65,35 +70,35 @@ def between(x, y, k):
     )
 
 
-def gaps_at(x, t, h, y, k, past, p):
-    """The functions of the events at the fraction `x` of a step."""
-    time = t + x * h
-    state = between(x, y, k)
-    return gaps_here(time, state, past, p)
+def gaps_at(x, inside):
+    """The functions of the events at the fraction `x` of a `DenseStep`."""
+    time = inside.t + x * inside.h
+    state = between(x, inside.y, inside.k)
+    return gaps_here(time, state, inside.history, inside.p)
 
 
-def gaps_here(t, y, past, p):
+def gaps_here(t, y, history, p):
     """The functions of the events at a state."""
-    g = gaps(t, y, delayed(t, y, past, p), p)
+    g = gaps(t, y, delayed(t, y, history, p), p)
     found = tuple(real(g[e]) for e in range(EVENTS - EDGES))
     if EDGES > 0:
-        return found + edges(t, y, past, p)
+        return found + edges(t, y, history, p)
     return found
 
 
-def gaps_at_begin(g0, t, h, y, k, past, p):
+def gaps_at_begin(g0, inside):
     """The functions of the events where a step begins; shortly after it, where they are zero.
 
     An event that acts leaves its own function at zero, and may happen again in the next step.
     """
     if ACTING:
-        return gaps_after_begin(g0, t, h, y, k, past, p)
+        return gaps_after_begin(g0, inside)
     return g0
 
 
-def gaps_after_begin(g0, t, h, y, k, past, p):
+def gaps_after_begin(g0, inside):
     """The functions of the events where a step begins, or shortly after it."""
-    soon = gaps_at(real(_SOON), t, h, y, k, past, p)
+    soon = gaps_at(real(_SOON), inside)
     return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
 
 
@@ -108,9 +113,9 @@ def crosses(before, after, direction):
     return rises or falls
 
 
-def gaps_at_nodes(g0, g1, t, h, y, k, past, p):
+def gaps_at_nodes(g0, g1, inside):
     """The functions of the events at all nodes of a step, of which the ends are known."""
-    inner = tuple(gaps_at(real(NODES[j]), t, h, y, k, past, p) for j in range(1, INTERVALS))
+    inner = tuple(gaps_at(real(NODES[j]), inside) for j in range(1, INTERVALS))
     return (g0,) + inner + (g1,)  # noqa: RUF005
 
 
@@ -151,7 +156,7 @@ def column(nodes, e):
     return g, slopes
 
 
-def next_crossing(e, direction, at, g, slopes, t, h, y, k, past, p):
+def next_crossing(e, direction, at, g, slopes, inside):
     """Where in a step event `e` happens next: the fraction, beyond one if it does not.
 
     `at` is where the search stands - the interval, a fraction in it, and the function there - and
@@ -164,18 +169,18 @@ def next_crossing(e, direction, at, g, slopes, t, h, y, k, past, p):
         b, gb = real(j + 1) / real(INTERVALS), g[j + 1]
         alike = (ga > 0.0 and gb > 0.0) or (ga < 0.0 and gb < 0.0)
         if alike and not turned and ga * slopes[j] < 0.0 and gb * slopes[j + 1] > 0.0:
-            b, gb = towards_zero(e, a, ga, b, t, h, y, k, past, p)
+            b, gb = towards_zero(e, a, ga, b, inside)
             turned = True
         else:
             j += 1
             turned = False
         if crosses(ga, gb, direction):
-            x = locate(e, a, ga, b, gb, t, h, y, k, past, p)
+            x = locate(e, a, ga, b, gb, inside)
         a, ga = b, gb
     return x, (j, a, ga)
 
 
-def towards_zero(e, a, ga, b, t, h, y, k, past, p):
+def towards_zero(e, a, ga, b, inside):
     """Where between `a` and `b` the function of an event is nearest to zero, or beyond it.
 
     Returned is the first fraction found where the function does not have the sign of `ga`; else
@@ -184,23 +189,23 @@ def towards_zero(e, a, ga, b, t, h, y, k, past, p):
     sign = math.copysign(real(1.0), ga)
     x = a + real(_GOLDEN) * (b - a)
     z = b - real(_GOLDEN) * (b - a)
-    gx = gaps_at(x, t, h, y, k, past, p)[e]
-    gz = gaps_at(z, t, h, y, k, past, p)[e]
+    gx = gaps_at(x, inside)[e]
+    gz = gaps_at(z, inside)[e]
     for _ in range(_TURNING):
         if sign * gx <= 0.0 or not sign * gz > 0.0:
             break
         if sign * gx < sign * gz:
             b, z, gz = z, x, gx
             x = a + real(_GOLDEN) * (b - a)
-            gx = gaps_at(x, t, h, y, k, past, p)[e]
+            gx = gaps_at(x, inside)[e]
         else:
             a, x, gx = x, z, gz
             z = b - real(_GOLDEN) * (b - a)
-            gz = gaps_at(z, t, h, y, k, past, p)[e]
+            gz = gaps_at(z, inside)[e]
     return (x, gx) if sign * gx <= sign * gz else (z, gz)
 
 
-def locate(e, a, ga, b, gb, t, h, y, k, past, p):
+def locate(e, a, ga, b, gb, inside):
     """Fraction of the step, on the far side of the zero of event `e` between `a` and `b`."""
     side = 0
     for _ in range(_LOCATING):
@@ -208,7 +213,7 @@ def locate(e, a, ga, b, gb, t, h, y, k, past, p):
         x = x if (x > a and x < b) else 0.5 * (a + b)
         if x <= a or x >= b:
             break
-        g = gaps_at(x, t, h, y, k, past, p)[e]
+        g = gaps_at(x, inside)[e]
         if (g > 0.0) == (gb > 0.0) and g != 0.0:
             b, gb = x, g
             ga = 0.5 * ga if side == 1 else ga

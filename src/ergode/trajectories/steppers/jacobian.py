@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import real, unroll
+from ergode.core.compiler.language import option, real, unroll
 from ergode.trajectories.steppers.equations import (
     EPSILON,
     VARIABLES,
@@ -16,25 +16,18 @@ from ergode.trajectories.steppers.equations import (
     slope,
 )
 
-# Bound for each field.
-EXACT = False
+EXACT = option(False)  # whether derivatives of the field are known
+# exact_jacobian(t, y, yd, p): derivatives of every slope by every variable, row by row.
+exact_jacobian = option()
+# exact_time_slope(t, y, yd, sd, p): those of every slope by time; `sd` are of the delayed values.
+exact_time_slope = option()
 
 _SMALLEST = 1e-5
 
 
-def exact_jacobian(t, y, yd, p):
-    """Derivatives of every slope by every variable, row by row: bound for each field."""
-    return y
-
-
-def exact_time_slope(t, y, yd, sd, p):
-    """Derivatives of every slope by time; `sd` are those of the delayed values."""
-    return y
-
-
-def jacobian(t, y, f, past, p):
+def jacobian(t, y, f, history, p):
     """Derivatives of every slope by every variable: a tuple of rows."""
-    yd = delayed(t, y, past, p)
+    yd = delayed(t, y, history, p)
     if EXACT:
         flat = exact_jacobian(t, y, yd, p)
         return tuple(
@@ -51,11 +44,11 @@ def jacobian(t, y, f, past, p):
     return tuple(tuple(columns[j][i] for j in range(VARIABLES)) for i in range(VARIABLES))
 
 
-def time_slope(t, h, y, f, past, p):
-    """Derivatives of every slope by time, that of the past included."""
+def time_slope(t, h, y, f, history, p):
+    """Derivatives of every slope by time, that of the history included."""
     if EXACT:
-        s = exact_time_slope(t, y, delayed(t, y, past, p), delayed_slopes(t, past), p)
+        s = exact_time_slope(t, y, delayed(t, y, history, p), delayed_slopes(t, history), p)
         return tuple(real(s[i]) for i in range(VARIABLES))
     later = t + math.sqrt(EPSILON) * max(abs(h), EPSILON * abs(t) * 1e6)
-    other = slope(later, y, delayed(later, y, past, p), p)
+    other = slope(later, y, delayed(later, y, history, p), p)
     return tuple((other[i] - f[i]) / (later - t) for i in range(VARIABLES))

@@ -11,7 +11,7 @@ E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (199
 from __future__ import annotations
 
 from ergode.core.compiler.language import fma, real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
+from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, slope
 from ergode.trajectories.steppers.jacobian import jacobian
 from ergode.trajectories.steppers.linear import factorised, solved
 from ergode.trajectories.steppers.tableaus import hermite_dense
@@ -38,13 +38,11 @@ DENSE = hermite_dense((*A[6], 0.26))[:7]
 DENSE = (*DENSE[:6], tuple(a + b for a, b in zip(DENSE[6], (0.0, -1.0, 1.0), strict=True)))
 
 _ITERATIONS = 10
-# Bound for each precision: the relative change at which a stage has converged.
-NEWTON = 1e-11
 
 
-def step(t, h, y, f, past, p):
+def step(t, h, y, f, history, p):
     """One step, and the slope where it ends (see `explicit`)."""
-    matrix = jacobian(t, y, f, past, p)
+    matrix = jacobian(t, y, f, history, p)
     factors = factorised(
         tuple(
             tuple(
@@ -61,7 +59,7 @@ def step(t, h, y, f, past, p):
             sum((A[s][j] * k[j][i] for j in range(s) if A[s][j] != 0.0), y[i])
             for i in range(VARIABLES)
         )
-        z, change = _stage(fma(real(C[s]), h, t), h, base, k[s - 1], factors, past, p)
+        z, change = _stage(fma(real(C[s]), h, t), h, base, k[s - 1], factors, history, p)
         doubt = max(doubt, change)
         k = k + (z,)  # noqa: RUF005
     y1 = tuple(
@@ -79,11 +77,13 @@ def step(t, h, y, f, past, p):
     return y1, tuple(k[6][i] / h for i in range(VARIABLES)), k, error, ()
 
 
-def _stage(t, h, base, guess, factors, past, p):
+def _stage(t, h, base, guess, factors, history, p):
     """A stage by Newton's method, and the last change relative to the state."""
-    yd = delayed(t, base, past, p)
+    yd = delayed(t, base, history, p)
     z = guess
     change = real(1.0)
+    # Newton's method has converged where what is left is far below any tolerance.
+    enough = 1e-11 if EPSILON < 1e-10 else 1e-5
     for _ in range(_ITERATIONS):
         g = slope(t, tuple(fma(real(GAMMA), z[i], base[i]) for i in range(VARIABLES)), yd, p)
         d = solved(factors, tuple(fma(h, g[i], -z[i]) for i in range(VARIABLES)))
@@ -91,6 +91,6 @@ def _stage(t, h, base, guess, factors, past, p):
         change = real(0.0)
         for i in unroll(range(VARIABLES)):
             change = max(change, abs(d[i]) / (abs(base[i]) + abs(z[i]) + real(1e-30)))
-        if not change > NEWTON:
+        if not change > enough:
             break
-    return z, (change if change > NEWTON else real(0.0))
+    return z, (change if change > enough else real(0.0))

@@ -1,7 +1,7 @@
-"""Linear equations of a few unknowns, written out: a factorisation and what it solves.
+"""Linear equations with a few unknowns: an unrolled LU factorisation and its solve.
 
-No rows are exchanged: the matrices of stiff methods are those of small steps, whose diagonal is
-large, and a step that came out wrong is seen by its error.
+There is no pivoting.  The diagonal is large, since steps are small; and if a step comes out wrong,
+its error estimate rejects it.
 """
 
 from __future__ import annotations

@@ -20,20 +20,15 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import fma, option, real
 from ergode.core.math.random import WIENER, draw_words, normal
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
 
-# Bound for each kernel.
-SCHEME = 0  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
-SUMMED = False  # whether a step is made of several increments
+SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
+SUMMED = option(False)  # whether a step is made of several increments
+diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
 _ROOT_3 = 0.57735026918962576
-
-
-def diffusion(t, y, yd, p):
-    """The user's function: bound for each kernel."""
-    return y
 
 
 def spread(t, y, yd, p):
@@ -95,8 +90,3 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
-
-
-def whole(t, h, y, k, past, p):
-    """A noisy step is a straight line: what `completed` is for it."""
-    return k

@@ -17,22 +17,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.jacobian import jacobian, time_slope
 from ergode.trajectories.steppers.linear import factorised, solved
 
-# Bound for each method.
-GAMMA = 1.0
-ALPHA, GAMMAS = (0.0,), (1.0,)
-A, C = ((),), ((),)
-M, ERROR = (1.0,), (1.0,)
+# A method: its tableau (see `RosenbrockTableau`).
+GAMMA = option(1.0)
+ALPHA, GAMMAS = option((0.0,)), option((1.0,))
+A, C = option(((),)), option(((),))
+M, ERROR = option((1.0,)), option((1.0,))
 
 
-def step(t, h, y, f, past, p):
+def step(t, h, y, f, history, p):
     """One step, and the slope where it ends (see `explicit`)."""
-    matrix = jacobian(t, y, f, past, p)
-    by_time = time_slope(t, h, y, f, past, p)
+    matrix = jacobian(t, y, f, history, p)
+    by_time = time_slope(t, h, y, f, history, p)
     diagonal = 1.0 / (h * GAMMA)
     factors = factorised(
         tuple(
@@ -48,7 +48,7 @@ def step(t, h, y, f, past, p):
             sum((A[s][j] * u[j][i] for j in range(s) if A[s][j] != 0.0), y[i])
             for i in range(VARIABLES)
         )
-        g = slope(time, inner, delayed(time, inner, past, p), p)
+        g = slope(time, inner, delayed(time, inner, history, p), p)
         u = u + (  # noqa: RUF005
             solved(
                 factors,
@@ -68,7 +68,7 @@ def step(t, h, y, f, past, p):
         sum(ERROR[j] * u[j][i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
         for i in range(VARIABLES)
     )
-    return y1, slope(t + h, y1, delayed(t + h, y1, past, p), p), u, error, ()
+    return y1, slope(t + h, y1, delayed(t + h, y1, history, p), p), u, error, ()
 
 
 @dataclass(frozen=True)

@@ -226,12 +226,12 @@ DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks
 
 
 @DEVICES
-@pytest.mark.parametrize("limited_by", ["cells_most", "memory"])
+@pytest.mark.parametrize("limited_by", ["max_cells", "memory"])
 def test_full_memory_ends_the_run_with_what_there_is(limited_by, device, monkeypatch):
     """The last density is the one that a run to that time finds."""
     options = {"device": device}
-    if limited_by == "cells_most":
-        options["cells_most"] = 4000
+    if limited_by == "max_cells":
+        options["max_cells"] = 4000
     else:
         kind = type(devices.resolve(device))
         monkeypatch.setattr(kind, "available_bytes", lambda self: 800_000)
@@ -265,7 +265,7 @@ def test_densities_of_a_batch_end_each_for_itself(device):
         )  # fmt: skip
 
     with pytest.warns(RuntimeWarning, match=r"of \d of 4 densities ended at .*larger widths"):
-        result = run(rates, device, cells_most=2000)
+        result = run(rates, device, max_cells=2000)
     whole = run(rates, device)
     reached = result["time_reached"].values
     assert (reached[:3] == 1.2).all() and 0.4 < reached[3] < 0.8

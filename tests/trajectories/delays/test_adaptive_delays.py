@@ -11,9 +11,12 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.status import Status
 from ergode.trajectories import Event, History, Maximum
+from ergode.trajectories.adaptive.arguments import Storage
+from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cuda
-from ergode.trajectories.adaptive.runner import Outcome, Runner, bindings_of, control_of
-from ergode.trajectories.delays.past import past_of
+from ergode.trajectories.adaptive.outcome import Outcome, control_of
+from ergode.trajectories.adaptive.runner import CUDAThreads, Runner
+from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.methods import METHODS
 
 
@@ -274,7 +277,8 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments
         integrate_cuda,
         precision="float32",
         bindings=bindings_of(
-            field, METHODS["tsit5"], control, "float32", past_of(field, given, 0.0, rows, 1),
+            field, METHODS["tsit5"], control, "float32",
+            initial_history(field, given, 0.0, rows, 1),
             case == "shared",
         ),
     )  # fmt: skip
@@ -292,14 +296,14 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     parameters[:] = np.array([[-2.0], [1.5], [1.0], [0.5], [0.3]])
     rows = dict(zip((*FIELD.variables, *FIELD.parameters), (*initial, *parameters), strict=True))
     jump = [-0.11] if free else []
-    known = past_of(FIELD, History(jumping if free else past, jumps=jump), 0.0, rows, count)
+    known = initial_history(FIELD, History(jumping if free else past, jumps=jump), 0.0, rows, count)
     options = {"rtol": tolerance, "atol": tolerance}
     if free:
         options |= {"events": [Event(level, -1)], "recorded": 1}
     control = control_of(options)
     runner = Runner(
         FIELD, METHODS[method], control, times=TIMES, device=resolve("cpu:1"),
-        precision="float64", past=known,
+        precision="float64", history=known,
     )  # fmt: skip
     plan = runner.plan(parameters, 1 / 20)
     assert plan.shared == (not free)
@@ -308,14 +312,12 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
         bindings=bindings_of(FIELD, METHODS[method], control, "float64", known, plan.shared),
     )
     outcome = Outcome.empty(TIMES.size, 1, control, count, "float64")
-    shapes = runner.scratch(plan, count)
-    run_as_python(
-        kernel, count + 1,
-        *runner.arguments(initial, parameters, plan, np.inf, np.arange(count)),
+    storage = Storage(
         *(np.full(shape, -1 if number == 2 else np.nan, int if number == 2 else float)
-          for number, shape in enumerate(shapes)),
-        *outcome.arrays(),
+          for number, shape in enumerate(CUDAThreads(runner).storage_shapes(plan, count)))
     )  # fmt: skip
+    run = runner.arguments(initial, parameters, plan, np.inf, np.arange(count))
+    run_as_python(kernel, count + 1, run, outcome.arrays(), storage)
 
     def before(s):
         return np.where((s < -0.11) & free, 0.6, smooth_past(s))

@@ -130,7 +130,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Past:
+class InitialHistory:
     """What a run is told of the past.
 
     Attributes
@@ -202,9 +202,9 @@ class Past:
         return points
 
 
-def past_of(
+def initial_history(
     field: VectorField, history: Any, begin: float, rows: Mapping[str, np.ndarray], count: int
-) -> Past:
+) -> InitialHistory:
     """Refuse a history that cannot be, and look at where it jumps.
 
     Raises
@@ -216,7 +216,7 @@ def past_of(
     index = {name: i for i, name in enumerate(field.variables)}
     delayed = tuple(dict.fromkeys(index[variable] for variable, _ in field.delays))
     if history is None:
-        return Past(None, False, delayed, np.zeros((0, 2 + 4 * len(delayed))))
+        return InitialHistory(None, False, delayed, np.zeros((0, 2 + 4 * len(delayed))))
     if not field.delays:
         raise ModelError("history is given, but the vector field has no delays")
     history = _as_history(history, field)
@@ -246,7 +246,7 @@ def past_of(
             for v, i in enumerate(delayed):
                 breakpoints[j, 2 + 4 * v + 2 * side] = values[i, 0]
                 breakpoints[j, 3 + 4 * v + 2 * side] = slopes[i, 0]
-    return Past(history, jumps, delayed, breakpoints)
+    return InitialHistory(history, jumps, delayed, breakpoints)
 
 
 def _as_history(history: Any, field: VectorField) -> History:

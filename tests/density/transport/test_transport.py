@@ -8,7 +8,7 @@ from density_cases import LINEAR, lorenz, on_plane
 from density_reference import corner_transport, split
 
 import ergode
-from ergode.density import evolution, views
+from ergode.density import runner, views
 from ergode.density.methods import METHODS
 
 SCHEMES = tuple(METHODS)
@@ -205,7 +205,7 @@ def test_mass_balance(scheme):
 @BOTH
 def test_runs_are_the_same_bit_for_bit(scheme, monkeypatch):
     """However many threads work on a density, and however small it is for them."""
-    monkeypatch.setattr(evolution, "_CELLS_A_THREAD", 300)
+    monkeypatch.setattr(runner, "_CELLS_A_THREAD", 300)
     one, *others = (lorenz(scheme, device=device) for device in ("cpu:1", "cpu:2", "cpu:5"))
     for other in others:
         for name in one.data_vars:

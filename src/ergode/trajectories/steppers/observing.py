@@ -1,10 +1,19 @@
-"""What observables ask of a step: of the cubic through both its ends with its slopes there."""
+"""What observables keep, and what they ask of a step.
+
+Within a step the solution is the cubic through both ends with the slopes there.
+"""
 
 from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import real
+from ergode.core.compiler.language import option, real
+
+SEEN = option(0)  # numbers that observables keep
+OBSERVED = option(0)  # numbers that they come to
+begin_observing = option()  # begin_observing(t, y, p): what they keep at first
+keep_observing = option()  # keep_observing(s, t, y, f, t1, y1, f1, p): what they keep after a step
+observed = option()  # observed(s, t, y, p): what they come to
 
 
 def highest(h, y0, f0, y1, f1):

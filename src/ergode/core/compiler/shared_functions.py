@@ -1,0 +1,72 @@
+"""Inner functions that several kernels have in common, compiled once in a process.
+
+A generated module defines every function that its kernel reaches.  Another kernel of the engine
+reaches most of these functions too.  Here a function takes the place of its equals in modules
+that are loaded later: numba keeps what it has compiled with the function.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+_KNOWN: dict[Any, Any] = {}
+"""Inner functions of all modules so far, by what they are made of."""
+
+
+def share(names: dict[str, Any], entries: tuple[str, ...]) -> None:
+    """Replace the inner functions of a module by their equals in earlier modules.
+
+    Parameters
+    ----------
+    names : dict of str to object
+        The names of a generated module, which are changed in place.  A function comes after all
+        functions that it calls.
+    entries : tuple of str
+        The kernels among them, which stay as they are.
+    """
+    from ergode.core.compiler import inner_functions
+
+    if not inner_functions.DEFERS:  # what numba keeps of a kernel then names all modules
+        return
+    made_of: dict[str, Any] = {}  # by name
+    for name, value in names.items():
+        if name in entries or name.startswith("__"):
+            continue
+        if hasattr(value, "py_func") and value.py_func.__module__ == names["__name__"]:
+            key = _function_key(value, made_of)
+            names[name] = _KNOWN.setdefault(key, value)
+            made_of[name] = "function", id(names[name])
+        else:
+            made_of[name] = _value_key(value)
+
+
+def _function_key(function: Any, made_of: dict[str, Any]) -> Any:
+    code = function.py_func.__code__
+    options = tuple(sorted((name, repr(value)) for name, value in function.targetoptions.items()))
+    return (
+        type(function), options, _code_key(code),
+        _value_key(function.py_func.__defaults__ or ()),
+        tuple((name, made_of.get(name)) for name in code.co_names),
+    )  # fmt: skip
+
+
+def _code_key(code: CodeType) -> Any:
+    """A code object without the lines and the file that it was read from."""
+    return (
+        code.co_name, code.co_code, code.co_exceptiontable, code.co_flags, code.co_names,
+        code.co_varnames, code.co_argcount, code.co_kwonlyargcount, _value_key(code.co_consts),
+    )  # fmt: skip
+
+
+def _value_key(value: Any) -> Any:
+    """What tells a constant from others: 1, 1.0, True and np.int8(1) are equal to Python."""
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_value_key, value))
+    if isinstance(value, np.generic):
+        return value.dtype.str, value.tobytes()
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return type(value), repr(value)
+    return "object", id(value)

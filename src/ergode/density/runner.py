@@ -1,0 +1,185 @@
+"""How a device runs the kernels of densities: the threads of a CPU, or blocks on CUDA."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ergode.core.compiler.source import Target
+from ergode.core.devices import CPU, Device
+from ergode.core.kernels import Kernel
+from ergode.density.specialize import THREADS, ThreadGroup
+
+PRUNE_EVERY = 20
+"""Steps between two prunings."""
+
+FOREVER = 1 << 62
+"""More steps than any density takes."""
+
+_BUDGET_CPU = 20_000_000  # cell-steps between two looks at the keyboard
+_CELLS_A_THREAD = 5000  # of a CPU, at least: fewer and it waits more than it works
+_RESORT_ABOVE_CPU = 1 << 15
+_RESORT_ABOVE_CUDA = 1 << 19
+_CELLS_LEAST_FEW = 1 << 16  # of a density on CUDA, where few run side by side
+_CELLS_OF_CLUSTER = 1 << 16  # of a density that is more than a cluster of blocks should move
+_FEW = 8  # densities side by side for which there are as many clusters; more have a block each
+
+
+class Runner(ABC):
+    """Kernels of densities that run side by side on a device.
+
+    Parameters
+    ----------
+    device : Device
+    count : int
+        Number of densities.
+    """
+
+    cells_least: ClassVar[int]
+    """Cells of a density for which room is made at least."""
+
+    blocks = 1
+    """Blocks of a cluster."""
+
+    def __init__(self, device: Device, count: int) -> None:
+        self.device, self.count = device, count
+        self._captured: dict[Any, Any] = {}
+
+    @abstractmethod
+    def words(self, host: np.ndarray) -> Any:
+        """Array on the device in which kernels find, and leave, the words of `host`."""
+
+    @abstractmethod
+    def thread_group(self, cell_count: int) -> ThreadGroup:
+        """The thread group that works on a density with this number of cells."""
+
+    @abstractmethod
+    def steps(self, cell_count: int) -> tuple[int, int, int]:
+        """Cell-steps of a call, steps between prunings, and cells above which a grid is sorted."""
+
+    @abstractmethod
+    def start(
+        self, kernel: Kernel, arguments: tuple[Any, ...], barrier_words: Any, used: np.ndarray,
+        kept_as: Any = None,
+    ) -> None:  # fmt: skip
+        """Run a kernel for all densities.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        arguments : tuple
+            What follows the rank of the thread, the number of threads and the first density.
+        barrier_words : array, shape [density, word]
+        used : ndarray of int, shape [density]
+            Number of cells of each, with the sentinel.
+        kept_as : object, optional
+            Launches with these arguments are kept under this key, until `forget`.
+        """
+
+    def forget(self) -> None:
+        """Keep no launches: arrays have moved."""
+        self._captured.clear()
+
+    @abstractmethod
+    def copy_of(self, array: Any) -> Any:
+        """The same array elsewhere: on the device, if there is room."""
+
+    def room_for(self, count: int) -> int:
+        """Cells of a density for which room is made, where it needs `count`."""
+        return max(self.cells_least, 2 * count)
+
+
+class CPURunner(Runner):
+    """Threads of a CPU: several for a single density, one each for densities side by side."""
+
+    cells_least = 1 << 12
+
+    def words(self, host: np.ndarray) -> Any:
+        return host
+
+    def thread_group(self, cell_count: int) -> ThreadGroup:
+        return "threads"
+
+    def steps(self, cell_count: int) -> tuple[int, int, int]:
+        # Soon enough to see whether a grid has grown and more threads are worth their while.
+        budget = min(_BUDGET_CPU, 500 * max(cell_count, _CELLS_A_THREAD))
+        return budget, PRUNE_EVERY, _RESORT_ABOVE_CPU
+
+    def start(
+        self, kernel: Kernel, arguments: tuple[Any, ...], barrier_words: Any, used: np.ndarray,
+        kept_as: Any = None,
+    ) -> None:  # fmt: skip
+        assert isinstance(self.device, CPU)
+        self.device.fill_zero(barrier_words)
+        if self.count == 1:
+            busy = max(1, int(used.max() - 1) // _CELLS_A_THREAD)
+            threads = min(self.device.core_count, busy)
+            self.device.run_together(kernel, threads, 0, *arguments)
+        else:
+            self.device.run_apart(kernel, self.count, *arguments)
+
+    def copy_of(self, array: Any) -> Any:
+        return np.array(array)
+
+
+class CUDARunner(Runner):
+    """A grid, or a cluster of blocks, for a density; a block each if there are many."""
+
+    cells_least = 1 << 14
+
+    def __init__(self, device: Device, count: int) -> None:
+        super().__init__(device, count)
+        self.blocks = device.cluster_most if count <= _FEW else 1
+
+    def words(self, host: np.ndarray) -> Any:
+        (array,) = self.device.zeros_together([(host.shape, host.dtype)])
+        return array
+
+    def thread_group(self, cell_count: int) -> ThreadGroup:
+        if self.count > _FEW:
+            return "cluster"
+        is_small = self.blocks > 1 and cell_count <= _CELLS_OF_CLUSTER
+        return "cluster" if is_small else "grid"
+
+    def steps(self, cell_count: int) -> tuple[int, int, int]:
+        is_cluster = self.thread_group(cell_count) == "cluster"
+        above = _CELLS_OF_CLUSTER if is_cluster else _RESORT_ABOVE_CUDA
+        return FOREVER, PRUNE_EVERY, FOREVER if self.count > _FEW else above
+
+    def start(
+        self, kernel: Kernel, arguments: tuple[Any, ...], barrier_words: Any, used: np.ndarray,
+        kept_as: Any = None,
+    ) -> None:  # fmt: skip
+        thread_group = self.thread_group(int(used.max()) - 1)
+        threads = THREADS[thread_group]
+        for which in range(self.count) if thread_group == "grid" else (0,):
+            key = (kept_as, thread_group, which)
+            launch = None if kept_as is None else self._captured.get(key)
+            if launch is None:
+                launch = self.device.capture(kernel, 0, 0, which, *arguments)
+            if kept_as is not None:
+                self._captured[key] = launch
+            if thread_group == "cluster":
+                launch.launch(self.blocks * self.count, threads, self.blocks)
+            else:
+                self.device.fill_zero(barrier_words)
+                wanted = -(-2 * int(used[which]) // threads)
+                launch.launch(min(launch.cooperative_blocks(threads), wanted), threads)
+
+    def copy_of(self, array: Any) -> Any:
+        if array.nbytes > self.device.available_bytes() // 2:
+            return self.device.get(array)
+        there = self.device.empty(array.shape, array.dtype)
+        self.device.copy(array, there)
+        return there
+
+    def room_for(self, count: int) -> int:
+        if self.count <= _FEW:
+            return max(_CELLS_LEAST_FEW, 3 * count)
+        return super().room_for(count)
+
+
+RUNNERS: dict[Target, type[Runner]] = {"cpu": CPURunner, "cuda": CUDARunner}
+"""By the target of a device."""

@@ -1,0 +1,54 @@
+"""Rows of arcs, as methods that take time steps read them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ergode.core.compiler.source import Precision
+from ergode.epidemics.leap.step import Arcs
+from ergode.models.networks.contact_network import ContactNetwork
+
+
+def arcs_of(
+    contacts: ContactNetwork,
+    weights: np.ndarray | None,
+    precision: Precision,
+    *,
+    layered: bool,
+    pushes: bool,
+) -> tuple[Arcs, Arcs]:
+    """Rows of arcs out of and into every node.
+
+    Parameters
+    ----------
+    contacts : ContactNetwork
+        The network.
+    weights : ndarray, shape [arc_count], optional
+        What multiplies the transmission rate along each arc.
+    precision : {"float32", "float64"}
+        Type of the weights.
+    layered : bool
+        Whether kernels tell layers apart.
+    pushes : bool
+        Whether kernels need no arcs into a node.
+
+    Returns
+    -------
+    outgoing, incoming : Arcs
+        One object, where contacts are mutual and their weights equal in both directions, and where
+        kernels read only arcs out of a node.
+    """
+    plain = np.zeros(1) if weights is None else weights
+    layer = np.zeros(1, np.uint8)
+    if layered and contacts.layer is not None:
+        layer = contacts.layer
+    outgoing = Arcs(contacts.offsets, contacts.targets, plain.astype(precision, copy=False), layer)
+    mutual = not contacts.directed and (weights is None or weights is contacts.weights)
+    if mutual or pushes:
+        return outgoing, outgoing
+    back = ContactNetwork(
+        contacts.node_count, contacts.offsets, contacts.targets, weights, directed=True,
+        layers=contacts.layers, layer=contacts.layer,
+    ).reversed()  # fmt: skip
+    into = np.zeros(1) if back.weights is None else back.weights
+    return outgoing, Arcs(back.offsets, back.targets, into.astype(precision, copy=False), layer[:1])

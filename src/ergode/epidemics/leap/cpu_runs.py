@@ -1,0 +1,103 @@
+"""Runs in time steps on the CPU: a replicate a thread, or one large replicate on all threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.epidemics.leap import cpu
+from ergode.epidemics.leap.cpu import NodeState
+from ergode.epidemics.leap.layout import Layout
+from ergode.epidemics.leap.step import WORK_SIZE
+
+# A replicate with fewer nodes is not worth sharing among threads: a step would be too short.
+_SHARED_FROM = 200_000
+_CHUNK_BYTES = 2**25
+
+
+class CpuRuns:
+    """What `LeapEnsemble` runs on the CPU."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.kernel, self._begin, self._decide, self._settle, self._between = kernels.cpu_kernels(
+            cpu.leap_cpu, cpu.begin_cpu, cpu.decide_cpu, cpu.settle_cpu, cpu.between_cpu,
+            precision=layout.precision, bindings=layout.bindings,
+        )  # fmt: skip
+
+    @property
+    def bytes_per_replicate(self) -> int:
+        """Memory that a replicate needs beside the network [bytes]."""
+        layout = self._layout
+        nodes = (27 + 4 * layout.channel_count) * layout.node_count
+        return nodes + 4 * layout.time_count * layout.column_count
+
+    def wanted(self) -> int:
+        """Replicates that keep the CPU busy."""
+        return max(self._layout.device.core_count, _CHUNK_BYTES // self.bytes_per_replicate)
+
+    def prepare(self) -> None:
+        """Compile the kernel of whole replicates, or load it from the cache."""
+        self._layout.device.prepare(
+            self.kernel, *self._arguments(0, self._layout.tables.seeding, 0)
+        )
+
+    def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Counts of `count` replicates, and their work."""
+        device = self._layout.device
+        arguments = self._arguments(first_replicate, seeding, count)
+        counts, work = arguments[-2:]
+        if count < device.core_count and self._layout.node_count >= _SHARED_FROM:
+            for row in range(count):
+                self._run_shared(first_replicate + row, arguments[0], counts[row], work[row])
+        else:
+            device.run(self.kernel, count, *arguments)
+        return counts, work.sum(axis=0)
+
+    def _arguments(self, first_replicate: int, seeding: Any, count: int) -> tuple[Any, ...]:
+        layout = self._layout
+        return (
+            layout.tables._replace(seeding=seeding), layout.seed, first_replicate, layout.mode,
+            np.zeros((count, layout.time_count, layout.column_count), np.int32),
+            np.zeros((count, WORK_SIZE), np.int64),
+        )  # fmt: skip
+
+    def _run_shared(
+        self, replicate: int, tables: Any, counts: np.ndarray, work: np.ndarray
+    ) -> None:
+        """One replicate on all threads, step by step."""
+        layout = self._layout
+        threads, run = layout.device.core_count, layout.device.run
+        nodes = self._new_nodes(threads)
+        clock, going = np.zeros(cpu.CLOCK_SIZE, np.int64), np.zeros(1, np.int64)
+        run(self._begin, 1, nodes, clock, work, tables, layout.mode, layout.seed, replicate)
+        between = (
+            nodes, clock, tables.rules, tables.schedule, tables.factors, layout.mode, counts, work
+        )  # fmt: skip
+        while True:
+            run(self._between, 1, *between, 1, going)
+            if not going[0]:
+                break
+            run(
+                self._decide, threads, nodes, clock, tables.incoming, tables.rules, tables.stages,
+                tables.probabilities, tables.schedule, tables.factors.vaccines, layout.seed,
+                replicate, grain=1,
+            )  # fmt: skip
+            run(self._between, 1, *between, 0, going)
+            run(self._settle, threads, nodes, clock, tables.outgoing, tables.rules, grain=1)
+
+    def _new_nodes(self, threads: int) -> NodeState:
+        """A replicate in a segment for each thread."""
+        count, real = self._layout.node_count, self._layout.precision
+        return NodeState(
+            np.linspace(0, count, threads + 1).astype(np.int64),
+            np.empty(count, np.uint8), np.empty(count, np.int32),
+            np.empty((self._layout.channel_count, count), np.int32),
+            np.empty(self._layout.layer_count, real), np.empty(count, np.int32),
+            np.empty((threads, self._layout.column_count), np.int64), np.empty(threads, real),
+            np.empty(threads, np.int64), np.empty(count, np.int64),
+            np.empty(count, np.uint8), np.empty(count, np.uint8),
+            np.empty(count, np.int32), np.empty(count, np.int32),
+        )  # fmt: skip

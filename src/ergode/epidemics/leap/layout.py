@@ -1,0 +1,47 @@
+"""What replicates in time steps have in common, whatever runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.source import Precision
+from ergode.core.devices import Device
+from ergode.epidemics.leap.step import LeapTables
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes, options and tables of a run in time steps.
+
+    Attributes
+    ----------
+    device, precision
+        As for `simulate`.
+    mode : int
+        How forces of infection are kept: `GATHER`, `PUSH` or `AUTO` of `leap.step`.
+    node_count, time_count, column_count, layer_count : int
+        Nodes, times of the grid, columns of counts, layers with a factor of their own.
+    channel_count : int
+        Forces of infection that are kept for a node: one for each infection and layer.
+    seed : uint64
+        Key of all randomness.
+    bindings : dict
+        What kernels are made for.
+    tables : LeapTables
+        On the device; its seeds are those of no replicate.
+    """
+
+    device: Device
+    precision: Precision
+    mode: int
+    node_count: int
+    time_count: int
+    column_count: int
+    layer_count: int
+    channel_count: int
+    seed: np.uint64
+    bindings: dict[Any, Any]
+    tables: LeapTables

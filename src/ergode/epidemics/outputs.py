@@ -1,0 +1,291 @@
+"""The outputs: what a call keeps of each chunk of replicates, and the Dataset made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from ergode.core import devices, results
+from ergode.core.errors import PlanError
+from ergode.core.results import STRATA, SWEPT, Variable
+from ergode.core.statistics import CountStatistics
+from ergode.core.status import Status
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.ensemble import Ensemble
+
+if TYPE_CHECKING:
+    import xarray
+
+Output = Literal["counts", "statistics", "line_list"]
+
+_STATUS = Variable(
+    "status", (SWEPT, "replicate"), "uint8", "1", "how the replicate ended (see Status)"
+)
+_GRID = ("time", "compartment", STRATA)
+results.register(
+    "epidemics",
+    "counts",
+    [
+        Variable(
+            "count", (SWEPT, "replicate", *_GRID), "int32", "1", "nodes in a compartment at a time"
+        ),
+        Variable(
+            "cases", (SWEPT, "replicate", "time", STRATA), "int32", "1",
+            "infections up to a time, those infected at first and importations among them",
+        ),
+        _STATUS,
+    ],
+)  # fmt: skip
+results.register(
+    "epidemics",
+    "statistics",
+    [
+        Variable("mean", (SWEPT, *_GRID), "float64", "1", "mean count over replicates"),
+        Variable("variance", (SWEPT, *_GRID), "float64", "1", "unbiased variance of the count"),
+        Variable("quantile", (SWEPT, "level", *_GRID), "float64", "1", "quantile of the count"),
+        _STATUS,
+    ],
+)
+results.register(
+    "epidemics",
+    "line_list",
+    [
+        Variable(
+            "point", ("case",), "int64", "1", "point of the sweep, the last dim fastest", True
+        ),
+        Variable("replicate", ("case",), "int64", "1", "replicate of the case"),
+        Variable("node", ("case",), "int64", "1", "node that left the susceptible compartment"),
+        Variable("infector", ("case",), "int64", "1", "node that infected it; -1 for a seed"),
+        Variable("infected_at", ("case",), "float64", "time", "when it was infected or seeded"),
+        Variable("entered", ("case", "compartment"), "float64", "time",
+                 "when it entered each compartment; NaN if not by the last time"),
+    ],
+)  # fmt: skip
+
+
+class Shape:
+    """What a call computes: points and replicates, and where in them a row is.
+
+    Attributes
+    ----------
+    swept : tuple of str
+        Dims of points; none without a sweep.
+    points : tuple of int
+        Their lengths.
+    replicates : int
+        Of each point.
+    """
+
+    def __init__(self, swept: tuple[str, ...], points: tuple[int, ...], replicates: int) -> None:
+        self.swept, self.points, self.replicates = swept, points, replicates
+
+    @property
+    def point_count(self) -> int:
+        """Number of points."""
+        return int(np.prod(self.points, dtype=np.int64))
+
+    @property
+    def total(self) -> int:
+        """Number of replicates of all points."""
+        return self.point_count * self.replicates
+
+    def computed(self, done: np.ndarray) -> Shape:
+        """What there is of it: without a sweep no more than the first replicates."""
+        return self if self.swept else Shape((), (), int(done.sum()))
+
+
+class Collector(Protocol):
+    """Keeps what an output needs of each chunk of replicates."""
+
+    def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
+        """Take in what an ensemble found from its row `first` on; `rows` are those of the call."""
+
+    def dataset(
+        self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        """The result; `done` says which rows of the call there are."""
+
+
+class _Counts:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._rows: list[np.ndarray] = []
+        self._chunks: list[np.ndarray] = []
+        self._cases: list[np.ndarray] = []
+
+    def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
+        counts = ensemble.count(found, first)
+        self._rows.append(rows)
+        self._chunks.append(counts)
+        self._cases.append(ensemble.case_count(found, counts, first))
+
+    def dataset(
+        self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        shape = self._shape.computed(done)
+        values = {
+            "count": self._all(self._chunks, shape),
+            "cases": self._all(self._cases, shape),
+            "status": _status(done, shape),
+        }
+        rows = np.where(values["status"] == Status.DONE, coords["time"].size, 0)
+        return results.dataset(
+            "epidemics", "counts", values, coords=_with_replicates(coords, shape), attrs=attrs,
+            swept=shape.swept, strata=_strata(coords), computed_rows=rows,
+        )  # fmt: skip
+
+    def _all(self, chunks: list[np.ndarray], shape: Shape) -> np.ndarray:
+        """Chunks of replicates as one array; a single one is not copied."""
+        values = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+        rows = np.concatenate(self._rows)
+        if rows.size < shape.total or (np.diff(rows) < 0).any():
+            ordered = np.zeros((shape.total, *values.shape[1:]), values.dtype)
+            ordered[rows] = values
+            values = ordered
+        return values.reshape(*shape.points, shape.replicates, *values.shape[1:])
+
+
+def _status(done: np.ndarray, shape: Shape) -> np.ndarray:
+    status = np.where(done, Status.DONE, Status.NOT_RUN).astype(np.uint8)
+    return status[: shape.total].reshape(*shape.points, shape.replicates)
+
+
+def _with_replicates(coords: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    return {**coords, "replicate": np.arange(shape.replicates)}
+
+
+def _strata(coords: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("stratum",) if "stratum" in coords else ()
+
+
+class _Statistics:
+    def __init__(
+        self, shape: Shape, of_point: list[CountStatistics], quantiles: Sequence[float]
+    ) -> None:
+        self._shape = shape
+        self._of_point = of_point
+        self._quantiles = quantiles
+
+    def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
+        counts = ensemble.count(found, first)
+        counts = counts.reshape(*counts.shape[:2], -1)
+        points = rows // self._shape.replicates
+        starts = np.flatnonzero(np.diff(points, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], rows.size], strict=True):
+            self._of_point[points[start]].add(counts[start:stop])
+
+    def dataset(
+        self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        shape = self._shape.computed(done)
+        grid = (coords["time"].size, *(len(coords[d]) for d in ("compartment", *_strata(coords))))
+        each, levels = self._of_point, self._quantiles
+        values = {
+            "mean": np.array([one.mean() for one in each]).reshape(*shape.points, *grid),
+            "variance": np.array([one.variance() for one in each]).reshape(*shape.points, *grid),
+            "quantile": np.array([one.quantile(levels) for one in each]).reshape(
+                *shape.points, len(levels), *grid
+            ),
+            "status": _status(done, shape),
+        }
+        coords = {**coords, "level": list(levels)}
+        return results.dataset(
+            "epidemics", "statistics", values, coords=coords, attrs=attrs, swept=shape.swept,
+            strata=_strata(coords),
+        )  # fmt: skip
+
+
+class _LineList:
+    def __init__(self, shape: Shape, node_names: np.ndarray | None) -> None:
+        self._shape = shape
+        self._chunks: list[dict[str, Any]] = []
+        self._node_names = node_names
+
+    def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
+        cases = ensemble.cases(found, first)
+        cases["point"], cases["replicate"] = np.divmod(
+            rows[cases["replicate"] - first], self._shape.replicates
+        )
+        self._chunks.append(cases)
+
+    def dataset(
+        self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        values = {
+            name: np.concatenate([chunk[name] for chunk in self._chunks])
+            for name in self._chunks[0]
+        }
+        point = values["point"]
+        if (np.diff(point) < 0).any():
+            order = np.argsort(point, kind="stable")
+            values = {name: value[order] for name, value in values.items()}
+            point = values["point"]
+        grid = coords["time"]
+        begin = grid[0]
+        values["infected_at"] += begin
+        values["entered"] += begin
+        names: dict[str, Any] = {"compartment": coords["compartment"]}
+        if self._node_names is not None:
+            names["node_name"] = ("case", self._node_names[values["node"]])
+        if not self._shape.swept:
+            del values["point"]
+        places = np.unravel_index(point, self._shape.points) if self._shape.swept else ()
+        for name, value in coords.items():
+            if isinstance(value, tuple) and value[0] in self._shape.swept:
+                names[name] = ("case", value[1][places[self._shape.swept.index(value[0])]])
+            elif np.ndim(value) == 0:
+                names[name] = value
+        # The grid is not a dimension of the list; the reproduction numbers are counted on it.
+        return results.dataset(
+            "epidemics",
+            "line_list",
+            values,
+            coords=names,
+            attrs={**attrs, "times": grid},
+        )
+
+
+def collector(
+    output: str,
+    compartment_count: int,
+    scenario: Scenario,
+    grid: np.ndarray,
+    shape: Shape,
+    quantiles: Sequence[float],
+) -> Collector:
+    """What collects an output.
+
+    Raises
+    ------
+    PlanError
+        The output or a level is unknown, or memory is short.
+    """
+    contacts = scenario.contacts
+    columns = compartment_count * len(scenario.strata)
+    each = (shape.replicates, grid.size, columns, contacts.node_count)
+    if output == "counts":
+        needed = 4 * shape.total * grid.size * columns
+        _check_memory(needed, "counts", "output='statistics'")
+        return _Counts(shape)
+    if output == "statistics":
+        levels = [float(level) for level in np.atleast_1d(quantiles)]
+        if not all(0.0 <= level <= 1.0 for level in levels):
+            raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
+        needed = shape.point_count * CountStatistics.bytes_needed(*each)
+        _check_memory(needed, "statistics", "fewer times")
+        of_point = [CountStatistics(*each) for _ in range(shape.point_count)]
+        return _Statistics(shape, of_point, levels)
+    if output == "line_list":
+        return _LineList(shape, contacts.node_names)
+    raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")
+
+
+def _check_memory(needed: int, what: str, instead: str) -> None:
+    room = devices.resolve("cpu").available_bytes()
+    if needed > room:
+        raise PlanError(
+            f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
+            f"replicates or {instead}"
+        )

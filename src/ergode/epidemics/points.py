@@ -1,0 +1,337 @@
+"""Points of a sweep: the model and the initial condition that a user's functions return for each.
+
+Points may differ in numbers alone, so that they share kernels, and most of them one launch.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError, PlanError
+from ergode.epidemics.seeding import Initial
+from ergode.epidemics.shared.resolution import shortest_stay
+from ergode.epidemics.shared.sweep import PointGroup
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.seeds import Seeds
+from ergode.models.sweep import POINT, Layout, lay_out
+
+ModelFunction = Callable[..., CompartmentModel]
+InitialFunction = Callable[..., Initial]
+
+# Names of coordinates and variables of results, which no parameter can have.
+_TAKEN = ("replicate", "time", "compartment", "stratum", "level", "case", "node_name", POINT)
+
+
+@dataclass(frozen=True)
+class Points:
+    """All points of a call; a call without a sweep has one.
+
+    Attributes
+    ----------
+    layout : Layout
+        Dims, coordinates and values of the parameters.
+    models, initials : list, length point_count
+        Of each point.
+    """
+
+    layout: Layout
+    models: list[CompartmentModel]
+    initials: list[Initial]
+
+    @property
+    def count(self) -> int:
+        """Number of points."""
+        return len(self.models)
+
+    @property
+    def swept(self) -> bool:
+        """Whether results have dims for points."""
+        return bool(self.layout.dims)
+
+    @cached_property
+    def kinds(self) -> list[int]:
+        """For each kind of point - they differ in which numbers are zero - the first of it."""
+        first: dict[bytes, int] = {}
+        for number, row in enumerate(_bytes_of_rows(self._zeros)):
+            first.setdefault(row, number)
+        return list(first.values())
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """Rates, probabilities, and codes of holding times, float64 [point, number]."""
+        made: dict[int, list[float]] = {}
+        rows = []
+        for model in self.models:
+            if id(model) not in made:
+                made[id(model)] = _numbers(model)
+            rows.append(made[id(model)])
+        return np.array(rows, np.float64)
+
+    @cached_property
+    def _zeros(self) -> np.ndarray:
+        """Which rates and probabilities are not zero: what a method can run depends on these."""
+        codes = 4 * len(self.models[0].progressions)
+        return self._numbers[:, : self._numbers.shape[1] - codes] > 0
+
+    def groups(self, replicates: int) -> list[tuple[np.ndarray, PointGroup]]:
+        """Points that can run in one launch: their numbers, and what they are."""
+        same = all(initial is self.initials[0] for initial in self.initials)
+        kinds = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[:, :, :2]
+        sizes = np.column_stack([self._zeros, kinds.reshape(self.count, -1)])
+        found: dict[Any, list[int]] = {}
+        for number, (size, initial) in enumerate(
+            zip(_bytes_of_rows(sizes), self.initials, strict=True)
+        ):
+            key = (size, None if same else _seeds(initial, number))
+            found.setdefault(key, []).append(number)
+        return [
+            (
+                np.array(numbers),
+                PointGroup(
+                    [self.models[k] for k in numbers], [self.initials[k] for k in numbers],
+                    replicates,
+                ),
+            )
+            for numbers in found.values()
+        ]  # fmt: skip
+
+    def named(self, number: int) -> str:
+        """A point by its parameters, for messages."""
+        values = (f"{name}={row[number]:.6g}" for name, row in self.layout.rows.items())
+        return f"at the point {', '.join(values)}: " if self.layout.rows else ""
+
+    @contextmanager
+    def named_in_errors(self, number: int) -> Iterator[None]:
+        """Name a point where it cannot be run."""
+        try:
+            yield
+        except (ModelError, PlanError) as error:
+            if not self.layout.rows:
+                raise
+            raise type(error)(f"{self.named(number)}{error}") from error
+
+    @cached_property
+    def fastest(self) -> CompartmentModel:
+        """The model of the shortest stay, for which times must be finest."""
+        return min(self.models, key=shortest_stay)
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Coordinates of results: parameters that are the same at all points have no dim."""
+        same = {n: r[0] for n, r in self.layout.rows.items() if n not in self.layout.coords}
+        return {**same, **self.layout.coords}
+
+    @property
+    def digest(self) -> str:
+        """What tells these models from others."""
+        first = self.models[0].digest
+        if not self.swept or all(model is self.models[0] for model in self.models):
+            return first
+        found = hashlib.sha256(first.encode() + self._numbers.tobytes())
+        tables = self._numbers[:, self._zeros.shape[1] :].reshape(self.count, -1, 4)[0, :, 1]
+        for number in np.flatnonzero(tables).tolist():
+            for model in self.models:
+                code = model.progressions[number].holding_time.code()
+                if code.times is not None and code.cdf is not None:
+                    found.update(code.times.tobytes() + code.cdf.tobytes())
+        return found.hexdigest()
+
+    def names(self, of: Callable[[CompartmentModel], tuple[str, ...]]) -> str:
+        """Compartments that play a role at any point, with commas."""
+        found = {name for number in self.kinds for name in of(self.models[number])}
+        return ",".join(name for name in self.models[0].compartments if name in found)
+
+
+def points_of(
+    model: CompartmentModel | ModelFunction,
+    initial: Initial | InitialFunction,
+    parameters: Mapping[str, Any] | None,
+    reserved: Collection[str] = (),
+) -> Points:
+    """Call the functions at every point; results have names that are `reserved`.
+
+    Raises
+    ------
+    ModelError
+        A name is unknown or missing, a function returns something else, or points differ in more
+        than numbers.
+    """
+    if not isinstance(model, CompartmentModel) and not callable(model):
+        raise ModelError(
+            f"model is {type(model).__name__}; expected a CompartmentModel, or a function of "
+            "parameters that returns one"
+        )
+    functions = {
+        what: given for what, given in (("model", model), ("initial", initial)) if callable(given)
+    }
+    if parameters is None:
+        parameters = {}
+    elif not isinstance(parameters, Mapping):
+        raise ModelError(
+            f"parameters is {type(parameters).__name__}; expected a mapping of names to values"
+        )
+    elif not functions:
+        raise ModelError(
+            "parameters are given, but neither model nor initial is a function of them: "
+            "def model(rate): return ergode.CompartmentModel.sir(transmission_rate=rate, ...)"
+        )
+    taken = {what: _names(what, function) for what, function in functions.items()}
+    known = dict.fromkeys(name for names in taken.values() for name in names)
+    needed = [
+        name
+        for name in known
+        if name in parameters or any(names.get(name, False) for names in taken.values())
+    ]
+    for name in parameters:
+        if name in _TAKEN or name in reserved:
+            raise ModelError(f"a parameter cannot be called '{name}': results have that name")
+    layout = lay_out(
+        {"parameters": needed if set(parameters) <= set(known) else list(known)},
+        {"parameters": parameters}, along=POINT, owner="the function",
+    )  # fmt: skip
+    columns = {name: _as_given(parameters[name], row) for name, row in layout.rows.items()}
+    with _rarely_collected():
+        points = Points(
+            layout,
+            _each("model", model, taken.get("model"), columns, layout, CompartmentModel),
+            _each("initial", initial, taken.get("initial"), columns, layout, Mapping),
+        )
+        _check_alike(points)
+    return points
+
+
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Fewer garbage collections: models of many points live on, and each would look through all."""
+    before = gc.get_threshold()
+    if before[0] > 0:
+        gc.set_threshold(max(before[0], 100_000), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _names(what: str, function: Callable[..., Any]) -> dict[str, bool]:
+    """Names of what a function takes, and whether it must be given."""
+    found = {}
+    for name, one in inspect.signature(function).parameters.items():
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise ModelError(
+                f"the function {what} takes '{one}'; expected parameters by name, such as "
+                "def model(rate)"
+            )
+        found[name] = one.default is one.empty
+    return found
+
+
+def _as_given(given: Any, row: np.ndarray) -> list[Any]:
+    """Values of a parameter at all points, whole where the user gave whole numbers."""
+    whole = np.asarray(given).dtype.kind in "iu"
+    values: list[Any] = row.astype(np.int64).tolist() if whole else row.tolist()
+    return values
+
+
+def _each(
+    what: str,
+    given: Any,
+    names: Mapping[str, bool] | None,
+    columns: Mapping[str, list[Any]],
+    layout: Layout,
+    kind: type,
+) -> list[Any]:
+    """What a function returns at every point; one that is no function is the same at all."""
+    if names is None:
+        return [given] * layout.count
+    mine = [name for name in names if name in columns]
+    found = []
+    for number, values in enumerate(
+        zip(*(columns[name] for name in mine), strict=True) if mine else [()] * layout.count
+    ):
+        try:
+            one = given(**dict(zip(mine, values, strict=True)))
+        except Exception as error:
+            said = str(error) if isinstance(error, ModelError) else repr(error)
+            raise ModelError(f"{Points(layout, [], []).named(number)}{said}") from error
+        if not isinstance(one, kind):
+            expected = "a CompartmentModel" if kind is CompartmentModel else "a mapping"
+            raise ModelError(
+                f"the function {what} returns {type(one).__name__}; expected {expected}"
+            )
+        found.append(one)
+    return found
+
+
+_PARTS = (
+    "compartments", "infections", "profiles", "progressions", "families of holding times",
+    "susceptibility", "infectivity",
+)  # fmt: skip
+
+
+def _structure(model: CompartmentModel) -> tuple[Any, ...]:
+    """What is the same at all points, in the order of `_PARTS`."""
+    return (
+        model.compartments,
+        [(i.susceptible, i.infected, *i.transmission_rate) for i in model.infections],
+        [i.profile for i in model.infections],
+        [(p.compartment, *p.to) for p in model.progressions],
+        [type(p.holding_time).__name__ for p in model.progressions],
+        model.susceptibility,
+        model.infectivity,
+    )
+
+
+def _check_alike(points: Points) -> None:
+    if all(model is points.models[0] for model in points.models):
+        return
+    expected = _structure(points.models[0])
+    for number, model in enumerate(points.models):
+        found = _structure(model)
+        if found != expected:
+            k = next(k for k, part in enumerate(expected) if found[k] != part)
+            raise ModelError(
+                f"{points.named(number)}{_PARTS[k]} of the model are {found[k]}, and "
+                f"{expected[k]} at the first point; points differ in numbers alone"
+            )
+
+
+def _bytes_of_rows(table: np.ndarray) -> list[bytes]:
+    data, width = table.tobytes(), table.itemsize * table.shape[1]
+    return [data[k : k + width] for k in range(0, len(data), width)]
+
+
+def _numbers(model: CompartmentModel) -> list[float]:
+    """In one order for all models of a structure; last the codes of holding times, four each."""
+    found = [rate for i in model.infections for rate in i.transmission_rate.values()]
+    for progression in model.progressions:
+        found += progression.to.values()  # type: ignore[union-attr]
+    for progression in model.progressions:
+        code = progression.holding_time.code()
+        found += (code.kind, 0 if code.times is None else len(code.times), code.a, code.b)
+    return found
+
+
+def _seeds(initial: Initial, number: int) -> Any:
+    """What initial conditions have in common that go together; `number` is for those that do not.
+
+    Lists of nodes drawn by weight are made for one initial condition at a time.
+    """
+    sizes = []
+    for name in sorted(initial):
+        value = initial[name]
+        aged = False
+        if isinstance(value, Seeds):
+            if value.weight is not None:
+                return number
+            aged, value = bool(np.any(value.age)), value.nodes
+        sizes.append((name, np.size(value) if np.ndim(value) else -1, aged))
+    return tuple(sizes)

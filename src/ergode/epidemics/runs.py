@@ -1,0 +1,149 @@
+"""The replicates of all points, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ergode.core import launch, progress
+from ergode.core.devices import spans
+from ergode.core.errors import InterruptionWarning, ModelError, PlanError
+from ergode.epidemics.methods import Method
+from ergode.epidemics.outputs import Collector
+from ergode.epidemics.points import Points
+from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.seeding import seeding_of
+from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.shared.progression import stages_of
+from ergode.epidemics.shared.resolution import check_stages
+from ergode.epidemics.shared.sweep import ROWS_MOST, PointGroup
+
+
+class PointRuns:
+    """Ensembles of all points of a call, one after another.
+
+    Parameters
+    ----------
+    points, method, scenario
+        What to run.
+    replicates : int
+        Of each point.
+    listing : bool
+        Whether a line list is asked for.
+    **options
+        Of the method's runner.
+    """
+
+    def __init__(
+        self,
+        points: Points,
+        method: Method,
+        scenario: Scenario,
+        replicates: int,
+        listing: bool,
+        **options: Any,
+    ) -> None:
+        self._points, self._scenario = points, scenario
+        self._method, self._options = method, options
+        self._replicates, self._listing = replicates, listing
+        together = (
+            options["device"].target in method.sweeps
+            and points.count > 1
+            and points.count * replicates < ROWS_MOST
+        )
+        self._groups = points.groups(replicates) if together else []
+        # What cannot be is said before anything runs.
+        if not together:
+            self._check(range(1, points.count))
+        self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
+
+    def run(self, collect: Collector, show: bool) -> tuple[np.ndarray, dict[str, Any]]:
+        """Run everything.
+
+        Returns
+        -------
+        done : ndarray of bool, shape [point x replicate]
+            What is finished; not all of it after an interruption (Ctrl-C).
+        counters : dict
+            What the attributes of a result say of the work.
+
+        Warns
+        -----
+        InterruptionWarning
+            The run was interrupted, and some of it was done.
+        """
+        total = self._points.count * self._replicates
+        done = np.zeros(total, bool)
+        work: list[tuple[Ensemble, Any]] = []
+        with progress.track("epidemics", total, unit="replicates", show=show) as report:
+            try:
+                for ensemble, rows in self._ensembles():
+                    ensemble.prepare()
+                    work.append((ensemble, 0))
+                    for start, stop in spans(rows.size, ensemble.chunk_size(rows.size)):
+                        found, counted = ensemble.run(start, stop - start)
+                        collect.add(ensemble, found, start, rows[start:stop])
+                        work[-1] = ensemble, work[-1][1] + counted
+                        done[rows[start:stop]] = True
+                        report(stop - start)
+            except KeyboardInterrupt:
+                if not done.any():
+                    raise
+                launch.warn(
+                    f"interrupted: {done.sum()} of {total} replicates are returned",
+                    InterruptionWarning,
+                )
+        return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
+
+    def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:
+        """An ensemble after another, and which rows of the call its rows are."""
+        rows = np.arange(self._replicates)
+        for number, (numbers, group) in enumerate(self._groups):
+            ensemble = self._ensemble_of(numbers, group) if number else self._first
+            yield ensemble, (numbers[:, None] * self._replicates + rows).ravel()
+        if self._groups:
+            return
+        for point in range(self._points.count):
+            ensemble = self._ensemble(point) if point else self._first
+            yield ensemble, point * self._replicates + rows
+
+    def _check(self, numbers: Iterable[int]) -> None:
+        """Check the tables of points."""
+        precision, nodes = self._options["precision"], self._scenario.contacts.node_count
+        for number in numbers:
+            model = self._points.models[number]
+            with self._points.named_in_errors(number):
+                check_stages(model, stages_of(model, precision), precision)
+                seeding_of(model, self._points.initials[number], nodes, precision)
+
+    def _ensemble_of(self, numbers: np.ndarray, group: PointGroup) -> Ensemble:
+        try:
+            return self._method.runner(
+                group.models[0], self._scenario, group.initials[0], self._listing, group=group,
+                **self._options,
+            )  # fmt: skip
+        except (ModelError, PlanError):
+            self._check(numbers.tolist())  # says which it is
+            raise
+
+    def _ensemble(self, point: int) -> Ensemble:
+        points = self._points
+        with points.named_in_errors(point):
+            return self._method.runner(
+                points.models[point], self._scenario, points.initials[point], self._listing,
+                **self._options,
+            )  # fmt: skip
+
+
+def _together(counters: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counters of several ensembles: sums of counts, and a list of what else differs."""
+    found: dict[str, Any] = {}
+    for name in counters[0]:
+        values = [one[name] for one in counters]
+        if all(isinstance(value, int) for value in values):
+            found[name] = sum(values)
+        else:
+            found[name] = values[0] if len(set(values)) == 1 else values
+    return found

@@ -1,0 +1,195 @@
+"""Moves of nodes that are final: where a node begins, and what of its path becomes its past."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import bits, real, to_bits
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.counts import grid_index
+from ergode.epidemics.shared.options import (
+    HAS_AGES,
+    HAS_STRATA,
+    HAS_TRACING,
+    HAS_TRIGGERS,
+    LISTING,
+)
+from ergode.epidemics.windows.atomics import add
+from ergode.epidemics.windows.state import (
+    INFECTED,
+    Place,
+    begin_at_base,
+    compartment_of,
+    destination,
+    is_infection,
+    is_open_at_first,
+    moves_of,
+    set_moves,
+    set_stay,
+    since_of,
+    stay_of,
+)
+from ergode.epidemics.windows.tracing import await_detection, carry_out
+from ergode.epidemics.windows.triggers import BINS
+
+# Each option is tested by itself, so that a branch is dropped before what is in it is compiled.
+# ruff: noqa: SIM102
+_NEVER = float("inf")
+
+
+class Records(NamedTuple):
+    """Every move, in the order of time for each node: a row of each array a replicate."""
+
+    count: Any  # int64 [row]; may exceed the room there is
+    node: Any  # int32 [row, room]
+    time: Any  # real
+    to: Any  # and whether it is an infection, as in paths; uint8
+    infector: Any  # int32; -1 for seeds and importations
+
+
+class Results(NamedTuple):
+    """What comes out of a chunk."""
+
+    records: Records
+    moves: Any  # int32 [row, time, (compartment, and last cases) x stratum]; in the end counts
+
+
+class Move(NamedTuple):
+    """A node enters a compartment."""
+
+    compartment: Any
+    infected: Any  # whether the node becomes a case
+    at_once: Any  # whether it is infected at this very moment
+    infector: Any  # -1 where there is none
+    time: Any
+    age: Any  # for how long it has been there already; zero but for seeds
+
+
+def column_of(tables, compartment, node):
+    """Column of counts in which a node in a compartment is counted."""
+    if HAS_STRATA:
+        return np.int64(compartment * tables.stratum_count + tables.stratum[node])
+    return np.int64(compartment)
+
+
+def _enter(epidemic, results, place, move, stay):
+    """Move a node for good, `stay` stays having gone before."""
+    tables, paths, triggers = epidemic.tables, epidemic.paths, epidemic.triggers
+    position, node, compartment, time = place.position, place.node, move.compartment, move.time
+    is_open = move.at_once or (
+        is_open_at_first(paths, position) and since_of(paths, position) == time
+    )
+    at = np.int64(grid_index(tables.times, tables.per_step, time))
+    old = compartment_of(paths, position)
+    row, moves = np.int64(place.row), results.moves
+    if at < moves.shape[1]:
+        add(moves, (row, at, column_of(tables, old, node)), np.int32(-1))
+        add(moves, (row, at, column_of(tables, compartment, node)), np.int32(1))
+        if move.infected:
+            last = np.int64(moves.shape[2] - tables.stratum_count)
+            group = np.int64(tables.stratum[node]) if HAS_STRATA else np.int64(0)
+            add(moves, (row, at, last + group), np.int32(1))
+    if HAS_TRIGGERS:
+        slot = np.int64(place.slot)
+        add(triggers.population, (slot, old), np.int32(-1))
+        add(triggers.population, (slot, np.int64(compartment)), np.int32(1))
+        if move.infected:
+            cases = np.int64(triggers.population.shape[1] - 1)
+            add(triggers.population, (slot, cases), np.int32(1))
+    if LISTING:
+        records = results.records
+        number = add(records.count, row, np.int64(1))
+        if number < records.node.shape[1]:
+            records.node[row, number] = node
+            records.time[row, number] = time - move.age
+            records.to[row, number] = np.uint8(compartment | (INFECTED if move.infected else 0))
+            records.infector[row, number] = move.infector
+    set_stay(
+        tables, paths, position, node, compartment, time, move.age, is_open, stay, epidemic.seed,
+        place.replicate,
+    )  # fmt: skip
+    if HAS_TRACING:
+        await_detection(
+            tables, epidemic.tracing, position, node, compartment, time - move.age,
+            stay + np.int32(1), epidemic.seed, place.replicate,
+        )  # fmt: skip
+
+
+def begin_node(epidemic, position, node, replicate):
+    """A node that is not a seed, at time zero."""
+    tables, tracing, seed = epidemic.tables, epidemic.tracing, epidemic.seed
+    begin_at_base(tables, epidemic.paths, position, node, seed, replicate)
+    if HAS_TRACING:
+        tracing.count[position] = 0
+        for k in range(tracing.until.shape[0]):
+            tracing.until[k, position] = bits(0)
+        if tables.stages.kind[tables.base] >= 0:
+            await_detection(
+                tables, tracing, position, node, np.int64(tables.base), real(0.0), np.int32(1),
+                seed, replicate,
+            )  # fmt: skip
+
+
+def begin_clock(tables, triggers, slot, node_count):
+    """A replicate at time zero."""
+    never = bits(to_bits(real(_NEVER)))
+    for odd in range(2):
+        triggers.begin[odd, slot] = 0.0
+        triggers.cut[odd, slot] = never
+    for k in range(triggers.starts.shape[1]):
+        triggers.starts[slot, k] = tables.interventions.start[k]
+        triggers.rank[slot, k] = np.int32(0)
+        if HAS_TRIGGERS:
+            for at in range(BINS):
+                triggers.arrivals[slot, k, at] = np.int32(0)
+    for c in range(triggers.population.shape[1]):
+        triggers.population[slot, c] = np.int32(0)
+    triggers.population[slot, tables.base] = np.int32(node_count)
+
+
+def place_seed(epidemic, results, row, slot, index, node_count, replicate):
+    """Put a seed where it starts."""
+    seeding = epidemic.tables.seeding
+    node = np.int64(seed_node(seeding, index, node_count, epidemic.seed, replicate))
+    compartment = seed_compartment(seeding, index)
+    position = slot * node_count + node
+    # What is already there is the first stay of a node that is no seed.
+    if HAS_TRACING:
+        epidemic.tracing.count[position] = 0
+    age = real(0.0)
+    if HAS_AGES:
+        age = real(seed_age(seeding, index))
+    move = Move(
+        np.int64(compartment), seeding.is_case[compartment] != 0, False, np.int64(-1), real(0.0),
+        age,
+    )  # fmt: skip
+    place = Place(row, slot, position, node, replicate)
+    _enter(epidemic, results, place, move, np.int32(0))
+
+
+def settle(epidemic, results, place, end):
+    """Make what a path has before `end` a node's past."""
+    paths, position = epidemic.paths, place.position
+    count = moves_of(paths, position)
+    if count > 0:
+        set_moves(paths, position, np.int64(0))
+    for k in range(count):
+        time = paths.time[k, position]
+        if time < end:
+            infector = np.int64(-1)
+            if LISTING:
+                infector = np.int64(paths.infector[k, position])
+            infected = is_infection(paths, k, position)
+            move = Move(
+                destination(paths, k, position), infected, infected, infector, time, real(0.0)
+            )
+            _enter(epidemic, results, place, move, stay_of(paths, position))
+    if HAS_TRACING:
+        if epidemic.tracing.count[position] > 0:
+            carry_out(
+                epidemic.arcs, epidemic.tables, epidemic.tracing,
+                epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
+                place.replicate,
+            )  # fmt: skip

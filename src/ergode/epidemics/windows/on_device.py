@@ -1,0 +1,211 @@
+"""What differs between a CPU and a CUDA device in how windows of time are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.source import Precision, Target
+from ergode.core.devices import Device, resolve
+from ergode.core.errors import PlanError
+from ergode.core.kernels import Kernel
+from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.epidemics.shared.importation import ImportedCases
+from ergode.epidemics.shared.options import HAS_STRATA, HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.tables import EpidemicTables
+from ergode.epidemics.windows.kernel import THREADS
+from ergode.epidemics.windows.moves import Records, Results
+from ergode.epidemics.windows.state import ROOM, Arcs, Epidemic, Paths
+from ergode.epidemics.windows.tracing import TracingState
+from ergode.epidemics.windows.triggers import BINS, TriggerState
+
+# Positions that one grid works on at once: enough to fill a device.
+_POSITIONS = 2**22
+_INDEXABLE = 2**31
+
+
+class OnCPU:
+    """One replicate a thread at a time.
+
+    Parameters
+    ----------
+    device : Device
+    kernel : Kernel
+    arcs : Arcs
+        On the device.
+    bindings : dict
+        Of the kernel.
+    precision : {"float32", "float64"}
+    shape : tuple of int
+        Times, and columns of counts.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kernel: Kernel,
+        arcs: Arcs,
+        bindings: dict[Any, Any],
+        precision: Precision,
+        shape: tuple[int, int],
+    ) -> None:
+        self._device, self._kernel, self._arcs = device, kernel, arcs
+        self._precision, self._shape = precision, shape
+        self.host = device
+
+    def bytes_per_node(self, plan_size: int, detections: int) -> int:
+        """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
+        return 0
+
+    def chunk_size(self, most: int, replicates: int, node_count: int, bytes_each: int) -> int:
+        """Replicates to run together; `most` is what all methods keep to."""
+        return most
+
+    def prepare(self, run: Callable[[], Any]) -> None:
+        """Compile the kernel by a run of nothing."""
+        run()
+
+    def run(
+        self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
+        first_replicate: int, count: int, width: Any, record_room: int, detection_room: int,
+    ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
+        """Counts, work [2], records, and how many detections of a node there are to be kept."""
+        counts = np.empty((count, *self._shape), np.int32)
+        work = np.zeros((count, 2), np.int64)
+        needed = np.zeros(count, np.int32)
+        records = new_records(count, record_room, self._precision, np.empty)
+        arguments = (
+            self._arcs, tables, imported_cases, seed, first_replicate, width, detection_room,
+            Results(records, counts), needed, work,
+        )  # fmt: skip
+        if count:
+            self._device.run(self._kernel, count, *arguments)
+        else:
+            self._device.prepare(self._kernel, *arguments)
+        return counts, work.sum(axis=0), records, int(needed.max(initial=0))
+
+
+class OnCUDA:
+    """All replicates of a chunk in one persistent grid; parameters as for `OnCPU`."""
+
+    def __init__(
+        self,
+        device: Device,
+        kernel: Kernel,
+        arcs: Arcs,
+        bindings: dict[Any, Any],
+        precision: Precision,
+        shape: tuple[int, int],
+    ) -> None:
+        self._device, self._kernel, self._arcs = device, kernel, arcs
+        self._bindings, self._precision, self._shape = bindings, precision, shape
+        self._buffers: tuple[Any, ...] = ()
+        self._made_for: tuple[int, ...] = ()
+        self._blocks = 0
+        self.host = resolve("cpu")
+
+    def bytes_per_node(self, plan_size: int, detections: int) -> int:
+        """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
+        size = 16 + (9 if self._bindings[LISTING] else 5) * ROOM + 4 + 16
+        if self._bindings[HAS_TRACING]:
+            size += 4 * plan_size + 8 * detections + 4
+        return size
+
+    def chunk_size(self, most: int, replicates: int, node_count: int, bytes_each: int) -> int:
+        """Replicates to run together: as many as keep the device busy and fit its memory."""
+        if node_count >= _INDEXABLE:
+            raise PlanError(f"{node_count:,} nodes exceed the 2^31 a CUDA grid indexes")
+        fits = self._device.available_bytes() // bytes_each
+        return max(1, min(replicates, fits, _POSITIONS // node_count))
+
+    def prepare(self, run: Callable[[], Any]) -> None:
+        """Nothing: a launch needs its grid, and so its kernel, anyway."""
+
+    def run(
+        self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
+        first_replicate: int, count: int, width: Any, record_room: int, detection_room: int,
+    ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
+        """Counts, work [2], records, and how many detections of a node there are to be kept."""
+        node_count = self._arcs.first.size - 1
+        made_for = count, record_room, detection_room
+        if self._made_for != made_for:
+            self._buffers = ()  # first free those of another size
+            self._buffers = cuda_buffers(
+                node_count, count, tables, self._bindings, self._precision, self._shape,
+                record_room, detection_room, self._device.empty,
+            )  # fmt: skip
+            self._made_for = made_for
+        paths, triggers, tracing, queue, waiting, results, work = self._buffers
+        epidemic = Epidemic(self._arcs, tables, imported_cases, paths, triggers, tracing, seed)
+        self._device.fill_zero(results.moves)
+        self._device.fill_zero(results.records.count)
+        arguments = epidemic, first_replicate, width, queue, waiting, results, work
+        if not self._blocks:
+            self._blocks = self._device.resident_blocks(self._kernel, THREADS, *arguments)
+            self._at_first = self._device.put(self._count_at_first(tables, node_count))
+        blocks = min(self._blocks, -(-count * node_count // THREADS))
+        self._device.launch(self._kernel, blocks, THREADS, *arguments)
+        columns = count * self._shape[1]
+        self._device.run(RUNNING_SUMS, columns, results.moves, self._at_first)
+        detections = 0
+        if self._bindings[HAS_TRACING]:
+            detections = int(self._device.get(tracing.room)[0])
+        get = self._device.get
+        return get(results.moves), get(work), results.records, detections
+
+    def _count_at_first(self, tables: EpidemicTables, node_count: int) -> np.ndarray:
+        """Everybody in the base compartment, int32 [column]."""
+        strata = tables.stratum_count
+        stratum = np.zeros(node_count, np.int32)
+        if self._bindings[HAS_STRATA]:
+            stratum = self._device.get(tables.stratum)
+        at_first = np.zeros(self._shape[1], np.int32)
+        first = tables.base * strata
+        at_first[first : first + strata] = np.bincount(stratum, minlength=strata)
+        return at_first
+
+
+ON_DEVICE: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}
+
+
+def new_records(count: int, room: int, precision: Precision, empty: Any) -> Records:
+    """Records of `count` replicates, made by ``empty(shape, dtype)``."""
+    return Records(
+        empty(count, np.int64), empty((count, room), np.int32), empty((count, room), precision),
+        empty((count, room), np.uint8), empty((count, room), np.int32),
+    )  # fmt: skip
+
+
+def cuda_buffers(
+    node_count: int, count: int, tables: EpidemicTables, bindings: dict[Any, Any],
+    precision: Precision, shape: tuple[int, int], record_room: int, detection_room: int, empty: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What the CUDA kernel writes to, with arrays made by ``empty(shape, dtype)``."""
+    position_count, plan = count * node_count, tables.interventions.kind.size
+    word = np.dtype(f"uint{8 * np.dtype(precision).itemsize}")
+    watched = position_count if bindings[HAS_TRACING] else 1
+    paths = Paths(
+        empty((position_count, 4), word), empty((ROOM, position_count), precision),
+        empty((ROOM, position_count), np.uint8),
+        empty((ROOM, position_count) if bindings[LISTING] else (1, 1), np.int32),
+        empty(position_count, np.int32),
+    )  # fmt: skip
+    triggers = TriggerState(
+        empty((2, count), precision), empty((2, count), word), empty((count, plan), precision),
+        empty((count, tables.stages.kind.size + 1), np.int32), empty((count, plan), word),
+        empty((count, plan), np.int32), empty((count, plan), np.int32),
+        empty((count, plan, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
+    )  # fmt: skip
+    tracing = TracingState(
+        empty((plan, watched), word), empty((detection_room, watched), precision),
+        empty((detection_room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
+    )  # fmt: skip
+    results = Results(
+        new_records(count, record_room, precision, empty), empty((count, *shape), np.int32)
+    )
+    return (
+        paths, triggers, tracing, empty((2, position_count), np.int64), empty((3, 3), np.int32),
+        results, empty(2, np.int64),
+    )  # fmt: skip

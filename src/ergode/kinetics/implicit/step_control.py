@@ -1,0 +1,120 @@
+"""The length of implicit steps, their errors, and what is read off between their ends."""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import no_unroll
+from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
+from ergode.kinetics.condition_history import NEARLY, horizon, settled
+from ergode.kinetics.kernel_options import TIMED
+
+# --- device functions -----------------------------------------------------------------------------
+
+SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
+# The first step is no shorter than this part of the whole time: errors of tiny amounts are then
+# found by repeating it.
+LEAST_FIRST = 1e-16
+# A given temperature or density may change by this part of its value in a step.
+CHANGE = 0.05
+
+
+def first_step(absolute, rtol, y, change, span, reduced):
+    """Length of a first step in which the solution changes little."""
+    amount, speed = 0.0, 0.0
+    for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
+        allowed = absolute[i] + rtol * abs(y[i])
+        amount += (y[i] / allowed) ** 2
+        speed += (change[i] / allowed) ** 2
+    amount = total_of(amount, reduced, 0)
+    speed = total_of(speed, reduced, 1)
+    if speed == 0.0:
+        return span
+    step = 0.01 * max((amount / speed) ** 0.5, 1e-3 / speed**0.5)
+    return min(span, max(step, LEAST_FIRST * span))
+
+
+def fastest_heating(rise, before, after, duration, begin, since, steepest, peak):
+    """The steepest slope of the temperature so far, and its time, after another step.
+
+    The temperature follows the cubic through both ends of the step, whose slopes are `before` and
+    `after`. The step has ended `since` after the time `begin`.
+    """
+    for eighth in no_unroll(range(1, 9)):
+        theta = 0.125 * eighth
+        slope = 6.0 * theta * (1.0 - theta) * rise
+        slope /= duration
+        slope += (3.0 * theta - 1.0) * (theta - 1.0) * before
+        slope += theta * (3.0 * theta - 2.0) * after
+        if slope > steepest:
+            steepest = slope
+            peak = begin + (since - (1.0 - theta) * duration)
+    return steepest, peak
+
+
+def finish_step(method, absolute, rtol, vectors):
+    """Amounts at the end of a step, into `vectors.new`; returns this thread's squared errors."""
+    y, new, U = vectors.y, vectors.new, vectors.stages
+    count, part = absolute.size, 0.0
+    for i in no_unroll(range(thread_rank(), count, thread_count())):
+        total, error = y[i], 0.0
+        for j in no_unroll(range(method.m.size)):
+            total += method.m[j] * U[j * count + i]
+            error += method.e[j] * U[j * count + i]
+        new[i] = total
+        ratio = error / (absolute[i] + rtol * max(abs(y[i]), abs(total)))
+        part += ratio * ratio
+    return part
+
+
+def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
+    """Amounts at the times of the result within a step; returns the next place in `grid`.
+
+    The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
+    """
+    y, new, U = vectors.y, vectors.new, vectors.stages
+    count = out.shape[1]
+    while place < grid.size:
+        theta = ((grid[place] - base) - since) / h
+        if not (grid[place] <= stop if ends else theta <= 1.0):
+            break
+        theta = min(theta, 1.0)
+        for i in no_unroll(range(thread_rank(), count, thread_count())):
+            curve, bend = 0.0, 0.0
+            for j in no_unroll(range(method.m.size)):
+                curve += method.p[j] * U[j * count + i]
+                bend += method.q[j] * U[j * count + i]
+            inner = new[i] + (1.0 - theta) * (curve + theta * bend)
+            out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
+        place += 1
+    return place
+
+
+def step_factor(method, error):
+    """How much longer the next step may be."""
+    return min(max(SAFETY * max(error, 1e-10) ** -method.exponent, LEAST), MOST)
+
+
+def rejected_factor(method, error, finite):
+    """How much shorter a step is tried again."""
+    return min(step_factor(method, error), 0.9) if finite else 0.1
+
+
+def step_ahead(history, step, whole, rtol):
+    """How far a step of at most h goes; its last segment; whether it ends there."""
+    if TIMED:
+        return horizon(
+            history.times, history.temperature, history.density, step.below, step.since, step.h,
+            CHANGE, 0.1 * rtol,
+        )  # fmt: skip
+    ends = step.h * NEARLY >= whole - step.since
+    return whole - step.since if ends else step.h, 0, ends
+
+
+def time_after(history, below, since, last, h, ends):
+    """The knot before the end of a step, and the time since that knot."""
+    if TIMED and ends:
+        below, since = last + 1, 0.0
+    else:
+        since += h
+        if TIMED:
+            below, since = settled(history.times, below, since)
+    return below, since

@@ -1,0 +1,27 @@
+"""What kernels are made for: the kind of a network, of its conditions and of the method."""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import option
+from ergode.kinetics.tables import FIXED
+
+THIRD_BODIES = option(False)
+"""Whether some coefficients depend on collision partners or the pressure."""
+PLASMA = option(False)
+"""Whether coefficients depend on electrons: screening, tables of weak rates."""
+REVERSIBLE = option(False)
+"""Whether reactions follow from detailed balance."""
+MOLECULES = option(True)
+"""Whether species are molecules with NASA polynomials; otherwise nuclei."""
+DYNAMIC = option(False)
+"""Whether coefficients change while a zone is integrated."""
+TIMED = option(False)
+"""Whether temperature or density are given over time."""
+SWEPT = option(False)
+"""Whether each zone has factors of its own, which its coefficients are made with."""
+HEATING = option(FIXED)
+"""Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+PARTIAL = option(False)
+"""Whether an explicit method removes the flows of balanced reactions."""
+QUASI_STEADY = option(False)
+"""Whether explicit steps are quasi-steady-state steps; otherwise they are asymptotic."""

@@ -1,0 +1,143 @@
+"""Other values of a network's parameters: every point of a sweep has zones of its own.
+
+A parameter by name enters rate constants that are numbers or formulas, and initial amounts. The
+structure of the network stays, so that all points are integrated by one launch: each zone has its
+own factors of the coefficients (`ConditionHistory.factors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from ergode.core.errors import ModelError
+from ergode.kinetics.conditions import Zones, own_amounts, zones_of
+from ergode.kinetics.network.to_tables import Mechanism
+from ergode.models.expressions import Expression
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.models.sweep import POINT, Grid, Layout, lay_out
+
+
+def layout_of(
+    network: ReactionNetwork, parameters: Mapping[str, Any] | None, initial: Any
+) -> Layout | None:
+    """The points of a sweep; None where nothing is swept.
+
+    Raises
+    ------
+    ModelError
+        A name is not a parameter of the network, or a value cannot be.
+    """
+    amounts = initial if isinstance(initial, Grid) else {}
+    if parameters is None and not amounts:
+        return None
+    given: Any = {} if parameters is None else parameters
+    if not isinstance(given, Mapping):
+        raise ModelError(
+            f"parameters is {type(given).__name__}; expected a mapping of names to values"
+        )
+    for name in given:
+        if name not in network.parameters:
+            known = ", ".join(network.parameters) or "none"
+            close = get_close_matches(str(name), network.parameters, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ModelError(
+                f"parameters has '{name}', which the network does not; it has {known}{hint}"
+            )
+    every = {"parameters": given, "initial": amounts}
+    names = {argument: list(mapping) for argument, mapping in every.items()}
+    return lay_out(names, every, along=POINT, owner="the network")
+
+
+def swept_zones(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    layout: Layout,
+    initial: Any,
+    conditions: Mapping[str, Any],
+) -> tuple[Zones, dict[str, np.ndarray]]:
+    """Zones of all points, those of a point one after another; and the parameters of each zone.
+
+    Parameters
+    ----------
+    network : ReactionNetwork
+    mechanism : Mechanism
+    layout : Layout
+    initial : mapping or None
+        Amounts, as the user gave them.
+    conditions : mapping
+        What else `zones_of` takes.
+
+    Raises
+    ------
+    ModelError
+        As `zones_of`; or amounts are swept where a point has several zones.
+    """
+    points = layout.count
+    rows = {
+        name: np.ascontiguousarray(row)
+        for name, row in layout.rows.items()
+        if name in network.parameters
+    }
+    first = {name: row[:1] for name, row in rows.items()}
+    crossed = isinstance(initial, Grid)
+    amounts: Any = {name: layout.rows[name] for name in initial} if crossed else initial
+    begin: Any = {name: row[:1] for name, row in amounts.items()} if crossed else initial
+    zones = zones_of(network, mechanism, initial=begin, parameters=first, **conditions)
+    count = zones.count
+    if points > 1 and (crossed or any(a.size > 1 for a in own_amounts(network, rows))):
+        if count > 1:
+            raise ModelError(
+                f"initial amounts are swept, and each point has {count} zones; expected one zone, "
+                "or amounts that are the same at all points"
+            )
+        zones = zones_of(network, mechanism, initial=amounts, parameters=rows, **conditions)
+    if zones.count != points * count:
+        history = zones.history
+        zones = replace(
+            zones,
+            count=points * count,
+            amounts=np.tile(zones.amounts, (points, 1)),
+            history=history._replace(
+                temperature=np.tile(history.temperature, (points, 1)),
+                density=np.tile(history.density, (points, 1)),
+            ),
+        )
+    factors = np.repeat(factors_of(network, mechanism, rows, points), count, axis=0)
+    values = {name: np.repeat(row, count) for name, row in rows.items()}
+    return replace(zones, history=zones.history._replace(factors=factors)), values
+
+
+def factors_of(
+    network: ReactionNetwork,
+    mechanism: Mechanism,
+    rows: Mapping[str, np.ndarray],
+    points: int,
+) -> np.ndarray:
+    """`Rates.prefactor` at every point, shape [point_count, set_count].
+
+    Raises
+    ------
+    ModelError
+        A rate constant is not a finite number at some point.
+    """
+    rates = mechanism.rates
+    found = np.tile(rates.prefactor, (points, 1))
+    values = network.evaluate_parameters(rows)
+    for k, rate in network.reactions.formulas.items():
+        if not isinstance(rate, Expression):
+            continue
+        constants = np.broadcast_to(np.asarray(rate.evaluate(values), np.float64), points)
+        bad = np.flatnonzero(~np.isfinite(constants))
+        if bad.size:
+            raise ModelError(
+                f"the rate constant of reaction '{network.reactions.name_of(k)}' is "
+                f"{constants[bad[0]]} at point {bad[0]}; expected finite numbers"
+            )
+        # A rate constant without a law of the temperature is one exponential, of zero.
+        found[:, rates.slot_start[k]] = constants
+    return found

@@ -1,0 +1,110 @@
+"""What the kernels of `adaptive` are specialised to: a field, a method, events and observables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.source import Precision
+from ergode.core.compiler.syntax import function_from_text
+from ergode.models.fields.delay import Delay
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.adaptive.step import LOGS_STEPS
+from ergode.trajectories.delays import history_ring, segments
+from ergode.trajectories.delays.history import InitialHistory
+from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
+from ergode.trajectories.methods import Method
+from ergode.trajectories.observables import bindings_of_observables
+from ergode.trajectories.steppers import equations, inside_step, noise, stepper
+from ergode.trajectories.steppers.derivatives import bindings_of_derivatives
+
+
+def bindings_of(
+    field: VectorField,
+    method: Method,
+    control: Control,
+    precision: Precision,
+    history: InitialHistory | None = None,
+    shared: bool = True,
+    noise_substeps: int = 1,
+) -> dict[Any, Any]:
+    """What a kernel of `adaptive` is specialised to."""
+    bindings = {
+        **method.bindings,
+        equations.rhs: UserFunction(field.function),
+        equations.VARIABLES: len(field.variables),
+        equations.PARAMETERS: len(field.parameters),
+        equations.EPSILON: float(np.finfo(precision).eps),
+        stepper.ADAPTS: control.step is None,
+        LOGS_STEPS: control.step_log > 0,
+        **bindings_of_events(control.events, field, control.recorded),
+        **bindings_of_observables(control.observables, field),
+    }
+    if method.stiff:
+        bindings |= bindings_of_derivatives(field, method.needs_time_slopes)
+    if field.delays or method.scheme:
+        bindings[segments.CELLS] = True
+    if field.delays:
+        assert history is not None
+        bindings |= _bindings_of_history(field, method, history, shared)
+    if method.scheme:
+        assert field.diffusion is not None
+        bindings[noise.SUMMED] = noise_substeps > 1
+        bindings[noise.diffusion] = UserFunction(field.diffusion)
+    if inside_step.EVENTS in bindings:
+        # A noisy step is a straight line; what bends within a step shows at four intervals.
+        degree = len(method.bindings[stepper.DENSE][0])
+        bindings |= bindings_of_nodes(2 if method.scheme else max(4, degree))
+    return bindings
+
+
+def _bindings_of_history(
+    field: VectorField, method: Method, history: InitialHistory, shared: bool
+) -> dict[Any, Any]:
+    index = {name: i for i, name in enumerate(field.variables)}
+    places = tuple(history.delayed.index(index[variable]) for variable, _ in field.delays)
+    bindings: dict[Any, Any] = {
+        history_ring.DELAYED: history.delayed,
+        history_ring.JUMPS: history.jumps,
+        equations.PLACES: places,
+        # A cubic is as good as a method of order four, a quintic better than any here.
+        equations.COEFFICIENTS: 6 if method.order > 4 else 4,
+        segments.SAMPLED: history.sampled,
+        segments.SHARED: shared,
+    }
+    if history.function is not None:
+        bindings[history_ring.HAS_HISTORY] = True
+        bindings[history_ring.initial_history] = UserFunction(history.function)
+    if history.breakpoints.size:
+        bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
+    if field.state_dependent:
+        return bindings | _bindings_of_lags(field)
+    if not shared:
+        place = {name: i for i, name in enumerate(field.parameters)}
+        bindings[segments.TAUS] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
+    return bindings
+
+
+def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:
+    """What delays that depend on the state are."""
+    names = {
+        f"delay_{d}": delay.function
+        for d, (_, delay) in enumerate(field.delays)
+        if isinstance(delay, Delay)
+    }
+    values = "".join(
+        f"delay_{d}(t, y, p), "
+        if isinstance(delay, Delay)
+        else f"p[{field.parameters.index(delay)}], "
+        for d, (_, delay) in enumerate(field.delays)
+    )
+    text = f"def lags_of(t, y, p):\n    return ({values})\n"
+    return {
+        equations.LOOKS_UP: True,
+        equations.looked_up: segments.looked_up,
+        inside_step.edges: segments.edges,
+        segments.lags_of: UserFunction(function_from_text(text, names)),
+    }

@@ -1,0 +1,145 @@
+"""What is asked of an adaptive run, and what became of its trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler.source import Precision
+from ergode.core.status import Status
+from ergode.trajectories.adaptive.arguments import Out
+from ergode.trajectories.events import Event
+
+
+@dataclass(frozen=True)
+class Control:
+    """How steps are chosen, and what is watched on the way.
+
+    Attributes
+    ----------
+    rtol, atol : float
+        Tolerances of a step.
+    step : float or None
+        Size of all steps; chosen by the tolerances if None.
+    max_step : float
+        Largest step [time].
+    max_steps : int
+        Steps, those tried in vain too, after which a trajectory is given up.
+    observe_from : float
+        Time from which events and observables count.
+    events, observables : sequence
+    recorded : int
+        Hits of an event that are kept, the last ones.
+    step_log : int
+        Ends of steps that are kept, the first ones.
+    """
+
+    rtol: float
+    atol: float
+    step: float | None
+    max_step: float
+    max_steps: int
+    observe_from: float
+    events: Sequence[Event]
+    observables: Sequence[Any]
+    recorded: int
+    step_log: int = 0
+
+    @property
+    def acts(self) -> bool:
+        """Whether any event changes a state or ends a run."""
+        return any(event.effect is not None or event.terminal for event in self.events)
+
+
+@dataclass
+class Outcome:
+    """What became of trajectories.
+
+    Attributes
+    ----------
+    states : ndarray, shape [time_count, variable_count, trajectory_count]
+    hit_counts : ndarray of int64, shape [event_count, trajectory_count]
+    hits : ndarray, shape [event_count, recorded, 1 + variable_count, trajectory_count]
+        Time and state; the place of a hit is its number modulo `recorded`.
+    observed : ndarray, shape [observable_count, trajectory_count]
+    status : ndarray of uint8, shape [trajectory_count]
+    taken, rejected : ndarray of int64, shape [trajectory_count]
+        Steps that were kept, and those that were not.
+    interpolation_errors : ndarray, shape [trajectory_count]
+        Largest interpolation error of the history, in units of the tolerance.
+    step_log : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
+        Time and state at the end of every step.
+    """
+
+    states: np.ndarray
+    hit_counts: np.ndarray
+    hits: np.ndarray
+    observed: np.ndarray
+    status: np.ndarray
+    taken: np.ndarray
+    rejected: np.ndarray
+    interpolation_errors: np.ndarray
+    step_log: np.ndarray
+
+    def detach(self) -> None:
+        """Copy all arrays out of reach of kernels that still write to them, `status` first."""
+        names = ("status", *(one.name for one in fields(self) if one.name != "status"))
+        for name in names:
+            setattr(self, name, getattr(self, name).copy())
+
+    @classmethod
+    def empty(
+        cls, times: int, variables: int, control: Control, count: int, precision: Precision
+    ) -> Outcome:
+        """Outcome of trajectories that have not been run."""
+        events, kept = len(control.events), control.recorded if control.events else 0
+        return cls(
+            np.full((times, variables, count), np.nan, precision),
+            np.zeros((events, count), np.int64),
+            np.full((events, kept, 1 + variables, count), np.nan, precision),
+            np.full((len(control.observables), count), np.nan, precision),
+            np.full(count, Status.NOT_RUN, np.uint8),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            np.zeros(count, precision),
+            np.full((control.step_log, 1 + variables, count), np.nan, precision),
+        )
+
+    def arrays(self) -> Out:
+        """All of them, as a kernel takes them."""
+        return Out(
+            self.states, self.hit_counts, self.hits, self.observed, self.status, self.taken,
+            self.rejected, self.interpolation_errors, self.step_log,
+        )  # fmt: skip
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of one trajectory."""
+        return sum(array.nbytes for array in self.arrays()) // max(1, self.status.size)
+
+    def put(self, where: Any, other: Outcome) -> None:
+        """Put other trajectories' outcomes in the places `where`."""
+        for mine, theirs in zip(self.arrays(), other.arrays(), strict=True):
+            mine[..., where] = theirs
+
+
+def chronological(counts: np.ndarray, hits: np.ndarray) -> np.ndarray:
+    """Hits in the order they happened, the missing ones last; kept ones go round in `hits`."""
+    kept = hits.shape[1]
+    if kept == 0:
+        return hits
+    begin = np.where(counts > kept, counts % kept, 0)  # [event, trajectory]
+    order = (np.arange(kept)[None, :, None] + begin[:, None, :]) % kept
+    return np.take_along_axis(hits, order[:, :, None, :], axis=1)
+
+
+def control_of(options: Mapping[str, Any]) -> Control:
+    """A `Control` of what differs from the usual."""
+    usual: dict[str, Any] = {
+        "rtol": 1e-6, "atol": 1e-9, "step": None, "max_step": np.inf, "max_steps": 1_000_000,
+        "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "step_log": 0,
+    }  # fmt: skip
+    return Control(**{**usual, **options})

@@ -1,0 +1,24 @@
+"""The interface of a method of integration: its step, and the stages for dense output.
+
+    step(t, h, y, f, history, p) -> y1, f1, k, error, correction
+    completed(t, h, y, k, history, p) -> k
+
+`f` and `f1` are the slopes at both ends.  `k` holds the stages for the dense output (see
+`inside_step.between`).  `error` and `correction` are error estimates; `correction` may be empty.
+"""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import option
+
+
+def whole(t, h, y, k, history, p):
+    """The stages of a step: `completed` of a method without extra stages."""
+    return k
+
+
+step = option()
+completed = option(whole)
+DENSE = option(((1.0,), (0.0,)))  # for each stage, the coefficients of x, x^2, ... of its weight
+ADAPTS = option(True)  # whether tolerances choose the steps; else all are of one size
+ERROR_ORDER = option(5.0)  # the estimated error falls as step to this power

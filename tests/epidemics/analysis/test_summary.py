@@ -1,0 +1,61 @@
+"""Attack rates and peaks of counts, also where a node may be infected several times."""
+
+import numpy as np
+
+import ergode
+from ergode.epidemics import simulate, summary
+
+NODES = 400
+PAIRS = ergode.ContactNetwork.from_edges(np.arange(0, NODES, 2), np.arange(1, NODES, 2))
+SIS = ergode.CompartmentModel.sis(transmission_rate=0.3, infectious=ergode.Exponential(mean=4))
+
+
+def run(model, times=(0.0, 1.0, 5.0), **options):
+    return simulate(model, PAIRS, times=times, replicates=50, seed=2, device="cpu", **options)
+
+
+def test_summary_and_incidence(counts, contacts):
+    found = summary(counts)
+    infectious = counts["count"].sel(compartment="I").values
+    np.testing.assert_array_equal(found["peak_count"], infectious.max(axis=1))
+    np.testing.assert_array_equal(
+        found["peak_time"], counts["time"].values[infectious.argmax(axis=1)]
+    )
+    incidence = ergode.epidemics.incidence(counts)
+    total = incidence.sum("interval") + 5
+    np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
+
+
+def two_classes(rate):
+    return ergode.CompartmentModel(
+        ["S1", "S2", "I", "R"],
+        [ergode.Infection("S1", "I", {"I": rate}), ergode.Infection("S2", "I", {"I": rate})],
+        [ergode.Progression("I", "R", ergode.Exponential(mean=3.0))],
+    )
+
+
+def test_attack_rates_count_every_susceptible_compartment():
+    counts = run(two_classes(0.4), initial={"S2": 200, "I": 4}, method="gillespie")
+    found = summary(counts)
+    assert counts.attrs["susceptible"] == "S1,S2"
+    np.testing.assert_allclose(found["attack_rate"] * NODES, counts["cases"].isel(time=-1))
+    quiet = run(two_classes(0.0), initial={"S2": 200}, method="gillespie")
+    assert (summary(quiet)["attack_rate"] == 0.0).all()
+    assert (summary(quiet)["peak_count"] == 0).all()
+
+
+def test_recurrent_models_have_no_attack_rate():
+    found = summary(run(SIS, initial={"I": 20}, method="gillespie"))
+    assert found["attack_rate"].isnull().all()
+    assert (found["cases"] >= 20).all()
+
+
+def test_several_strains_have_one():
+    strains = ergode.CompartmentModel.two_strains(
+        transmission_rate=[0.5, 0.5], infectious=[ergode.Exponential(mean=3.0)] * 2,
+        cross_susceptibility=[[0.0, 1.0], [1.0, 0.0]],
+    )  # fmt: skip
+    counts = run(strains, initial={"I1": 40, "I2": 40}, method="gillespie", times=[0, 30.0])
+    never = counts["count"].isel(time=-1).sel(compartment="S")
+    np.testing.assert_allclose(summary(counts)["attack_rate"], 1 - never / NODES)
+    assert (counts["cases"].isel(time=-1) > NODES - never).any()

@@ -1,0 +1,239 @@
+"""Sweeps of random epidemics: each point is what its own call returns, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from epidemics_world import FAMILIES, World, contacts_of, draw, model_of, options_of
+
+import ergode
+from ergode.epidemics import seeding, simulate
+from ergode.epidemics.first_passage import runner as first_passage
+from ergode.epidemics.methods import METHODS
+from ergode.epidemics.shared import progression
+
+OUTPUTS = ("counts", "statistics", "line_list")
+REPLICATES = 4
+
+
+def sweep_of(world: World, rng: np.random.Generator) -> tuple[Any, Any, dict[str, Any]]:
+    """Functions of parameters that are like a world, and values of the parameters."""
+
+    def model(rate: float, stay: float, share: float) -> ergode.CompartmentModel:
+        changed = replace(
+            world,
+            infections=[
+                (s, x, {name: rate * value for name, value in rates.items()})
+                for s, x, rates in world.infections
+            ],
+            progressions={
+                name: (
+                    dict(zip(to, (share, 1.0 - share) if len(to) > 1 else (1.0,), strict=True)),
+                    (law[0], stay * law[1]),
+                )
+                for name, (to, law) in world.progressions.items()
+            },
+        )
+        return model_of(changed)
+
+    given = options_of(world)["initial"]
+    counted = [name for name, value in given.items() if isinstance(value, int)]
+
+    def initial(seeds: int) -> dict[str, Any]:
+        return given | dict.fromkeys(counted, seeds)
+
+    named = sum(
+        np.size(value.nodes if isinstance(value, ergode.Seeds) else value)
+        for value in given.values()
+        if not isinstance(value, int)
+    )
+    most = world.nodes - named
+    values: dict[str, Any] = {
+        "rate": rng.uniform(0.5, 2.0, 5).round(3), "stay": rng.uniform(0.5, 2.0, 5).round(3),
+        "share": rng.choice([0.0, 0.25, 0.6], 5), "seeds": rng.integers(0, most + 1, 5),
+    }  # fmt: skip
+    if world.measures or world.importations:  # these are refused where nobody infects
+        values["share"] = np.maximum(values["share"], 0.25)
+    else:
+        values["rate"][rng.integers(5)] = 0.0
+    kind = rng.integers(3)
+    if kind == 0:  # crossed, some of them fixed
+        crossed = {name: value[:2] for name, value in values.items()}
+        crossed["seeds"] = 0
+        return model, initial, ergode.grid(**crossed)
+    if kind == 1:
+        values["stay"] = float(values["stay"][0])
+    return model, initial, values
+
+
+def examine(family: str, seed: list[int], device: str = "cpu") -> tuple[list[str], int]:
+    """What differs, and how many sweeps were run."""
+    rng = np.random.default_rng([*seed, 7])
+    world = draw(np.random.default_rng(seed), "plain" if family == "once" else family)
+    if family == "once":
+        world = _once(world)
+    model, initial, parameters = sweep_of(world, rng)
+    options = options_of(world) | {
+        "replicates": REPLICATES, "seed": int(seed[0]), "device": device
+    }  # fmt: skip
+    contacts = contacts_of(world)
+    wrong, taken = [], 0
+    names = ["first-passage"] if family == "once" else list(METHODS)
+    for method in names:
+        for precision in ("float32", "float64"):
+            for output in OUTPUTS:
+                asked = options | {"method": method, "precision": precision, "output": output}
+                asked.pop("initial")
+                if METHODS[method].steps:
+                    asked["step"] = 0.05
+                try:
+                    swept = simulate(
+                        model, contacts, parameters=parameters, initial=initial, **asked
+                    )
+                except ergode.PlanError as error:
+                    if family == "once" or method == "sellke":
+                        wrong.append(f"{family} {seed}: {error}")
+                    continue
+                taken += 1
+                what = f"{family} {seed} {method} {precision} {output}"
+                wrong += [f"{what}: {text}" for text in _compare(swept, model, initial, contacts,
+                                                                 parameters, asked)]  # fmt: skip
+    return wrong, taken
+
+
+def _once(world: World) -> World:
+    """A world in which nobody is infected twice, along a path through all compartments."""
+    names = world.compartments
+    last = len(names) - 1
+    onwards = {
+        name: ({names[k + 1]: 1.0} if k + 2 > last else {names[k + 1]: 0.3, names[k + 2]: 0.7})
+        for k, name in enumerate(names)
+        if 0 < k < last
+    }
+    law = {name: ("gamma" if k % 2 else "deterministic", 0.5 + 0.3 * k)
+           for k, name in enumerate(names)}  # fmt: skip
+    return replace(
+        world,
+        infections=[("C0", "C1", {name: 0.4 + 0.5 * k for k, name in enumerate(names[1:])})],
+        progressions={name: (to, law[name]) for name, to in onwards.items()},
+    )
+
+
+def _compare(
+    swept: Any, model: Any, initial: Any, contacts: Any, parameters: Any, asked: dict[str, Any]
+) -> list[str]:
+    dims = [dim for dim in (*parameters, "point") if dim in swept.dims or dim in swept.coords]
+    arrays = {n: np.atleast_1d(v) for n, v in parameters.items()}
+    crossed = [name for name, value in parameters.items() if np.ndim(value)]
+    if isinstance(parameters, ergode.models.sweep.Grid):
+        shape = tuple(arrays[name].size for name in crossed)
+        places = list(np.ndindex(shape))
+        value_at = lambda place: {  # noqa: E731
+            n: v[place[crossed.index(n)]] if n in crossed else v[0] for n, v in arrays.items()
+        }
+    else:
+        places = [(k,) for k in range(max(v.size for v in arrays.values()))]
+        value_at = lambda place: {  # noqa: E731
+            n: v[place[0] if v.size > 1 else 0] for n, v in arrays.items()
+        }
+    wrong = [] if dims else ["no dims"]
+    for number, place in enumerate(places):
+        values = value_at(place)
+        start = initial(int(values.pop("seeds")))
+        own = simulate(model(**values), contacts, initial=start, **asked)
+        for name, variable in own.data_vars.items():
+            if asked["output"] == "line_list":
+                found = swept[name].values[swept["point"].values == number]
+            else:
+                found = swept[name].values[place]
+            floats = variable.dtype.kind == "f"
+            if variable.dtype != found.dtype or not np.array_equal(
+                found, variable.values, equal_nan=floats
+            ):
+                wrong.append(f"{name} at point {number}, {values}")
+    return wrong
+
+
+@pytest.mark.slow
+def test_each_point_of_one_launch_is_its_own_call():
+    wrong = [text for k in range(5) for text in examine("once", [k, 1515])[0]]
+    assert not wrong, "\n".join(wrong)
+
+
+def _one_replicate_more(monkeypatch):
+    """Rows that are numbered as if points had one replicate more."""
+    right = first_passage.rows_from
+
+    def wrong(first, group):
+        rows = right(first, group)
+        return rows if group is None else rows._replace(replicates=rows.replicates + 1)
+
+    monkeypatch.setattr(first_passage, "rows_from", wrong)
+
+
+def _first_rates(monkeypatch):
+    """The transmission rates of the first point for all."""
+    right = progression.stages_of_points
+
+    def wrong(models, precision):
+        tables = right(models, precision)
+        tables.transmission_rate[:] = tables.transmission_rate[0]
+        return tables
+
+    monkeypatch.setattr(progression, "stages_of_points", wrong)
+
+
+def _first_seeds(monkeypatch):
+    """The seeds of the first point for all."""
+    monkeypatch.setattr(seeding, "seed_key", lambda initial: 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", [_one_replicate_more, _first_rates, _first_seeds])
+def test_a_broken_sweep_is_noticed(broken, monkeypatch):
+    broken(monkeypatch)
+    assert any(examine("once", [number, 1515])[0] for number in range(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_point_is_its_own_call(family):
+    wrong, taken = [], 0
+    for number in range(_WORLDS[family]):
+        found, count = examine(family, [number, 1515])
+        wrong += found
+        taken += count
+    assert not wrong, "\n".join(wrong)
+    assert taken >= 6 * _WORLDS[family]  # `sellke` refuses none of them
+
+
+_WORLDS = {"plain": 1, "driven": 1, "measures": 1, "meetings": 1}
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [*FAMILIES, "once"])
+def test_each_point_is_its_own_call_on_a_device(family):
+    wrong = [t for k in range(3) for t in examine(family, [k, 1515], device="cuda")[0]]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+def test_random_sweeps_from_a_fresh_seed():
+    """As above, for `ERGODE_REFEREE_SECONDS`, from a seed that is printed."""
+    seconds = float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    fresh = int(os.environ.get("ERGODE_REFEREE_SEED", np.random.SeedSequence().entropy % 2**32))
+    device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
+    print(f"ERGODE_REFEREE_SEED={fresh}")
+    worlds, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        for family in (*FAMILIES, "once"):
+            wrong, _ = examine(family, [worlds, fresh], device)
+            assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)
+            worlds += 1
+    print(f"{worlds} worlds")
