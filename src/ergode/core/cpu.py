@@ -177,18 +177,21 @@ class _Workers:
 
 
 @stopwatch.running()
-def run_together(compiled: Callable[..., None], count: int, arguments: tuple[Any, ...]) -> None:
+def run_together(
+    compiled: Callable[..., None], count: int, arguments: tuple[Any, ...], *, is_brief: bool = False
+) -> None:
     """Call ``compiled(rank, count, *arguments)`` for every rank, all at the same time.
 
     They may wait for each other: none begins before there is a thread for each.  An interruption
-    is raised when all have ended.
+    is raised when all have ended.  One alone that `is_brief` runs in this thread: an interruption
+    waits for it.
 
     Raises
     ------
     Abandoned
         It was interrupted, and they did not end within a second.
     """
-    if count < 2 and current_thread() is not main_thread():
+    if count < 2 and (is_brief or current_thread() is not main_thread()):
         compiled(0, 1, *arguments)
         return
     count = max(count, 1)

@@ -271,11 +271,16 @@ class CPU(Device):
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
         kernel.compiled("cpu")(0, 0, *arguments)
 
-    def run_together(self, kernel: Kernel, threads: int, *arguments: Any) -> None:
-        """Call ``body(rank, threads, *arguments)`` on threads that may wait for each other."""
+    def run_together(
+        self, kernel: Kernel, threads: int, *arguments: Any, is_brief: bool = False
+    ) -> None:
+        """Call ``body(rank, threads, *arguments)`` on threads that may wait for each other.
+
+        One thread that `is_brief` - a second at the most - is the caller's own.
+        """
         from ergode.core import cpu
 
-        cpu.run_together(kernel.compiled("cpu"), threads, arguments)
+        cpu.run_together(kernel.compiled("cpu"), threads, arguments, is_brief=is_brief)
 
     def run_apart(self, kernel: Kernel, count: int, *arguments: Any) -> None:
         """Call ``body(0, 1, index, *arguments)`` for every index, each on one thread."""

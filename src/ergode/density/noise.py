@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,7 @@ def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarra
         )
 
 
+@lru_cache(maxsize=64)
 def depends_on_time(function: Any) -> bool:
     """Whether a function looks at its first argument."""
     tree = syntax(function)

@@ -116,7 +116,8 @@ class CPURunner(Runner):
         if self.count == 1:
             busy = max(1, int(used.max() - 1) // _CELLS_A_THREAD)
             threads = min(self.device.core_count, busy)
-            self.device.run_together(kernel, threads, 0, *arguments)
+            # The budget of a small density ends a call soon.
+            self.device.run_together(kernel, threads, 0, *arguments, is_brief=busy == 1)
         else:
             self.device.run_apart(kernel, self.count, *arguments)
 

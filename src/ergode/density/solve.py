@@ -128,7 +128,7 @@ class Solver:
         records = [self._record(which) for which in chosen.tolist()]
         may_lose, loss_rate = self.allowed or (0.0, None)
         most = max(len(one.keys) for one in laid.values())
-        size = Evolution.count_that_fits(dimension, most, device)
+        size = Evolution.count_that_fits(dimension, most, device) if len(chosen) > 1 else 1
         ended_early = ""
         for start, stop in devices.spans(len(chosen), size):
             some = chosen[start:stop]

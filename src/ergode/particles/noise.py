@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,30 +47,37 @@ def pushed(field: VectorField, process_noise: Any) -> Pushed:
     ModelError
         The noise does not suit the field.
     """
-    size = len(field.variables)
-    axes = np.eye(size)
     noise = noise_of(process_noise, field)
     if noise is None or noise.amplitudes:
-        return Pushed(field, axes, "auto")
-    function: Callable[..., Any] = field.function
-    method: MethodName
+        return Pushed(field, np.eye(len(field.variables)), "auto")
     if noise.function is not None:
-        parts = "".join(f"q[{d}] ** 0.5, " for d in range(size))
-        text = f"def amplitudes(t, y, p):\n    q = variances(t, y, p)\n    return ({parts})\n"
-        amplitudes = function_from_text(text, {"variances": noise.function})
-        method = "euler-maruyama"  # it may depend on other variables too
-    else:
-        assert noise.matrix is not None
-        variances, method = np.diag(noise.matrix), "sra1"
-        if np.any(noise.matrix != np.diag(variances)):
-            variances, axes = np.linalg.eigh(noise.matrix)
-            function = _turned(field.function, axes)
-        roots = np.sqrt(np.maximum(variances, 0.0)).tolist()
-        amplitudes = function_from_text(
-            f"def amplitudes(t, y, p):\n    return {tuple(roots)}\n", {}
-        )
-    together = VectorField(function, field.variables, field.parameters, diffusion=amplitudes)
-    return Pushed(together, axes, method)
+        return _by_function(field, noise.function)
+    assert noise.matrix is not None
+    return _by_matrix(field, tuple(map(tuple, noise.matrix.tolist())))
+
+
+@lru_cache(maxsize=16)
+def _by_function(field: VectorField, variances: Callable[..., Any]) -> Pushed:
+    """A field with the variances that a function returns."""
+    size = len(field.variables)
+    parts = "".join(f"q[{d}] ** 0.5, " for d in range(size))
+    text = f"def amplitudes(t, y, p):\n    q = variances(t, y, p)\n    return ({parts})\n"
+    amplitudes = function_from_text(text, {"variances": variances})
+    # The noise of a variable may depend on other variables too.
+    return Pushed(replace(field, diffusion=amplitudes), np.eye(size), "euler-maruyama")
+
+
+@lru_cache(maxsize=16)
+def _by_matrix(field: VectorField, rows: tuple[tuple[float, ...], ...]) -> Pushed:
+    """A field with noise that is the same everywhere."""
+    matrix = np.array(rows)
+    variances, axes, function = np.diag(matrix), np.eye(len(rows)), field.function
+    if np.any(matrix != np.diag(variances)):
+        variances, axes = np.linalg.eigh(matrix)
+        function = _turned(function, axes)
+    roots = tuple(np.sqrt(np.maximum(variances, 0.0)).tolist())
+    amplitudes = function_from_text(f"def amplitudes(t, y, p):\n    return {roots}\n", {})
+    return Pushed(replace(field, function=function, diffusion=amplitudes), axes, "sra1")
 
 
 def _turned(function: Callable[..., Any], axes: np.ndarray) -> Callable[..., Any]:
