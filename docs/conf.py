@@ -1,5 +1,7 @@
 """Sphinx: ``sphinx-build docs docs/_build`` with ``pip install '.[docs]'``."""
 
+from importlib import import_module
+
 import ergode
 
 project = "ergode"
@@ -20,8 +22,19 @@ html_theme = "furo"
 html_title = "ergode"
 html_static_path = ["_static"]
 
-myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 3
+
+
+def method_table(engine):
+    """The records of an engine's methods as a table: a page has it by ``{{ ENGINE_methods }}``."""
+    methods = import_module(f"ergode.{engine}.methods").METHODS.values()
+    rows = [f'| `"{one.name}"` | {one.summary} | {one.use} |' for one in methods]
+    return "\n".join(["| method | what it is | for |", "|---|---|---|", *rows])
+
+
+ENGINES = ("epidemics", "stochastic", "kinetics", "trajectories", "density")
+myst_substitutions = {f"{engine}_methods": method_table(engine) for engine in ENGINES}
 
 # Pages run when they are built; an error in one is an error of the build.
 nb_execution_mode = "force"

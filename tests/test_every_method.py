@@ -13,9 +13,10 @@ import pytest
 import ergode
 
 # The packages show the functions, so the modules are asked for by name.
-density = import_module("ergode.density.propagate")
+density = import_module("ergode.density.methods")
 kinetics = import_module("ergode.kinetics.methods")
 stochastic = import_module("ergode.stochastic.simulate")
+stochastic_methods = import_module("ergode.stochastic.methods")
 trajectories = import_module("ergode.trajectories.integrate")
 trajectory_methods = import_module("ergode.trajectories.methods")
 
@@ -72,7 +73,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("output", get_args(stochastic.Output))
-@pytest.mark.parametrize("method", get_args(stochastic.Method))
+@pytest.mark.parametrize("method", ["auto", *stochastic_methods.METHODS])
 def test_reaction_networks(method, output):
     found = on_both(
         lambda **options: ergode.stochastic.simulate(NETWORK, **options),
@@ -191,7 +192,7 @@ FILTER = {
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("scheme", get_args(density.Scheme))
+@pytest.mark.parametrize("scheme", density.METHODS)
 def test_densities(scheme, precision):
     found = on_both(
         lambda **given: ergode.density.propagate(

@@ -1,4 +1,4 @@
-"""The table of methods is what the docstring, the type and the refusals say."""
+"""Algorithms, how many threads share a realization, and what the docstring says of outputs."""
 
 import importlib
 from typing import get_args
@@ -8,7 +8,6 @@ from cuda_cases import OPTIONS
 from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import BURSTS, SATURATED
 
-import ergode
 from ergode.core import devices
 from ergode.stochastic import methods, outputs
 from ergode.stochastic.algorithms import partial_propensity, three_level
@@ -20,30 +19,10 @@ from ergode.stochastic.tables import build
 simulate = importlib.import_module("ergode.stochastic.simulate")
 
 
-def test_the_docstring_and_the_type_list_the_methods_of_the_table():
-    said = " ".join(simulate.simulate.__doc__.split())
-    places = [
-        said.index(f'- ``"{method.name}"``: {method.description}')
-        for method in methods.METHODS.values()
-    ]
-    assert places == sorted(places)
-    assert said.count('- ``"') == len(places)
-    last_exact = places[len(methods.EXACT) - 1]
-    assert last_exact < said.index("Approximations:") < places[len(methods.EXACT)]
-    assert get_args(simulate.Method) == ("auto", *methods.METHODS)
-
-
 def test_the_docstring_and_the_type_list_the_outputs_of_the_table():
     assert get_args(simulate.Output) == tuple(outputs.OUTPUTS)
     listed = ", ".join(f'"{name}"' for name in outputs.OUTPUTS)
     assert f"output : {{{listed}}}" in simulate.simulate.__doc__
-
-
-def test_an_unknown_method_is_refused_with_the_names_of_the_table():
-    network = ergode.ReactionNetwork({"X": 1}, [ergode.Reaction("X -> 0", rate_constant=1.0)])
-    with pytest.raises(ergode.PlanError, match="unknown") as error:
-        ergode.stochastic.simulate(network, times=[0, 1], method="gillespie")
-    assert all(repr(name) in str(error.value) for name in methods.METHODS)
 
 
 @pytest.mark.parametrize("missing", [{"choose": None}, {"arrive": None, "between": len}])

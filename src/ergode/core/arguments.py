@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,17 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
     if not least <= value <= most:
         raise PlanError(f"{name} is {value}; expected {least} to {most}")
     return int(value)
+
+
+def choice(name: str, value: Any, known: Collection[str]) -> None:
+    """Refuse a value that is not one of those known.
+
+    Raises
+    ------
+    PlanError
+        It is not; the message lists those that are.
+    """
+    if value not in tuple(known):
+        *most, last = map(repr, known)
+        listed = f"{', '.join(most)} or {last}" if most else last
+        raise PlanError(f"{name} {value!r} is unknown; expected {listed}")

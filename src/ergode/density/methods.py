@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
+from ergode.core import methods
 from ergode.core.compiler.source import Target
 from ergode.density import tail
 from ergode.density.grid import cells
 from ergode.density.transport import advance, corner, fluxes, split
 
+SchemeName = Literal["split", "corner-transport"]
+
 
 @dataclass(frozen=True)
-class Method:
+class Method(methods.Method):
     """A scheme that moves mass through the faces of cells.
 
     Attributes
     ----------
-    name : str
-        Value of `scheme=`.
-    summary : str
-        What the scheme is, in one sentence.
     reason : str
         Why a run has this scheme, for the attributes of the result.
     transport : module
@@ -36,8 +35,6 @@ class Method:
         `shift(pull)`: how far smeared tails shift a posterior's mean, in its deviations.
     """
 
-    name: str
-    summary: str
     reason: str
     transport: ModuleType
     unsplit: bool
@@ -63,6 +60,7 @@ METHODS = {
         Method(
             name="split",
             summary="third-order sweeps, one dimension after the other",
+            use="every density",
             reason="the more accurate scheme",
             transport=split,
             unsplit=False,
@@ -73,6 +71,7 @@ METHODS = {
             name="corner-transport",
             summary="the scheme of the published runs, with their box of three standard deviations "
             "as the prior",
+            use="comparison with those runs",
             reason="asked for",
             transport=corner,
             unsplit=True,

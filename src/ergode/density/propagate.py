@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import integer
-from ergode.core.compiler.source import Precision
+from ergode.core.arguments import choice, integer
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, directions, lay_lattice
-from ergode.density.methods import METHODS
+from ergode.density.methods import METHODS, SchemeName
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
@@ -28,8 +28,6 @@ from ergode.models.fields.vector_field import VectorField, check_function
 
 if TYPE_CHECKING:
     import xarray
-
-Scheme = Literal["split", "corner-transport"]
 
 _TIME = (SWEPT, "time")
 
@@ -127,7 +125,7 @@ def propagate(
     retained: float | None = None,
     scale_threshold: bool = True,
     lower_threshold: bool = False,
-    scheme: Scheme = "split",
+    scheme: SchemeName = "split",
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
     axes: Literal["variables", "principal"] | ArrayLike = "variables",
@@ -192,10 +190,12 @@ def propagate(
         Whether to run a density again, with a threshold a thousandth of what it was, if a
         measurement lies in the tail that the threshold had cut. At most four times; a prior of
         `Samples` has no more tail to give.
-    scheme : {"split", "corner-transport"}
-        How mass moves. ``"split"``: third-order sweeps, one dimension after the other.
-        ``"corner-transport"``: the scheme of the published runs, with their box of three standard
-        deviations as the prior.
+    scheme : str
+        How mass moves:
+
+        - ``"split"``: third-order sweeps, one dimension after the other; for every density
+        - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
+          deviations as the prior; for comparison with those runs
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
@@ -267,10 +267,10 @@ def propagate(
     2.43
     """
     stopwatch = Stopwatch()
-    _check_choice("scheme", scheme, tuple(METHODS))
-    _check_choice("precision", precision, ("float32", "float64"))
+    choice("scheme", scheme, METHODS)
+    choice("precision", precision, PRECISIONS)
     if keep is not None:
-        _check_choice("keep", keep, ("all", "last", "none"))
+        choice("keep", keep, ("all", "last", "none"))
     asked = estimation(field, prior, times, measurements, parameters)
     grid, layout, values = asked.times, asked.layout, asked.values
     keep = keep or ("none" if layout.dims else "all")
@@ -431,11 +431,6 @@ def _allowed(
         raise PlanError(f"retained is {retained!r}; expected a probability between 0 and 1")
     lost = 1.0 - float(retained)
     return 0.5 * lost / (1 + measurement_count), 0.5 * lost / duration if duration > 0 else 0.0
-
-
-def _check_choice(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        raise PlanError(f"{name} {value!r} is unknown; expected {' or '.join(map(repr, known))}")
 
 
 def _limits(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ergode.core import devices
+from ergode.core import devices, methods
+from ergode.core.arguments import choice
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.epidemics.event_driven.runner import EventEnsemble
@@ -28,17 +29,14 @@ _EVERY_DEVICE = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(methods.Method):
     """One way to run an epidemic."""
 
-    name: str
-    sentence: str  # what it is
     reason: str  # why it was chosen: by "auto" if it is exact, else by name
     exact: bool
     devices: tuple[str, ...]
     why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
     """Why it cannot run a model under a scenario, with seeds that have ages or not; or None."""
-    limit: str  # what the method can do, for the message of a refusal
     alternatives: tuple[str, ...]  # methods to use in its place, the first that can
     runner: Callable[..., Ensemble]  # (model, scenario, initial, listing, **options)
     line_lists: bool = True
@@ -144,39 +142,41 @@ METHODS = {
     for method in (
         Method(
             "first-passage",
-            "The infection time of a node is the shortest path from the seeds.",
+            "exact, by shortest paths from the seeds",
+            "models without re-susceptibility on a static network",
             "exact, and the cheapest method for a model without re-susceptibility",
-            True, _EVERY_DEVICE, _beyond_first_passage,
-            "is for models without re-susceptibility on a static network", ("sellke",),
-            _first_passage, comparable=False, sweeps=_EVERY_DEVICE,
+            True, _EVERY_DEVICE, _beyond_first_passage, ("sellke",), _first_passage,
+            comparable=False, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "sellke",
-            "Every arc has effective contacts of its own, which transmit or not.",
+            "exact, by effective contacts of every arc, which transmit or not",
+            "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _EVERY_DEVICE, _beyond_sellke, "", (), _sellke,
+            True, _EVERY_DEVICE, _beyond_sellke, (), _sellke,
         ),
         Method(
             "gillespie",
-            "One jump of a memoryless model follows another.",
+            "exact, by one jump after another, on the CPU",
+            "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
-            True, ("cpu",), _beyond_gillespie,
-            "is for memoryless models and constant rates on a static network", ("sellke",),
-            _gillespie, line_lists=False,
+            True, ("cpu",), _beyond_gillespie, ("sellke",), _gillespie, line_lists=False,
         ),
         Method(
             "renewal-leap",
-            "All nodes move at the end of a time step, by their age and the force of infection.",
+            "an approximation of first order in the time step, in which all nodes move at once, by "
+            "their age and the force of infection",
+            "static networks, with calendars, scheduled closures and scheduled vaccination",
             _APPROXIMATE,
-            False, _EVERY_DEVICE, _beyond_leap, "takes time steps", ("sellke",),
-            _leap, line_lists=False, steps=True,
+            False, _EVERY_DEVICE, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
         ),
         Method(
             "markov-leap",
-            "As 'renewal-leap', for exponential holding times, without ages.",
+            'the approximation of "renewal-leap", without ages',
+            'memoryless models within the limits of "renewal-leap"',
             _APPROXIMATE,
-            False, _EVERY_DEVICE, _beyond_markov_leap, "takes time steps and keeps no ages",
-            ("renewal-leap", "sellke"), _leap, line_lists=False, steps=True,
+            False, _EVERY_DEVICE, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
+            line_lists=False, steps=True,
         ),
     )
 }  # fmt: skip
@@ -210,23 +210,21 @@ def plan_of(
     PlanError
         The method is unknown, or cannot run this model under this scenario on this device.
     """
+    choice("method", name, ("auto", *METHODS))
     if name == "auto":
         method, reason = _cheapest(model, scenario, aged)
-    elif name in METHODS:
+    else:
         method = METHODS[name]
         reason = "asked for" if method.exact else f"asked for; {method.reason}"
         _check(method, model, scenario, aged)
-    else:
-        known = ", ".join(map(repr, ("auto", *METHODS)))
-        raise PlanError(f"method {name!r} is unknown; expected {known}")
     if listing and not method.line_lists:
-        raise PlanError(
-            f"the method '{method.name}' keeps no line lists: it tracks the force of infection on "
-            "a node, not its source; use method='sellke'"
+        method.refuse(
+            "keeps no line lists: it tracks the force of infection on a node, not its source; use "
+            "method='sellke'"
         )
     chosen = devices.resolve(device)
     if chosen.target not in method.devices:
-        why = f"the method '{method.name}' runs on the CPU"
+        why = f"method '{method.name}' runs on the CPU"
         if device != "auto":
             raise PlanError(f"{why}; use device='cpu'")
         return Plan(method, reason, devices.resolve("cpu"), why)
@@ -279,7 +277,7 @@ def _check(method: Method, model: CompartmentModel, scenario: Scenario, aged: bo
         for name in method.alternatives
         if METHODS[name].why_unsupported(model, scenario, aged) is None
     )
-    raise PlanError(f"{why}, and the method '{method.name}' {method.limit}; use method='{instead}'")
+    method.refuse(f"is for {method.use}, but {why}; use method='{instead}'")
 
 
 def options_of(method: Method, **options: Any) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from ergode.core import devices, results
+from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
@@ -262,6 +263,7 @@ def collector(
     PlanError
         The output or a level is unknown, or memory is short.
     """
+    choice("output", output, get_args(Output))
     contacts = scenario.contacts
     columns = compartment_count * len(scenario.strata)
     each = (shape.replicates, grid.size, columns, contacts.node_count)
@@ -277,9 +279,7 @@ def collector(
         _check_memory(needed, "statistics", "fewer times")
         of_point = [CountStatistics(*each) for _ in range(shape.point_count)]
         return _Statistics(shape, of_point, levels)
-    if output == "line_list":
-        return _LineList(shape, contacts.node_names)
-    raise PlanError(f"output {output!r} is unknown; expected 'counts', 'statistics' or 'line_list'")
+    return _LineList(shape, contacts.node_names)
 
 
 def _check_memory(needed: int, what: str, instead: str) -> None:

@@ -86,14 +86,21 @@ def simulate(
         Key of all randomness, 0 to 2^64 - 1. Replicate r is the same however many others are run,
         on any number of threads, on any device. Replicate r of every point has the same random
         numbers.
-    method : {"auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"}
-        ``"first-passage"`` is exact, for models in which nobody becomes susceptible again.
-        ``"sellke"`` is exact, for any model and scenario. ``"gillespie"`` is exact, for memoryless
-        models on a static network, and runs on the CPU. ``"auto"`` picks the cheapest exact method
-        that runs on every device; ``attrs["method_reason"]`` says why.
-        ``"renewal-leap"`` and ``"markov-leap"`` take time steps, with an error of first order in
-        the step. The latter keeps no ages: holding times must be exponential.
-        The packages of `ergode.epidemics` say how each works.
+    method : str
+        ``"auto"`` picks the cheapest exact method that runs on every device;
+        ``attrs["method_reason"]`` says why. The packages of `ergode.epidemics` say how each works.
+
+        - ``"first-passage"``: exact, by shortest paths from the seeds; for models without
+          re-susceptibility on a static network
+        - ``"sellke"``: exact, by effective contacts of every arc, which transmit or not; for any
+          model and scenario
+        - ``"gillespie"``: exact, by one jump after another, on the CPU; for memoryless models and
+          constant rates on a static network
+        - ``"renewal-leap"``: an approximation of first order in the time step, in which all nodes
+          move at once, by their age and the force of infection; for static networks, with
+          calendars, scheduled closures and scheduled vaccination
+        - ``"markov-leap"``: the approximation of "renewal-leap", without ages; for memoryless
+          models within the limits of "renewal-leap"
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"counts", "statistics", "line_list"}

@@ -20,7 +20,7 @@ from ergode.core.status import Status, failures
 from ergode.kinetics.block.launch import zones_at_once
 from ergode.kinetics.conditions import HEATING, Zones, molar_masses
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
-from ergode.kinetics.methods import check_heating, choose
+from ergode.kinetics.methods import choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.equation_of_state import (
@@ -152,7 +152,7 @@ def burn(
     if heating not in (None, "constant-volume"):
         raise ModelError(f"heating is {heating!r}; expected None or 'constant-volume'")
     chosen, _ = choose(method, auto=False)
-    check_heating(chosen, HEATING[heating])
+    chosen.refuse(chosen.why_unsupported(HEATING[heating]))
     rtol = relative_tolerance(rtol)
     time = number(duration)
     if not 0 <= time < np.inf:

@@ -22,7 +22,7 @@ from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.conditions import Zones, molar_masses, zones_of
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
-from ergode.kinetics.methods import Method, check_heating, choose
+from ergode.kinetics.methods import Method, MethodName, choose
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.physics.energy import molecular_energy_error, nuclear_energy_error
 from ergode.kinetics.physics.equation_of_state import (
@@ -127,15 +127,7 @@ def integrate(
     heating: Literal["constant-volume", "constant-pressure"] | None = None,
     equation_of_state: Literal["ideal", "degenerate"] | EquationOfState = "ideal",
     screening: Literal["weak", "chugunov"] | None = None,
-    method: Literal[
-        "auto",
-        "rodas4",
-        "rosenbrock23",
-        "asymptotic",
-        "quasi-steady-state",
-        "partial-equilibrium",
-        "partial-equilibrium-quasi-steady-state",
-    ] = "auto",
+    method: MethodName = "auto",
     rtol: float = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     reference_control: bool = False,
@@ -183,14 +175,22 @@ def integrate(
     screening : {None, "weak", "chugunov"}
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
-    method : {"auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", \
-            "partial-equilibrium", "partial-equilibrium-quasi-steady-state"}
-        ``"rodas4"`` and ``"rosenbrock23"`` are implicit, of order 4 and 2, and follow `rtol`. The
-        others are explicit and algebraically stabilised. They are much slower and less accurate;
-        they repeat what published codes compute. ``"quasi-steady-state"`` follows `rtol`.
-        ``"asymptotic"`` does not: its ``error_estimate`` states the error. The methods with
-        ``"partial-equilibrium"`` in their name remove equilibrated pairs of reactions from the
-        flows. ``"auto"`` is ``"rodas4"``.
+    method : str
+        ``"auto"`` is ``"rodas4"``. The explicit methods are algebraically stabilised. They are much
+        slower and less accurate than the implicit ones. ``"asymptotic"`` does not follow `rtol`:
+        its ``error_estimate`` states the error.
+
+        - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
+        - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
+          digits
+        - ``"asymptotic"``: explicit, with the asymptotic formula for stiff species; for comparison
+          with published codes
+        - ``"quasi-steady-state"``: explicit, by relaxation of every species towards its steady
+          state, and follows `rtol`; for comparison with published codes
+        - ``"partial-equilibrium"``: "asymptotic", with equilibrated pairs of reactions removed from
+          the flows; for comparison with published codes
+        - ``"partial-equilibrium-quasi-steady-state"``: "quasi-steady-state", with equilibrated
+          pairs of reactions removed from the flows; for comparison with published codes
     rtol : float
         Allowed error of a step is ``atol + rtol * amount`` for every species. rtol is between 1e-13
         and 1; ``"asymptotic"`` steps do not use it.
@@ -286,7 +286,7 @@ def integrate(
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
     tolerances = tuple(asked_tolerances(network, mechanism, zones, atol, rtol).tolist())
-    check_heating(chosen, zones.heating)
+    chosen.refuse(chosen.why_unsupported(zones.heating))
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)

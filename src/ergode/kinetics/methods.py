@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from ergode.core.errors import PlanError
+from ergode.core import methods
+from ergode.core.arguments import choice
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
 from ergode.kinetics.implicit.runner import ImplicitRunner
@@ -13,18 +15,21 @@ from ergode.kinetics.launch import Runner
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import FIXED
 
+MethodName = Literal[
+    "auto", "rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state", "partial-equilibrium",
+    "partial-equilibrium-quasi-steady-state",
+]  # fmt: skip
+
 _LARGEST_COUNT = 2**31 - 1
+_PUBLISHED = "comparison with published codes"
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(methods.Method):
     """One method of integration.
 
     Attributes
     ----------
-    name : str
-    summary : str
-        A description in one sentence.
     runner : Runner
         Integrates zones on the CPU and on CUDA devices: every method runs on both.
     implicit : bool
@@ -35,8 +40,6 @@ class Method:
         Most steps of a zone by default.
     """
 
-    name: str
-    summary: str
     runner: Runner
     implicit: bool = False
     needs_conserved_sum: bool = False
@@ -58,34 +61,38 @@ class Method:
         return None
 
 
-_RECORDS = (
-    Method(
-        "rodas4", "Implicit, of order 4.", ImplicitRunner(RODAS4), implicit=True,
-        max_steps=100_000,
-    ),
-    Method(
-        "rosenbrock23", "Implicit, of order 2.", ImplicitRunner(ROSENBROCK23), implicit=True,
-        max_steps=100_000,
-    ),
-    Method(
-        "asymptotic", "Explicit: stiff species take the asymptotic formula.",
-        ExplicitRunner(quasi_steady=False, partial=False), needs_conserved_sum=True,
-    ),
-    Method(
-        "quasi-steady-state", "Explicit: every species relaxes towards its steady state.",
-        ExplicitRunner(quasi_steady=True, partial=False),
-    ),
-    Method(
-        "partial-equilibrium", "Asymptotic, with balanced reactions removed.",
-        ExplicitRunner(quasi_steady=False, partial=True), needs_conserved_sum=True,
-    ),
-    Method(
-        "partial-equilibrium-quasi-steady-state",
-        "Quasi-steady-state, with balanced reactions removed.",
-        ExplicitRunner(quasi_steady=True, partial=True),
-    ),
-)  # fmt: skip
-METHODS = {one.name: one for one in _RECORDS}
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            "rodas4", "a Rosenbrock method of order 4, which follows `rtol`", "every network",
+            ImplicitRunner(RODAS4), implicit=True, max_steps=100_000,
+        ),
+        Method(
+            "rosenbrock23", "a Rosenbrock method of order 2, which follows `rtol`",
+            "two or three digits", ImplicitRunner(ROSENBROCK23), implicit=True, max_steps=100_000,
+        ),
+        Method(
+            "asymptotic", "explicit, with the asymptotic formula for stiff species", _PUBLISHED,
+            ExplicitRunner(quasi_steady=False, partial=False), needs_conserved_sum=True,
+        ),
+        Method(
+            "quasi-steady-state",
+            "explicit, by relaxation of every species towards its steady state, and follows `rtol`",
+            _PUBLISHED, ExplicitRunner(quasi_steady=True, partial=False),
+        ),
+        Method(
+            "partial-equilibrium",
+            '"asymptotic", with equilibrated pairs of reactions removed from the flows',
+            _PUBLISHED, ExplicitRunner(quasi_steady=False, partial=True), needs_conserved_sum=True,
+        ),
+        Method(
+            "partial-equilibrium-quasi-steady-state",
+            '"quasi-steady-state", with equilibrated pairs of reactions removed from the flows',
+            _PUBLISHED, ExplicitRunner(quasi_steady=True, partial=True),
+        ),
+    )
+}  # fmt: skip
 AUTO = "rodas4"
 _AUTO_REASON = "implicit, of order 4: the fewest steps on stiff networks"
 
@@ -106,20 +113,5 @@ def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
     """
     if auto and name == "auto":
         return METHODS[AUTO], _AUTO_REASON
-    if name not in METHODS:
-        known = ", ".join(repr(one) for one in (*(["auto"] if auto else []), *METHODS))
-        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    choice("method", name, (*(["auto"] if auto else []), *METHODS))
     return METHODS[name], "asked for"
-
-
-def check_heating(method: Method, heating: int) -> None:
-    """Refuse a method that cannot follow this kind of heating.
-
-    Raises
-    ------
-    PlanError
-        It cannot.
-    """
-    why = method.why_unsupported(heating)
-    if why:
-        raise PlanError(f"method {method.name!r} {why}")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
 from ergode.core import progress as progress_bar
-from ergode.core.arguments import integer
+from ergode.core.arguments import choice, integer
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
@@ -159,8 +159,7 @@ def propagate(
     >>> round(float(result["mean"][-1, 0]), 1)
     2.4
     """
-    if keep not in ("all", "last", "none"):
-        raise PlanError(f"keep {keep!r} is unknown; expected 'all', 'last' or 'none'")
+    choice("keep", keep, ("all", "last", "none"))
     stopwatch = Stopwatch()
     place = devices.resolve(device)
     asked = estimation(field, prior, times, measurements, parameters)

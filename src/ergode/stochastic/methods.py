@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from ergode.core import methods
+from ergode.core.arguments import choice
 from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import (
     composition_rejection,
@@ -30,6 +31,10 @@ from ergode.stochastic.runners import compiled_direct, thread_groups
 from ergode.stochastic.runners.threads import THREAD_RUNNERS
 from ergode.stochastic.tables import Tables
 
+MethodName = Literal[
+    "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
+    "rejection-bounds", "next-reaction", "tau-leap", "langevin",
+]  # fmt: skip
 RunnersByTarget = dict[Target, Callable[..., Any]]
 
 # Up to this many reactions, one search over all of them is fastest.
@@ -133,14 +138,11 @@ def _suits_none(tables: Tables) -> str | None:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(methods.Method):
     """A method of simulation.
 
     Attributes
     ----------
-    name : str
-    description : str
-        What it is, as the docstring of `simulate` says it.
     algorithm : Algorithm
     exact : bool
         Whether realizations have the distribution of the master equation.
@@ -155,11 +157,8 @@ class Method:
     make_runner : MakeRunner
     group_algorithm : Algorithm, optional
         The algorithm on thread groups, if it is another one.
-    devices : tuple of str
     """
 
-    name: str
-    description: str
     algorithm: Algorithm
     exact: bool = True
     whole: bool = True
@@ -168,7 +167,6 @@ class Method:
     suits: Callable[[Tables], str | None] = _suits_none
     make_runner: MakeRunner = _run_by_threads
     group_algorithm: Algorithm | None = None
-    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def why_unsupported(self, tables: Tables, logged: bool = False) -> str | None:
         """Why it cannot simulate a network, or list its firings; None if it can."""
@@ -252,7 +250,8 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "direct",
-            "one search over all reactions (Gillespie 1977); for small networks",
+            "one search over all reactions (Gillespie 1977)",
+            f"networks of up to {_DIRECT_MOST} reactions",
             direct.ALGORITHM,
             suits=_suits_small,
             make_runner=_run_direct,
@@ -260,40 +259,44 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "warp-direct",
-            "a search in three levels (Komarov & D'Souza 2012); for any network",
+            "a search in three levels (Komarov & D'Souza 2012)",
+            "larger networks that are strongly coupled, with any rates",
             three_level.ALGORITHM,
             suits=partial(_suits_large, coupled=True, pairs=False),
         ),
         Method(
             "partial-propensity",
-            "sums of partial propensities (Ramaswamy et al. 2009); for strongly coupled mass "
-            "action",
+            "sums of partial propensities (Ramaswamy et al. 2009)",
+            "larger networks that are strongly coupled, with mass action of at most two molecules",
             partial_propensity.ALGORITHM,
             refuses=_needs_pairs,
             suits=partial(_suits_large, coupled=True, pairs=True),
         ),
         Method(
             "composition-rejection",
-            "constant time a firing (Slepoy et al. 2008); for large, weakly coupled networks",
+            "constant time a firing (Slepoy et al. 2008)",
+            "larger networks that are weakly coupled",
             composition_rejection.ALGORITHM,
             suits=partial(_suits_large, coupled=False),
         ),
         Method(
             "rejection-bounds",
-            "bounds of propensities (Thanh et al. 2014); for expensive rates, and for rates that "
-            "depend on time",
+            "bounds of propensities (Thanh et al. 2014)",
+            "rates that depend on time, and rates that are expensive",
             rejection_bounds.ALGORITHM,
             follows_time=True,
             suits=_suits_time,
         ),
         Method(
             "next-reaction",
-            "a clock for each reaction (Gibson & Bruck 2000); for sensitivities",
+            "a clock for each reaction (Gibson & Bruck 2000)",
+            "sensitivities",
             next_reaction.ALGORITHM,
         ),
         Method(
             "tau-leap",
-            "many firings in one step (Anderson & Koyama 2012)",
+            "an approximation by many firings in one step (Anderson & Koyama 2012)",
+            "many molecules",
             leap.ALGORITHM,
             exact=False,
             refuses=_needs_no_moments,
@@ -301,7 +304,8 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "langevin",
-            "the chemical Langevin equation (Gillespie 2000); amounts are not whole",
+            "an approximation by the chemical Langevin equation (Gillespie 2000), in real amounts",
+            "many molecules",
             leap.ALGORITHM,
             exact=False,
             whole=False,
@@ -344,12 +348,8 @@ def named(name: str) -> Method | None:
     PlanError
         There is no such method.
     """
-    if name == "auto":
-        return None
-    if name not in METHODS:
-        known = ", ".join(repr(one) for one in ("auto", *METHODS))
-        raise PlanError(f"method {name!r} is unknown; expected {known}")
-    return METHODS[name]
+    choice("method", name, ("auto", *METHODS))
+    return METHODS.get(name)
 
 
 def plan(method: Method | None, network: ReactionNetwork, tables: Tables, request: Request) -> Plan:
@@ -361,9 +361,7 @@ def plan(method: Method | None, network: ReactionNetwork, tables: Tables, reques
         The method cannot simulate this network.
     """
     chosen, reason = choose(tables) if method is None else (method, "asked for")
-    why_not = chosen.why_unsupported(tables, request.logged)
-    if why_not is not None:
-        raise PlanError(f"method '{chosen.name}' {why_not}")
+    chosen.refuse(chosen.why_unsupported(tables, request.logged))
     runners, how = chosen.make_runner(chosen, network, tables, request)
     return Plan(chosen, reason + how, runners)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
+from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.statistics import Moments, SumsByPoint
@@ -432,9 +433,7 @@ def kind(output: str) -> Kind:
     PlanError
         There is no such output.
     """
-    if output not in OUTPUTS:
-        *most, last = (repr(name) for name in OUTPUTS)
-        raise PlanError(f"output {output!r} is unknown; expected {', '.join(most)} or {last}")
+    choice("output", output, OUTPUTS)
     return OUTPUTS[output]
 
 

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     import xarray
 
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
-Method = Literal[
-    "auto", "direct", "warp-direct", "partial-propensity", "composition-rejection",
-    "rejection-bounds", "next-reaction", "tau-leap", "langevin",
-]  # fmt: skip
 
 
 def simulate(
@@ -38,7 +34,7 @@ def simulate(
     times: ArrayLike,
     replicates: int = 1,
     seed: int = 0,
-    method: Method = "auto",
+    method: methods.MethodName = "auto",
     device: str | devices.Device = "auto",
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
@@ -68,22 +64,23 @@ def simulate(
         point of a sweep.
     method : str
         ``"auto"`` chooses one of the exact methods by the size of the network, how strongly it is
-        coupled and what its rates are; ``attrs["method_reason"]`` says why. Exact:
+        coupled and what its rates are; ``attrs["method_reason"]`` says why.
 
-        - ``"direct"``: one search over all reactions (Gillespie 1977); for small networks
-        - ``"warp-direct"``: a search in three levels (Komarov & D'Souza 2012); for any network
-        - ``"partial-propensity"``: sums of partial propensities (Ramaswamy et al. 2009); for
-          strongly coupled mass action
-        - ``"composition-rejection"``: constant time a firing (Slepoy et al. 2008); for large,
-          weakly coupled networks
-        - ``"rejection-bounds"``: bounds of propensities (Thanh et al. 2014); for expensive rates,
-          and for rates that depend on time
+        - ``"direct"``: one search over all reactions (Gillespie 1977); for networks of up to 64
+          reactions
+        - ``"warp-direct"``: a search in three levels (Komarov & D'Souza 2012); for larger networks
+          that are strongly coupled, with any rates
+        - ``"partial-propensity"``: sums of partial propensities (Ramaswamy et al. 2009); for larger
+          networks that are strongly coupled, with mass action of at most two molecules
+        - ``"composition-rejection"``: constant time a firing (Slepoy et al. 2008); for larger
+          networks that are weakly coupled
+        - ``"rejection-bounds"``: bounds of propensities (Thanh et al. 2014); for rates that depend
+          on time, and rates that are expensive
         - ``"next-reaction"``: a clock for each reaction (Gibson & Bruck 2000); for sensitivities
-
-        Approximations:
-
-        - ``"tau-leap"``: many firings in one step (Anderson & Koyama 2012)
-        - ``"langevin"``: the chemical Langevin equation (Gillespie 2000); amounts are not whole
+        - ``"tau-leap"``: an approximation by many firings in one step (Anderson & Koyama 2012);
+          for many molecules
+        - ``"langevin"``: an approximation by the chemical Langevin equation (Gillespie 2000), in
+          real amounts; for many molecules
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     output : {"trajectories", "statistics", "histogram", "final", "first-passage", "events"}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import integer, time_grid
-from ergode.core.compiler.source import Precision
+from ergode.core.arguments import choice, integer, time_grid
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
@@ -115,17 +115,30 @@ def integrate(
         may have jumps, or consist of samples. A DataArray with the dims time and variable, such as
         the states of another run, is taken as samples. If not given, the history is constant.
     method : str
-        Explicit Runge-Kutta methods: ``"tsit5"``, ``"dopri5"``, ``"dop853"``, ``"rk4"``,
-        ``"euler"``, of order 5, 5, 8, 4 and 1; the history is read at order 6 by the first three,
-        else 4. For stiff equations of up to 16 variables: ``"rosenbrock23"``, ``"rodas5p"``,
-        ``"kvaerno5"``, of order 2, 5 and 5; their Jacobian is derived from the function by SymPy,
-        or approximated by differences where SymPy cannot. Without `step`, ``"auto"`` is
-        ``"tsit5"``, and ``"rodas5p"`` for trajectories that would need more than 100,000 steps;
-        with `step` it is ``"rk4"``. With noise, `step` must be given. Methods are
-        ``"euler-maruyama"`` (strong order 1/2); ``"milstein"`` (order 1), if the noise of a
-        variable depends on no other variable and on no delayed value; and ``"sra1"`` (order 3/2),
-        if the noise does not depend on the state. ``attrs["method_reason"]`` says why a method was
-        chosen.
+        Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rodas5p"`` for trajectories that would
+        need more than 100,000 steps; with `step` it is ``"rk4"``. With noise it is the method of
+        highest order, and `step` must be given. ``attrs["method_reason"]`` says why a method was
+        chosen. Methods for stiff equations take up to 16 variables. Their Jacobian is derived from
+        the function by SymPy, or approximated by differences where SymPy cannot. The history is
+        read at order 6 by explicit methods of order 5 and 8, else at order 4.
+
+        - ``"euler"``: Euler's method, of order 1; for comparison
+        - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest steps of one size
+        - ``"tsit5"``: Tsitouras' explicit pair, of order 5; for equations that are not stiff
+        - ``"dopri5"``: Dormand and Prince's explicit pair, of order 5; for comparison with other
+          codes
+        - ``"dop853"``: Dormand and Prince's explicit method of order 8; for equations that are not
+          stiff, to 8 digits and more
+        - ``"rosenbrock23"``: a Rosenbrock method of order 2; for stiff equations, to 2 or 3 digits
+        - ``"rodas5p"``: a Rosenbrock method of order 5, with one Jacobian a step; for stiff
+          equations
+        - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
+          stages by Newton's method; for stiff and strongly nonlinear equations
+        - ``"euler-maruyama"``: Euler's method with noise, of strong order 1/2; for any noise
+        - ``"milstein"``: Milstein's method, of strong order 1; for noise of a variable that depends
+          on no other variable and on no delayed value
+        - ``"sra1"``: Roessler's method, of strong order 3/2; for noise that does not depend on the
+          state
     step : float, optional
         Largest size of a fixed step. A trajectory takes the largest step up to this that divides
         all its delays; without delays, one that divides ``times[-1] - times[0]``. If not given,
@@ -218,8 +231,7 @@ def integrate(
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
     stopwatch = Stopwatch()
     grid = time_grid(times)
-    if precision not in ("float32", "float64"):
-        raise PlanError(f"precision {precision!r} is unknown; expected 'float32' or 'float64'")
+    choice("precision", precision, PRECISIONS)
     rtol, atol = check_tolerances(rtol, atol, step, precision)
     _check_steps(step, max_step)
     events, observables = tuple(events), tuple(observables)

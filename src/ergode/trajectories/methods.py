@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ergode.core.errors import PlanError
+from ergode.core import methods
+from ergode.core.arguments import choice
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import explicit, kvaerno, noise, rosenbrock, stepper
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise
@@ -34,14 +35,11 @@ def _no_limits(field: VectorField) -> str | None:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(methods.Method):
     """One method of integration, for every device.
 
     Attributes
     ----------
-    name : str
-    summary : str
-        What the method is, in one sentence.
     order : float
         The error after a fixed time falls as step to this power; of a path, for noise.
     adapts : bool
@@ -62,8 +60,6 @@ class Method:
         ``why_automatic(field, step)``: why ``"auto"`` is this method, or None if it is not.
     """
 
-    name: str
-    summary: str
     order: float
     adapts: bool
     stiff: bool
@@ -87,26 +83,26 @@ class Method:
         apart : bool
             Whether every trajectory takes steps of its own.
         """
-        name, noisy = f"method '{self.name}'", self.scheme > 0
+        noisy = self.scheme > 0
         if (field.diffusion is not None) != noisy:
             if noisy:
-                return f"{name} is for equations with noise, and the field has no diffusion"
+                return "is for equations with noise, and the field has no diffusion"
             known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
-            return f"the field has a diffusion; expected one of the methods {known}"
+            return f"is for equations without noise, and the field has a diffusion; choose {known}"
         if noisy and step is None:
-            return f"{name} has steps of one size: give a step"
+            return "has steps of one size: give a step"
         if noisy and field.state_dependent:
-            return "delays that depend on the state are not read through noise"
+            return "does not read delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
-            return f"{name} {limits}"
+            return limits
         if apart and step is None and not self.adapts:
-            return f"{name} does not estimate its error; give a step, or choose 'tsit5'"
+            return "does not estimate its error; give a step, or choose 'tsit5'"
         if self.stiff and field.state_dependent:
-            return f"{name} is not for delays that depend on the state; choose 'tsit5'"
+            return "is not for delays that depend on the state; choose 'tsit5'"
         if self.stiff and len(field.variables) > _STIFF_VARIABLES:
             return (
-                f"{name} writes out equations of up to {_STIFF_VARIABLES} variables, and the field "
-                f"has {len(field.variables)}"
+                f"writes out equations of up to {_STIFF_VARIABLES} variables, and the field has "
+                f"{len(field.variables)}"
             )
         return None
 
@@ -170,7 +166,7 @@ def milstein_limits(field: VectorField) -> str | None:
 # ---- the table
 
 
-def _explicit(name: str, summary: str, **choice: Any) -> Method:
+def _explicit(name: str, summary: str, use: str, **more: Any) -> Method:
     tableau = TABLEAUS[name]
     bindings = {
         stepper.step: explicit.step,
@@ -192,10 +188,10 @@ def _explicit(name: str, summary: str, **choice: Any) -> Method:
             explicit.EXTRA_C: tableau.extra_c,
         }
     adapts = bool(tableau.error)
-    return Method(name, summary, tableau.order, adapts, False, bindings, tableau, **choice)
+    return Method(name, summary, use, tableau.order, adapts, False, bindings, tableau, **more)
 
 
-def _rosenbrock(name: str, summary: str, tableau: RosenbrockTableau) -> Method:
+def _rosenbrock(name: str, summary: str, use: str, tableau: RosenbrockTableau) -> Method:
     bindings = {
         stepper.step: rosenbrock.step,
         rosenbrock.GAMMA: tableau.gamma,
@@ -208,13 +204,13 @@ def _rosenbrock(name: str, summary: str, tableau: RosenbrockTableau) -> Method:
         stepper.DENSE: tableau.dense,
         stepper.ERROR_ORDER: float(tableau.error_order),
     }
-    return Method(name, summary, tableau.order, True, True, bindings, needs_time_slopes=True)
+    return Method(name, summary, use, tableau.order, True, True, bindings, needs_time_slopes=True)
 
 
-def _noisy(name: str, summary: str, order: float, scheme: int, **choice: Any) -> Method:
+def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
     # A noisy step is a straight line.
     bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
-    return Method(name, summary, order, False, False, bindings, EULER, scheme, **choice)
+    return Method(name, summary, use, order, False, False, bindings, EULER, scheme, **more)
 
 
 _KVAERNO5 = {
@@ -224,26 +220,48 @@ _KVAERNO5 = {
 METHODS = {
     one.name: one
     for one in (
-        _explicit("euler", "Euler's method"),
-        _explicit("rk4", "the classical Runge-Kutta method", why_automatic=_auto_rk4),
-        _explicit("tsit5", "Tsitouras' explicit pair", why_automatic=_auto_tsit5),
-        _explicit("dopri5", "Dormand and Prince's explicit pair"),
-        _explicit("dop853", "Dormand and Prince's explicit method of high order"),
-        _rosenbrock("rosenbrock23", "a Rosenbrock method of three stages", ROSENBROCK23),
-        _rosenbrock("rodas5p", "a Rosenbrock method of eight stages", RODAS5P),
+        _explicit("euler", "Euler's method, of order 1", "comparison"),
+        _explicit(
+            "rk4", "the classical Runge-Kutta method, of order 4", "the fastest steps of one size",
+            why_automatic=_auto_rk4,
+        ),
+        _explicit(
+            "tsit5", "Tsitouras' explicit pair, of order 5", "equations that are not stiff",
+            why_automatic=_auto_tsit5,
+        ),
+        _explicit(
+            "dopri5", "Dormand and Prince's explicit pair, of order 5",
+            "comparison with other codes",
+        ),
+        _explicit(
+            "dop853", "Dormand and Prince's explicit method of order 8",
+            "equations that are not stiff, to 8 digits and more",
+        ),
+        _rosenbrock(
+            "rosenbrock23", "a Rosenbrock method of order 2", "stiff equations, to 2 or 3 digits",
+            ROSENBROCK23,
+        ),
+        _rosenbrock(
+            "rodas5p", "a Rosenbrock method of order 5, with one Jacobian a step",
+            "stiff equations", RODAS5P,
+        ),
         Method(
-            "kvaerno5", "a diagonally implicit Runge-Kutta method", 5, True, True, _KVAERNO5
+            "kvaerno5", "a diagonally implicit Runge-Kutta method of order 5, which solves its "
+            "stages by Newton's method", "stiff and strongly nonlinear equations", 5, True, True,
+            _KVAERNO5,
         ),
         _noisy(
-            "euler-maruyama", "Euler's method with noise", 0.5, 1,
-            why_automatic=_auto_euler_maruyama,
+            "euler-maruyama", "Euler's method with noise, of strong order 1/2", "any noise", 0.5,
+            1, why_automatic=_auto_euler_maruyama,
         ),
         _noisy(
-            "milstein", "Milstein's method", 1.0, 2, noise_limits=milstein_limits,
-            why_automatic=_auto_milstein,
+            "milstein", "Milstein's method, of strong order 1",
+            "noise of a variable that depends on no other variable and on no delayed value", 1.0, 2,
+            noise_limits=milstein_limits, why_automatic=_auto_milstein,
         ),
         _noisy(
-            "sra1", "Roessler's method for additive noise", 1.5, 3, noise_limits=sra1_limits,
+            "sra1", "Roessler's method, of strong order 3/2",
+            "noise that does not depend on the state", 1.5, 3, noise_limits=sra1_limits,
             why_automatic=_auto_sra1,
         ),
     )
@@ -303,9 +321,7 @@ def choose(
     PlanError
         The method is unknown, or cannot do what is asked.
     """
-    if name not in ("auto", *METHODS):
-        known = ", ".join(repr(one) for one in ("auto", *METHODS))
-        raise PlanError(f"method {name!r} is unknown; expected {known}")
+    choice("method", name, ("auto", *METHODS))
     otherwise = None
     if name == "auto":
         method, reason = _automatic(field, step)
@@ -315,9 +331,7 @@ def choose(
     else:
         method, reason = METHODS[name], "asked for"
     apart = watched or free or field.state_dependent
-    why_not = method.why_unsupported(field, step, apart)
-    if why_not is not None:
-        raise PlanError(why_not)
+    method.refuse(method.why_unsupported(field, step, apart))
     order = min(method.order, _HISTORY_ORDER) if field.delays else method.order
     is_fixed = not (apart or method.stiff or (step is None and method.adapts))
     return Choice(method, reason, order, is_fixed, None if is_fixed else otherwise)

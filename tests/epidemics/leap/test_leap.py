@@ -280,8 +280,8 @@ def test_a_leap_says_what_it_leaves_out(model, contacts):
     [
         ({"step": 0.0}, "step is 0.0; expected a number above zero"),
         ({"tolerance": -1}, "tolerance is -1; expected a number above zero"),
-        ({"transition": "exact"}, "transition 'exact' is unknown; expected one of conditional"),
-        ({"pressure": "pull"}, "pressure 'pull' is unknown; expected one of gather, push, auto"),
+        ({"transition": "exact"}, "transition 'exact' is unknown; expected 'conditional'"),
+        ({"pressure": "pull"}, "pressure 'pull' is unknown; expected 'gather', 'push' or 'auto'"),
         ({"method": "markov-leap"}, "holding time of 'E' is not exponential"),
         ({"method": "first-passage", "step": 0.1}, "step=0.1 is for methods that go in steps"),
         ({"output": "line_list"}, "keeps no line lists"),

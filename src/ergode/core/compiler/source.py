@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Precision = Literal["float32", "float64"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Target = Literal["cpu", "cuda"]
 
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "ergode")

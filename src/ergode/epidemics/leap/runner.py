@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ergode.core.arguments import choice
 from ergode.core.buffers import put_kept
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
@@ -60,11 +61,8 @@ def check_options(
             isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
         ):
             raise PlanError(f"{name} is {value!r}; expected a number above zero")
-    for name, choice, known in (
-        ("transition", transition, plan.TRANSITIONS), ("pressure", pressure, tuple(_MODES)),
-    ):  # fmt: skip
-        if choice not in known:
-            raise PlanError(f"{name} {choice!r} is unknown; expected one of " + ", ".join(known))
+    choice("transition", transition, plan.TRANSITIONS)
+    choice("pressure", pressure, _MODES)
 
 
 def check_model(model: CompartmentModel, transition: str) -> None:

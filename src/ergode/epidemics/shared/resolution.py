@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ergode.core.compiler.source import Precision
+from ergode.core.arguments import choice
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics.shared.progression import Stages, stages_of
 from ergode.epidemics.shared.sweep import PointGroup
@@ -35,10 +36,7 @@ def precision_of(
     PlanError
         It is unknown.
     """
-    if precision not in ("auto", "float32", "float64"):
-        raise PlanError(
-            f"precision {precision!r} is unknown; expected 'auto', 'float32' or 'float64'"
-        )
+    choice("precision", precision, ("auto", *PRECISIONS))
     if precision != "auto":
         return precision
     fine = _spacing("float64", model, grid) <= _SPACING_MOST < _spacing("float32", model, grid)

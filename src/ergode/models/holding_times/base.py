@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.kernels import Kernel, for_each
@@ -145,7 +145,7 @@ class HoldingTime(ABC):
         """
         size = whole(size, "size", 0)
         key = seed_word(seed)
-        if precision not in ("float32", "float64"):
+        if precision not in PRECISIONS:
             raise PlanError(f"precision is {precision!r}; expected 'float32' or 'float64'")
         where = resolve(device)
         kind, a, b, times, cdf = self.code()

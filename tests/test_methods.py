@@ -1,0 +1,92 @@
+"""In every engine the table of methods is what users read, and what is refused by name."""
+
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import pytest
+
+import ergode
+
+DOCS = Path(__file__).parents[1] / "docs"
+DECAY = ergode.ReactionNetwork({"A": 1}, [ergode.Reaction("A -> 0", rate_constant=1.0)])
+FIELD = ergode.field_from_equations({"x": "-x"})
+
+
+class Entry(NamedTuple):
+    """What takes a method's name, under which argument, and the least it can be called with."""
+
+    function: object
+    options: tuple
+    keywords: dict
+    argument: str = "method"
+
+
+ENTRIES = {
+    "epidemics": Entry(
+        ergode.epidemics.simulate,
+        (
+            ergode.CompartmentModel.si(transmission_rate=1.0),
+            ergode.ContactNetwork.from_edges([0], [1]),
+        ),
+        {"initial": {"I": 1}},
+    ),
+    "stochastic": Entry(ergode.stochastic.simulate, (DECAY,), {}),
+    "kinetics": Entry(ergode.kinetics.integrate, (DECAY,), {}),
+    "trajectories": Entry(ergode.trajectories.integrate, (FIELD,), {"initial": {"x": 1.0}}),
+    "density": Entry(
+        ergode.density.propagate, (FIELD, ergode.Gaussian([1.0], [1.0])), {}, "scheme"
+    ),
+}
+ENGINES = pytest.mark.parametrize("engine", ENTRIES)
+
+
+def table(engine):
+    """The records of an engine, and all names that users may give."""
+    methods = import_module(f"ergode.{engine}.methods")
+    literal = getattr(methods, "MethodName", None) or methods.SchemeName
+    return methods.METHODS, get_args(literal)
+
+
+@ENGINES
+def test_the_type_lists_the_names_of_the_table(engine):
+    methods, names = table(engine)
+    assert [name for name in names if name != "auto"] == list(methods)
+    assert all(name == method.name for name, method in methods.items())
+
+
+@ENGINES
+def test_the_docstring_has_a_line_for_each_record(engine):
+    entry, (methods, _) = ENTRIES[engine], table(engine)
+    part = re.search(
+        rf"^    {entry.argument} : str\n(.*?)^    \w", entry.function.__doc__, re.M | re.S
+    )[1]
+    listed = re.findall(r"^        - (.*?)(?=^        - |\Z)", part, re.M | re.S)
+    expected = [f'``"{one.name}"``: {one.summary}; for {one.use}' for one in methods.values()]
+    assert [" ".join(line.split()) for line in listed] == expected
+
+
+@ENGINES
+def test_a_page_has_the_table(engine):
+    made = runpy.run_path(str(DOCS / "conf.py"))["myst_substitutions"][f"{engine}_methods"]
+    assert all(f'| `"{one.name}"` | {one.summary} |' in made for one in table(engine)[0].values())
+    shown = [page.read_text().count(f"{{{{ {engine}_methods }}}}") for page in DOCS.glob("*.md")]
+    assert sum(shown) == 1
+
+
+@ENGINES
+def test_an_unknown_name_is_refused_with_the_names_of_the_table(engine):
+    entry, (_, names) = ENTRIES[engine], table(engine)
+    with pytest.raises(ergode.PlanError, match=f"{entry.argument} 'none' is unknown") as refused:
+        entry.function(
+            *entry.options, times=[0.0, 1.0], **entry.keywords, **{entry.argument: "none"}
+        )
+    assert all(repr(name) in str(refused.value) for name in names)
+
+
+@ENGINES
+def test_who_is_not_exact_says_so(engine):
+    for method in table(engine)[0].values():
+        assert ("approximation" in method.summary) != getattr(method, "exact", True)
