@@ -43,8 +43,6 @@ nb_execution_timeout = 300
 nb_render_markdown_format = "myst"
 
 autodoc_member_order = "bysource"
-# Two engines have an Event each: an annotation may be of either.
-suppress_warnings = ["ref.python"]
 autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_rtype = False

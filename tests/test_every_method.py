@@ -144,7 +144,7 @@ def test_delays_and_events(method, steps):
     found = on_both(
         lambda **given: ergode.trajectories.integrate(PLAIN, **given),
         times=[0, 1], initial={"x": 1.0, "y": 1.5, "z": 14.0}, parameters=VALUES, method=method,
-        events=[trajectories.Event(section)], record=8, **steps,
+        events=[trajectories.ZeroCrossing(section)], record=8, **steps,
     )  # fmt: skip
     if found is not None:
         agree(found, 1e-4, 1e-6)

@@ -93,7 +93,7 @@ def test_in_measurements_and_events():
     assert float(measured["mean"].values.ravel()[-1]) == pytest.approx(2.1, rel=1e-3)
     hits = ergode.trajectories.integrate(
         own_field(), times=[0.0, 1.0], initial={"x": 2.0}, parameters={"k": 0.5}, device="cpu:1",
-        events=[ergode.trajectories.Event(level, name="low")], record=1,
+        events=[ergode.trajectories.ZeroCrossing(level, name="low")], record=1,
     )  # fmt: skip
     assert float(hits["event_time"].values.ravel()[0]) == pytest.approx(
         2 * np.log(2 / 1.5), rel=1e-6

@@ -18,7 +18,7 @@ from trajectories_models import END, draw_model, event_functions, history_of
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import Event, Maximum, Mean, Minimum, TimeAbove, integrate
+from ergode.trajectories import Maximum, Mean, Minimum, TimeAbove, ZeroCrossing, integrate
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers import explicit, inside_step, stepper
 
@@ -100,8 +100,8 @@ def compare_watched(case, method, options, allowed, device):
     try:
         found = case.run(
             method, options, device=device, record=3, every_step=True,
-            events=[Event(level, 0, name="both"), Event(level, 1, name="up"),
-                    Event(level, -1, name="down"), Event(circle, 0, name="circle")],
+            events=[ZeroCrossing(level, 0, name="both"), ZeroCrossing(level, 1, name="up"),
+                    ZeroCrossing(level, -1, name="down"), ZeroCrossing(circle, 0, name="circle")],
             observables=[Maximum(first), Minimum(first), Mean(first), TimeAbove(first, 0.1)],
         )  # fmt: skip
     except ergode.PlanError:
@@ -156,7 +156,11 @@ def compare_kicks(case, method, options, allowed, device):
     level, _, kicked = event_functions(case.model, case.field)
     try:
         found = case.run(
-            method, options, device=device, events=[Event(level, 1, kicked, name="kick")], record=20
+            method,
+            options,
+            device=device,
+            events=[ZeroCrossing(level, 1, kicked, name="kick")],
+            record=20,
         )
     except ergode.PlanError:
         return []

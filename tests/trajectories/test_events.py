@@ -7,7 +7,7 @@ import pytest
 
 import ergode
 from ergode.core.status import Status
-from ergode.trajectories import Event, Maximum, Mean, Minimum, Observable, TimeAbove
+from ergode.trajectories import Maximum, Mean, Minimum, Observable, TimeAbove, ZeroCrossing
 from ergode.trajectories.steppers import observing
 
 
@@ -56,7 +56,7 @@ def test_bouncing_ball():
     result = solve(
         BALL, times=[0.0, 0.7, 1.35], initial={"height": 1.0, "speed": 0.0},
         parameters={"gravity": 9.81, "restitution": restitution}, record=3,
-        events=[Event(height, -1, bounce, name="impact")],
+        events=[ZeroCrossing(height, -1, bounce, name="impact")],
     )  # fmt: skip
     fall = math.sqrt(2 / 9.81)
     hops = 2 * restitution[:, None] ** np.arange(1, 30)
@@ -81,7 +81,7 @@ def test_terminal_event_leaves_nan_and_says_so():
     result = solve(
         BALL, times=np.linspace(0, 1, 11), initial={"height": [1.0, 10.0], "speed": 0.0},
         parameters={"gravity": 9.81, "restitution": 0.5}, record=1,
-        events=[Event(height, -1, terminal=True)],
+        events=[ZeroCrossing(height, -1, terminal=True)],
     )  # fmt: skip
     np.testing.assert_array_equal(result["status"], [Status.STOPPED, Status.DONE])
     assert result["event_time"].values[0, 0, 0] == pytest.approx(math.sqrt(2 / 9.81), rel=1e-10)
@@ -96,8 +96,8 @@ def test_passing_events_and_observables_on_a_circle(options):
     end = 20 * math.pi
     result = solve(
         CIRCLE, times=[0.0, end], initial={"x": 1.0, "y": 0.0}, record=4,
-        events=[Event(level, 0, name="both"), Event(level, 1, name="up"),
-                Event(level, -1, name="down")],
+        events=[ZeroCrossing(level, 0, name="both"), ZeroCrossing(level, 1, name="up"),
+                ZeroCrossing(level, -1, name="down")],
         observables=[Maximum("x"), Minimum("y"), Mean("x"), TimeAbove("x", 0.5),
                      Observable(begin, update, power, "power", 2)],
         **options,
@@ -135,7 +135,7 @@ def test_time_above_within_one_step():
 def test_observing_begins_late():
     result = solve(
         CIRCLE, times=[0.0, 20.0], initial={"x": 1.0, "y": 0.0}, observe_from=10.0, record=9,
-        max_step=0.1, events=[Event(level, name="both")], observables=[Mean("x")],
+        max_step=0.1, events=[ZeroCrossing(level, name="both")], observables=[Mean("x")],
     )  # fmt: skip
     times = result["event_time"].values[0]
     assert (times[np.isfinite(times)] >= 10.0).all()
@@ -151,10 +151,13 @@ def wrong(t, y, p):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"events": [height]}, "events has <function height.*; expected ergode.traj.*Event"),
-        ({"events": [Event(wrong)]}, "'wrong' returns \\(y\\[0\\],\\); expected a number"),
-        ({"events": [Event(height), Event(height)]}, "two events are called 'height'"),
-        ({"events": [Event(height, effect=wrong)]}, "returns 1 value for 2 variables"),
+        ({"events": [height]}, "events has <function height.*; expected ergode.traj.*ZeroCrossing"),
+        ({"events": [ZeroCrossing(wrong)]}, "'wrong' returns \\(y\\[0\\],\\); expected a number"),
+        (
+            {"events": [ZeroCrossing(height), ZeroCrossing(height)]},
+            "two events are called 'height'",
+        ),
+        ({"events": [ZeroCrossing(height, effect=wrong)]}, "returns 1 value for 2 variables"),
         ({"observables": [Mean("z")]}, "names a variable that the field does not have"),
         ({"observables": ["x"]}, "observables has 'x'; expected ergode.trajectories.Max"),
         ({"observables": [Mean("x"), Mean("x")]}, "two observables are called 'mean of x'"),
@@ -171,7 +174,7 @@ def test_bad_input_is_one_line(options, message):
 
 def test_direction_is_one_of_three():
     with pytest.raises(ergode.ModelError, match="direction is 2; expected -1, 0 or 1"):
-        Event(height, 2)
+        ZeroCrossing(height, 2)
 
 
 def test_part_of_a_cubic_above_zero(monkeypatch):

@@ -3,11 +3,11 @@
 from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
 from ergode.trajectories.delays.history import History
-from ergode.trajectories.events import Event
+from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove
 
 __all__ = [
-    "Event", "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "basins",
+    "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "ZeroCrossing", "basins",
     "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section",
 ]  # fmt: skip

@@ -18,8 +18,8 @@ from ergode.trajectories.steppers import inside_step
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that happens where a function of time and state crosses zero.
+class ZeroCrossing:
+    """An event of a vector field: a function of time and state crosses zero.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class Event:
     >>> def bounce(t, y, p):
     ...     return 0.0, -p[0] * y[1]
     >>> ball = ergode.VectorField(fall, ["height", "speed"], ["restitution"])
+    >>> impact = ergode.trajectories.ZeroCrossing(height, -1, effect=bounce, name="impact")
     >>> result = ergode.trajectories.integrate(
     ...     ball, times=[0, 1], initial={"height": 1, "speed": 0}, device="cpu",
-    ...     parameters={"restitution": [0.5, 0.9]},
-    ...     events=[ergode.trajectories.Event(height, direction=-1, effect=bounce, name="impact")],
+    ...     parameters={"restitution": [0.5, 0.9]}, events=[impact],
     ... )
     >>> result["event_count"].sel(event="impact").values.tolist()
     [2, 1]
@@ -75,21 +75,21 @@ class Event:
             object.__setattr__(self, "name", name)
 
 
-def check_events(events: Sequence[Event], field: VectorField) -> None:
+def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
     """Refuse events that cannot be of this field.
 
     Raises
     ------
     ModelError
-        One is not an `Event`, has a function of another form, or two have one name.
+        One is not a `ZeroCrossing`, has a function of another form, or two have one name.
     """
     arguments: dict[str, int | None] = {"t": None, "y": len(field.variables)}
     if field.delays:
         arguments["yd"] = len(field.delays)
     arguments["p"] = len(field.parameters)
     for event in events:
-        if not isinstance(event, Event):
-            raise ModelError(f"events has {event!r}; expected ergode.trajectories.Event")
+        if not isinstance(event, ZeroCrossing):
+            raise ModelError(f"events has {event!r}; expected ergode.trajectories.ZeroCrossing")
         check_function(event.function, arguments, None, f"event '{event.name}'")
         if event.effect is not None:
             check_function(
@@ -102,7 +102,7 @@ def check_events(events: Sequence[Event], field: VectorField) -> None:
 
 
 def bindings_of_events(
-    events: Sequence[Event], field: VectorField, recorded: int
+    events: Sequence[ZeroCrossing], field: VectorField, recorded: int
 ) -> dict[Any, Any]:
     """What a kernel is specialised to, for these events.
 

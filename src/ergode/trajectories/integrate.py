@@ -22,7 +22,7 @@ from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.delays.history import InitialHistory, initial_history
 from ergode.trajectories.delays.mesh import have_common_step
-from ergode.trajectories.events import Event, check_events
+from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.fixed.refinement import Refinement, check_memory
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, MethodName, choose
@@ -80,7 +80,7 @@ def integrate(
     step: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    events: Sequence[Event] = (),
+    events: Sequence[ZeroCrossing] = (),
     record: int = 1,
     observables: Sequence[Any] = (),
     observe_from: float | None = None,
@@ -151,7 +151,7 @@ def integrate(
         interpolation error of the history. For the others, steps are halved until the estimated
         global error at every time is within that: the difference between the last two step sizes
         over ``2^order - 1``. Trajectories that do not get there have the status ``INACCURATE``.
-    events : sequence of Event
+    events : sequence of ZeroCrossing
         What to count, record, act on or stop at. Two crossings within one step are found if the
         event's function is close to a polynomial there, as for thresholds of variables. If the
         function changes faster than the state, give `max_step` or a smaller `step`.

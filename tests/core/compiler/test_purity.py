@@ -138,7 +138,10 @@ def test_every_door_is_shut():
     field = ergode.VectorField(decay, ["y"])
     with pytest.raises(ergode.ModelError, match=r"random\.random"):
         ergode.trajectories.integrate(
-            field, times=[0, 1], initial={"y": 1.0}, events=[ergode.trajectories.Event(event)]
+            field,
+            times=[0, 1],
+            initial={"y": 1.0},
+            events=[ergode.trajectories.ZeroCrossing(event)],
         )
 
     def measured(y):

@@ -178,7 +178,7 @@ def bounce(t, y, p):
 
 
 BALL = ergode.VectorField(falling, ["height", "speed"], ["gravity"])
-EVENTS = [ergode.trajectories.Event(height, -1, bounce, name="impact")]
+EVENTS = [ergode.trajectories.ZeroCrossing(height, -1, bounce, name="impact")]
 OBSERVABLES = [ergode.trajectories.Maximum("height")]
 
 

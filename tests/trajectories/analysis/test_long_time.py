@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import lambertw
 
 import ergode
-from ergode.trajectories import Event, basins, bifurcation_diagram, lyapunov_spectrum
+from ergode.trajectories import ZeroCrossing, basins, bifurcation_diagram, lyapunov_spectrum
 from ergode.trajectories.analysis.lyapunov import with_tangents
 
 
@@ -69,7 +69,7 @@ def test_continuation_shows_hysteresis():
     field = ergode.VectorField(fold, ["x", "y"], ["p"])
     values = np.linspace(-0.6, 0.6, 7)
     options = {
-        "parameter": "p", "values": values, "section": Event(second, 1), "record": 1,
+        "parameter": "p", "values": values, "section": ZeroCrossing(second, 1), "record": 1,
         "transient": 100, "duration": 10, "device": "cpu", "initial": {"x": -1.0, "y": 0.0},
     }  # fmt: skip
     up = bifurcation_diagram(field, continuation="up", **options)["section"].values[:, 0, 0]
@@ -182,7 +182,10 @@ def test_basins_of_a_double_well():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"section": "w"}, "section is 'w'; expected an Event or one of the variables x, y, z"),
+        (
+            {"section": "w"},
+            "section is 'w'; expected a ZeroCrossing or one of the variables x, y, z",
+        ),
         ({"parameter": "d"}, "parameter 'd' is not of the field; it has c"),
         ({"parameters": {"c": 1.0}}, "parameter 'c' is given twice"),
         ({"continuation": "left"}, "continuation is 'left'; expected None, 'up' or 'down'"),

@@ -10,7 +10,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.status import Status
-from ergode.trajectories import Event, History, Maximum
+from ergode.trajectories import History, Maximum, ZeroCrossing
 from ergode.trajectories.adaptive.arguments import Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cuda
@@ -124,8 +124,8 @@ def test_events_act_on_a_delay_equation(linear):
 
     found = solve(
         parameters={"long": 1 / 3, "short": 0.2}, history=past, rtol=1e-9, atol=1e-9,
-        events=[Event(kick_time, 1, kick), Event(high, 1, name="first"),
-                Event(high, 1, terminal=True, name="end")],
+        events=[ZeroCrossing(kick_time, 1, kick), ZeroCrossing(high, 1, name="first"),
+                ZeroCrossing(high, 1, terminal=True, name="end")],
         times=[0.0, 0.17, 0.4, 0.6, 5.0], observables=[Maximum("w")], record=2,
     )  # fmt: skip
     np.testing.assert_allclose(
@@ -272,7 +272,7 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(case, cuda_arguments
     field = OWN_VALUE if case == "state" else FIELD
     rows = {name: np.full(1, 2.2) for name in (*field.variables, *field.parameters)}
     given = {"shared": past, "free": History(jumping, jumps=[-0.11]), "state": half}[case]
-    control = control_of({"events": [Event(kick_time, 1, kick)] if free else []})
+    control = control_of({"events": [ZeroCrossing(kick_time, 1, kick)] if free else []})
     kernel = kernels.cuda_kernel(
         integrate_cuda,
         precision="float32",
@@ -299,7 +299,7 @@ def test_cuda_kernel_run_as_python_is_exact(free, method, linear, run_as_python)
     known = initial_history(FIELD, History(jumping if free else past, jumps=jump), 0.0, rows, count)
     options = {"rtol": tolerance, "atol": tolerance}
     if free:
-        options |= {"events": [Event(level, -1)], "recorded": 1}
+        options |= {"events": [ZeroCrossing(level, -1)], "recorded": 1}
     control = control_of(options)
     runner = Runner(
         FIELD, METHODS[method], control, times=TIMES, device=resolve("cpu:1"),
@@ -343,7 +343,8 @@ def test_cuda_agrees_with_cpu(case, method):
     if case == "free":
         parameters["short"] = 0.2
         options |= {
-            "events": [Event(kick_time, 1, kick)], "history": History(jumping, jumps=[-0.11]),
+            "events": [ZeroCrossing(kick_time, 1, kick)],
+            "history": History(jumping, jumps=[-0.11]),
         }  # fmt: skip
     if case == "state":
         if method == "rodas5p":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.trajectories import Event
+from ergode.trajectories import ZeroCrossing
 
 
 def rotation(t, y, p):
@@ -40,7 +40,7 @@ def stay(t, y, p):
 
 CIRCLE = ergode.VectorField(rotation, ["x", "y"], ["level"])
 ANGLES = np.linspace(0.05, 0.5, 32)  # half of what lies between two crossings
-BOTH = [Event(above, 0, name="both"), Event(above, 1, name="up"), Event(above, -1, name="down")]
+BOTH = [ZeroCrossing(above, way, name=name) for name, way in (("both", 0), ("up", 1), ("down", -1))]
 TURNS = 10
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
@@ -81,19 +81,19 @@ def test_two_crossings_in_a_step_are_found(options, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_two_crossings_of_a_function_that_is_not_linear(device):
     levels = 4 * np.sin(0.5 * ANGLES) ** 2
-    found = around(device, [Event(in_disc, name="in")], levels, rtol=1e-7)
+    found = around(device, [ZeroCrossing(in_disc, name="in")], levels, rtol=1e-7)
     np.testing.assert_array_equal(found["event_count"][:, 0], 2 * TURNS)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_acts_at_the_first_of_two_crossings_in_a_step(device):
     level = np.cos(ANGLES)
-    events = [Event(above, 0, terminal=True, name="stop")]
+    events = [ZeroCrossing(above, 0, terminal=True, name="stop")]
     found = around(device, events, level)
     np.testing.assert_array_equal(found["status"], ergode.Status.STOPPED)
     np.testing.assert_allclose(found["event_time"][:, 0, 0], 0.5 * math.pi - ANGLES, atol=1e-4)
     # With an effect the run goes on, and the second crossing is found too.
-    events = [Event(above, 0, stay, name="both"), Event(above, -1, name="down")]
+    events = [ZeroCrossing(above, 0, stay, name="both"), ZeroCrossing(above, -1, name="down")]
     found = around(device, events, level, rtol=1e-7)
     np.testing.assert_array_equal(found["event_count"], [[2 * TURNS, TURNS]] * ANGLES.size)
 
@@ -109,7 +109,7 @@ def test_two_crossings_in_a_step_with_delays(options, device):
     found = ergode.trajectories.integrate(
         field, times=[0.0, 2.0 + 4 * TURNS], initial={"x": 1.0}, history=cosine, device=device,
         parameters={"rate": 0.5 * math.pi, "tau": 1.0, "level": np.cos(angles)},
-        events=[Event(delayed_above, name="both")], **options,
+        events=[ZeroCrossing(delayed_above, name="both")], **options,
     )  # fmt: skip
     # It begins above the level and comes back above it TURNS times.
     np.testing.assert_array_equal(found["event_count"][:, 0], 2 * TURNS + 1)
@@ -119,7 +119,7 @@ def test_a_function_that_begins_at_zero_and_returns_in_the_first_step():
     found = ergode.trajectories.integrate(
         CIRCLE, times=[0.0, 1.0], initial={"x": np.cos(ANGLES / 5), "y": np.sin(ANGLES / 5)},
         parameters={"level": np.cos(ANGLES / 5)}, device="cpu", max_step=0.3,
-        events=[Event(above, name="both"), Event(above, 1, name="up")],
+        events=[ZeroCrossing(above, name="both"), ZeroCrossing(above, 1, name="up")],
     )  # fmt: skip
     # What begins at zero has not crossed it; it has when it comes back.
     np.testing.assert_array_equal(found["event_count"], [[1, 0]] * ANGLES.size)

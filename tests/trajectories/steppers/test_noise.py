@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.trajectories import Event, Maximum, Mean
+from ergode.trajectories import Maximum, Mean, ZeroCrossing
 
 
 def growth(t, y, p):
@@ -193,8 +193,8 @@ def test_strong_order_with_a_delay(method, order):
 
 def test_events_and_observables_do_not_change_a_noisy_path():
     for field, events, options in (
-        (OU, [Event(threshold)], {"parameters": {"rate": 1.0, "noise": 1.0}}),
-        (FEEDBACK, [Event(zero_of_feedback)],
+        (OU, [ZeroCrossing(threshold)], {"parameters": {"rate": 1.0, "noise": 1.0}}),
+        (FEEDBACK, [ZeroCrossing(zero_of_feedback)],
          {"parameters": {"rate": 1.0, "noise": 1.0, "tau": 0.5, "slope": 0.0}}),
     ):  # fmt: skip
         options = {
@@ -225,7 +225,7 @@ def test_integrate_and_fire():
     result = solve(
         NEURON, method="euler-maruyama", times=[0.0, span], step=step, replicates=count, seed=7,
         initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0},
-        events=[Event(threshold, 1, reset)],
+        events=[ZeroCrossing(threshold, 1, reset)],
     )  # fmt: skip
     fired = result["event_count"].values[:, 0]
     mean = 1.0 + 0.5826 * math.sqrt(step)

@@ -11,7 +11,7 @@ import numpy as np
 from ergode.core.compiler.source import Precision
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.arguments import Out
-from ergode.trajectories.events import Event
+from ergode.trajectories.events import ZeroCrossing
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Control:
     max_step: float
     max_steps: int
     observe_from: float
-    events: Sequence[Event]
+    events: Sequence[ZeroCrossing]
     observables: Sequence[Any]
     recorded: int
     step_log: int = 0

@@ -15,7 +15,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Grid
-from ergode.trajectories.events import Event
+from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ results.register(
 def poincare_section(
     field: VectorField,
     *,
-    section: Event | str,
+    section: ZeroCrossing | str,
     initial: Mapping[str, Any],
     duration: float,
     parameters: Mapping[str, Any] | None = None,
@@ -57,7 +57,7 @@ def poincare_section(
     Parameters
     ----------
     field : VectorField
-    section : Event or str
+    section : ZeroCrossing or str
         The surface and the direction of crossing; or a variable, whose maxima are looked for.
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
@@ -85,7 +85,7 @@ def poincare_section(
 
 
 def _crossings(
-    field: VectorField, section: Event | str, initial: Mapping[str, Any], duration: float,
+    field: VectorField, section: ZeroCrossing | str, initial: Mapping[str, Any], duration: float,
     parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
     """A Poincare section, and the states where its trajectories have ended."""
@@ -114,7 +114,7 @@ def bifurcation_diagram(
     *,
     parameter: str,
     values: ArrayLike,
-    section: Event | str,
+    section: ZeroCrossing | str,
     initial: Mapping[str, Any],
     duration: float,
     parameters: Mapping[str, Any] | None = None,
@@ -299,12 +299,12 @@ def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:
     return np.array([centres[i] for i in order]).reshape(len(centres), rows.shape[1])
 
 
-def _section(field: VectorField, section: Event | str) -> Event:
-    if isinstance(section, Event):
+def _section(field: VectorField, section: ZeroCrossing | str) -> ZeroCrossing:
+    if isinstance(section, ZeroCrossing):
         return section
     if section not in field.variables:
         raise ModelError(
-            f"section is {section!r}; expected an Event or one of the variables "
+            f"section is {section!r}; expected a ZeroCrossing or one of the variables "
             f"{', '.join(field.variables)}"
         )
     i = field.variables.index(section)
@@ -314,4 +314,4 @@ def _section(field: VectorField, section: Event | str) -> Event:
         f"    return slopes[{i}]\n",
         {"field": field.function},
     )
-    return Event(slope, -1, name=f"maximum of {section}")
+    return ZeroCrossing(slope, -1, name=f"maximum of {section}")

@@ -30,7 +30,7 @@ from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
-from ergode.trajectories.events import Event
+from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.fixed.runner import Ensemble, Growth
 from ergode.trajectories.integrate import check_tolerances
 from ergode.trajectories.methods import METHODS
@@ -217,7 +217,7 @@ def _with_growth(extended: VectorField, count: int) -> VectorField:
     )
 
 
-def _renewal(field: VectorField, count: int) -> Event:
+def _renewal(field: VectorField, count: int) -> ZeroCrossing:
     """The event that makes tangents orthonormal, by Gram and Schmidt's method."""
     size = len(field.variables)
     vectors = [range(size * (k + 1), size * (k + 2)) for k in range(count)]
@@ -236,7 +236,7 @@ def _renewal(field: VectorField, count: int) -> Event:
     following = f"y[{last}] + p[{len(field.parameters)}]"
     act = f"def orthonormal(t, y, p):\n{''.join(lines)}    return ({own}{following})\n"
     due = f"def due(t, y, p):\n    return t - y[{last}]\n"
-    return Event(function_from_text(due, {}), 1, function_from_text(act, {"math": math}))
+    return ZeroCrossing(function_from_text(due, {}), 1, function_from_text(act, {"math": math}))
 
 
 def _of_delays(
