@@ -76,12 +76,7 @@ def seeding_of(
         An unknown compartment, a node id out of range or named twice, a count or fraction out of
         range, more nodes than there are, an age that no node reaches.
     """
-    if not isinstance(initial, Mapping):
-        raise ModelError(
-            f"initial must map compartments to numbers or node ids, such as {{'I': 10}}; found "
-            f"{initial!r}"
-        )
-    everyone_else = model.infections[0].susceptible
+    _check_names(model, initial)
     nodes: list[np.ndarray] = []
     places: list[np.ndarray] = []
     ages: list[np.ndarray] = []
@@ -90,16 +85,6 @@ def seeding_of(
     drawn: list[int] = []
     total = fractions = 0
     fraction = 0.0
-    for name in initial:
-        if name not in model.index:
-            raise ModelError(
-                f"initial names the unknown compartment '{name}'; the model has "
-                + ", ".join(model.compartments)
-            )
-        if name == everyone_else:
-            raise ModelError(
-                f"initial['{name}'] is not needed: every node that is not named starts in '{name}'"
-            )
     # In the order of compartments: equal mappings draw equal nodes.
     for name in sorted(initial, key=lambda name: model.index[name]):
         value, age = initial[name], np.zeros(())
@@ -155,6 +140,25 @@ def seeding_of(
         0,
         np.isin(model.compartments, model.infected).astype(np.uint8),
     )
+
+
+def _check_names(model: CompartmentModel, initial: Initial) -> None:
+    """Check that `initial` maps compartments of a model, and not the base one."""
+    if not isinstance(initial, Mapping):
+        raise ModelError(
+            f"initial must map compartments to numbers or node ids, such as {{'I': 10}}; found "
+            f"{initial!r}"
+        )
+    for name in initial:
+        if name not in model.index:
+            raise ModelError(
+                f"initial names the unknown compartment '{name}'; the model has "
+                + ", ".join(model.compartments)
+            )
+        if name == model.infections[0].susceptible:
+            raise ModelError(
+                f"initial['{name}'] is not needed: every node that is not named starts in '{name}'"
+            )
 
 
 def has_ages(initial: Initial) -> bool:

@@ -115,6 +115,36 @@ class Nodes(NamedTuple):
     work: Any  # events, infections: int64 [2]
 
 
+class Run(NamedTuple):
+    """Which replicate is run."""
+
+    row: Any  # of the results
+    replicate: Any
+    seed: Any
+    per_time: Any  # buckets of the queue a unit of time
+
+
+class Event(NamedTuple):
+    """An event that is taken from the queue."""
+
+    time: Any
+    kind: Any
+    node: Any
+    arc: Any  # or the seed, the plan of importations, the intervention
+    stay: Any  # of the node
+    key: Any  # of the contact, or the number of the importation
+    is_over: Any  # whether an infection of the same moment ended the stay
+
+
+class Move(NamedTuple):
+    """The one node that an event may move."""
+
+    node: Any  # -1 if nobody moves
+    compartment: Any  # where to
+    infector: Any  # -1 for nobody
+    is_case: Any
+
+
 class Cases(NamedTuple):
     """The line list of some replicates: a row of each array a replicate."""
 
@@ -145,9 +175,9 @@ def sellke_cpu(
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
     for row in range(start, stop):
-        _begin(queue, tables, nodes, cases, row, seed, first_replicate + row)
-        replicate = first_replicate + row
-        while not _advance(queue, contacts, tables, nodes, cases, row, room, seed, replicate):
+        run = Run(row, first_replicate + row, seed, _per_time(queue, tables.end))
+        _begin(queue, tables, nodes, cases, run)
+        while not _advance(queue, contacts, tables, nodes, cases, room, run):
             queue = with_room(queue, queue.time.size)
         _finish(nodes, row, counts, work)
 
@@ -183,7 +213,7 @@ def _finish(nodes, row, counts, work):
 
 
 @no_refcount
-def _begin(queue, tables, nodes, cases, row, seed, replicate):
+def _begin(queue, tables, nodes, cases, run):
     """Everybody in the base compartment at time zero; what happens then is queued."""
     clear(queue)
     compartment, since, until, stay = nodes.compartment, nodes.since, nodes.until, nodes.stay
@@ -218,13 +248,12 @@ def _begin(queue, tables, nodes, cases, row, seed, replicate):
     nodes.work[0] = 0
     nodes.work[1] = 0
     if LISTING:
-        cases.count[row] = 0
+        cases.count[run.row] = 0
         for node in range(compartment.size):
             nodes.case[node] = -1
     _announce(
         queue, tables.seeding, tables.importations,
-        compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end,
-        _per_time(queue, tables.end), seed, replicate,
+        compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end, run,
     )  # fmt: skip
 
 
@@ -233,9 +262,9 @@ def _per_time(queue, end):
     return (queue.bucket.size - 1) / end if end > 0.0 else real(0.0)
 
 
-def _announce(queue, seeding, imports, movers, node_count, end, per_time, seed, replicate):
+def _announce(queue, seeding, imports, movers, node_count, end, run):
     """Queue what happens at time zero, and the first importation of each plan."""
-    seeds = seeding.named_count + seeding.drawn_count
+    seeds, seed, replicate = seeding.named_count + seeding.drawn_count, run.seed, run.replicate
     for index in range(seeds + movers + imports.rate.size):
         node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(_FIRST_STAY)
         if index < seeds:
@@ -249,34 +278,21 @@ def _announce(queue, seeding, imports, movers, node_count, end, per_time, seed, 
             arc = np.int64(index - seeds - movers)
             time = real(importation_time(imports, arc, np.int64(0), time, seed, replicate))
         if time < end:
-            push(queue, per_time, time, kind, node, arc, np.int32(0), np.uint32(0), np.int64(0))
+            push(queue, run.per_time, time, kind, node, arc, np.int32(0), np.uint32(0), np.int64(0))
 
 
 _NEVER = float("inf")
 _NOT_YET = float("nan")
+_NOBODY = np.int64(-1)
 
 
 @no_refcount
-def _advance(queue, contacts, tables, nodes, cases, row, room, seed, replicate):
+def _advance(queue, contacts, tables, nodes, cases, room, run):
     """Take events in the order of time until there are no more, or the queue has no room left.
 
     Returns whether there are no more.
     """
-    # Tables are taken apart once: numba copies all of a tuple wherever it is named.
-    offsets, targets = contacts.offsets, contacts.targets
-    weights, layers = contacts.weights, contacts.layer
-    meetings, stages, calendars = tables.meetings, tables.stages, tables.calendars
-    plan, imports, infections = tables.interventions, tables.importations, tables.infections
-    at_risk, infectious, peak = infections.at_risk, infections.infectious, infections.peak
-    layer_peak, base, end = calendars.peak, tables.base, tables.end
-    times, per_step = tables.times, tables.per_step
-    stratum, stratum_count = tables.stratum, tables.stratum_count
-    compartments, since, until = nodes.compartment, nodes.since, nodes.until
-    opened, ended, was, was_since = nodes.opened, nodes.ended, nodes.was, nodes.was_since
-    stays, moves, population = nodes.stay, nodes.moves, nodes.population
-    moved_at = nodes.moved_at
-    node_count = offsets.size - 1
-    per_time = _per_time(queue, end)
+    moved_at, stays = nodes.moved_at, nodes.stay
     while True:
         if not has_room(queue, room):
             return False
@@ -284,187 +300,245 @@ def _advance(queue, contacts, tables, nodes, cases, row, room, seed, replicate):
         if slot < 0:
             return True
         nodes.work[0] += 1
-        time = queue.time[slot]
+        event = _event_at(queue, slot, nodes)
         # Once all moves of a moment are done, so that their order does not matter.
-        if HAS_TRIGGERS and moved_at[0] < time:
-            _pull_triggers(plan, nodes.starts, population, moved_at[0])
+        if HAS_TRIGGERS and moved_at[0] < event.time:
+            _pull_triggers(tables.interventions, nodes.starts, nodes.population, moved_at[0])
             moved_at[0] = _NEVER
-        kind = kind_of(queue, slot)
-        node = node_of(queue, slot)
-        arc = queue.item[slot, 1]
-        stay = stay_of(queue, slot)
-        key = key_of(queue, slot)
-        is_over = False  # the stay of the node, ended by an infection
-        if (kind == _CONTACT or kind == _PROGRESS) and stays[node] != stay:
-            is_over = kind == _CONTACT and opened[node] == time and ended[node] == stay
-            if not is_over:
-                continue  # the node was infected before
-        # An event may move one node (`mover`) into a compartment, as a case or not.  It may lead to
-        # another event of its kind, at `later`, and has contacts looked for along arcs.
-        mover = np.int64(-1)
-        compartment = np.int64(0)
-        infector = np.int64(-1)
-        is_case = False
-        first_arc, arc_count = np.int64(0), np.int64(0)
+        kind, node = event.kind, event.node
+        ends_with_stay = kind == _CONTACT or kind == _PROGRESS
+        if ends_with_stay and stays[node] != event.stay and not event.is_over:
+            continue  # the node was infected before
+        move = _nobody_moves()
         if kind == _CONTACT:
-            first_arc, arc_count = arc, np.int64(1)
-            target = np.int64(targets[arc])
-            kind_of_target = np.int64(compartments[target])
-            if at_risk[kind_of_target] != 0 and opened[target] < time and time < until[target]:
-                layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
-                infected = infections.infected[0]
-                if THINNED:
-                    left = real(1.0)
-                    if HAS_TRACING:
-                        left = _left_by_quarantine(plan, nodes.quarantine, node, target, time)
-                    entity = contact_entity(node, target, layer, node_count, layer_peak.size)
-                    source = Source(
-                        node, np.int64(was[node] if is_over else compartments[node]),
-                        was_since[node] if is_over else since[node], stay,
-                    )  # fmt: skip
-                    infected = outcome(
-                        tables, nodes.starts, contact_mark(entity, key, seed, replicate), left,
-                        time, layer, source, target, kind_of_target, seed, replicate,
-                    )  # fmt: skip
-                if infected >= 0:
-                    mover, compartment, infector, is_case = target, np.int64(infected), node, True
+            move = _transmit(event, contacts, tables, nodes, run)
         elif kind == _PROGRESS:
-            mover = node
-            came_from = np.int64(compartments[node])
-            compartment = np.int64(
-                next_compartment_of_stay(
-                    stages, came_from, stay_index(came_from, stay - 1), seed, replicate, node
-                )
-            )
+            move = _progress(event, tables.stages, nodes, run)
         elif kind == _SEED:
-            mover = node
-            compartment = np.int64(seed_compartment(tables.seeding, arc))
-            is_case = tables.seeding.is_case[compartment] != 0
+            seeding = tables.seeding
+            compartment = np.int64(seed_compartment(seeding, event.arc))
+            move = Move(node, compartment, _NOBODY, seeding.is_case[compartment] != 0)
         elif kind == _FIRST_STAY:
             if stays[node] == 0:
-                mover, compartment = node, np.int64(base)
+                move = Move(node, np.int64(tables.base), _NOBODY, False)
         elif kind == _IMPORT:
-            number = np.int64(key)
-            visited = imported_node(arc, number, node_count, seed, replicate)
-            if (
-                at_risk[compartments[visited]] != 0
-                and opened[visited] < time
-                and time < until[visited]
-            ):
-                left = real(1.0)
-                if HAS_TRACING:
-                    left = _left_by_quarantine(plan, nodes.quarantine, visited, visited, time)
-                if HAS_INTERVENTIONS:
-                    left *= guarded(plan, nodes.starts, time, visited, seed, replicate)
-                into = imported(
-                    imports, infections, arc, importation_mark(arc, number, seed, replicate), left,
-                    visited, compartments[visited],
-                )  # fmt: skip
-                if into >= 0:
-                    mover, is_case, compartment = visited, True, into
-            later = importation_time(imports, arc, number + 1, time, seed, replicate)
-            if later < end:
-                push(
-                    queue, per_time, later, np.int64(_IMPORT), np.int64(0), arc, np.int32(0),
-                    np.uint32(number + 1), np.int64(0),
-                )  # fmt: skip
+            move = _import_case(event, tables, nodes, run)
+            _await_import(queue, event, tables.importations, tables.end, run)
         elif HAS_TRACING:
             if kind == _DETECTION:
-                _detect(
-                    queue, contacts, tables, nodes, node, arc, stay, time, seed, replicate, per_time
-                )
+                _detect(queue, contacts, tables, nodes, event, run)
             else:
-                _quarantine(nodes.quarantine, arc, node, time, plan.traced[arc, 2])
+                lasts = tables.interventions.traced[event.arc, 2]
+                _quarantine(nodes.quarantine, event.arc, node, event.time, lasts)
+        if move.node >= 0:
+            entry = _entry_time(event, tables.seeding)
+            _note_move(event, move, entry, tables, nodes, cases, run)
+            _enter(queue, event, move, entry, tables, nodes, run)
+        _seek_contacts(queue, event, move, contacts, tables, nodes, run)
 
-        moved_arc, moved_count = np.int64(0), np.int64(0)
-        if mover >= 0:
-            age = real(0.0)  # for how long it has been there already
-            if HAS_AGES and kind == _SEED:
-                age = real(seed_age(tables.seeding, arc))
-            entry = time - age
-            if is_case:
-                nodes.work[1] += 1
-                population[population.size - 1] += 1
-                if LISTING:
-                    _note_case(cases, nodes.case, row, mover, infector, entry)
-            if LISTING:
-                number = nodes.case[mover]
-                if number >= 0 and number < cases.node.shape[1]:
-                    cases.entered[row, number, compartment] = entry
-            old = np.int64(compartments[mover])
-            at = grid_index(times, per_step, time)
-            if is_case:
-                first = (population.size - 1) * stratum_count
-                moves[at, first + stratum[mover] if HAS_STRATA else first] += 1
-            if HAS_STRATA:
-                moves[at, old * stratum_count + stratum[mover]] -= 1
-                moves[at, compartment * stratum_count + stratum[mover]] += 1
-            else:
-                moves[at, old] -= 1
-                moves[at, compartment] += 1
-            population[old] -= 1
-            population[compartment] += 1
-            moved_at[0] = time
-            index = stay_index(compartment, stays[mover])
-            if is_case:
-                ended[mover], was[mover], was_since[mover] = stays[mover], old, since[mover]
-            stays[mover] += np.int32(1)
-            compartments[mover] = compartment
-            since[mover] = entry
-            if is_case and kind != _SEED:
-                opened[mover] = time
-            else:
-                opened[mover] = max(opened[mover], just_before(time))
-            if HAS_AGES:
-                leaves = time + remaining_time(
-                    stages, compartment, index, age, seed, replicate, mover
-                )
-            else:
-                leaves = time + holding_time_of_stay(
-                    stages, compartment, index, seed, replicate, mover
-                )
-            until[mover] = leaves
-            if leaves < end:
+
+def _event_at(queue, slot, nodes):
+    """The event of a slot of the queue."""
+    time, kind, node = queue.time[slot], kind_of(queue, slot), node_of(queue, slot)
+    stay = stay_of(queue, slot)
+    is_over = kind == _CONTACT and nodes.stay[node] != stay
+    is_over = is_over and nodes.opened[node] == time and nodes.ended[node] == stay
+    return Event(time, kind, node, queue.item[slot, 1], stay, key_of(queue, slot), is_over)
+
+
+def _nobody_moves():
+    """The move of an event that moves no node."""
+    return Move(_NOBODY, np.int64(0), _NOBODY, False)
+
+
+def _may_be_infected(node, time, tables, nodes):
+    """Whether a contact at a time may infect a node."""
+    at_risk = tables.infections.at_risk[nodes.compartment[node]] != 0
+    return at_risk and nodes.opened[node] < time and time < nodes.until[node]
+
+
+def _transmit(event, contacts, tables, nodes, run):
+    """Who is infected by an effective contact along an arc, and into what."""
+    time, node, stay = event.time, event.node, event.stay
+    target = np.int64(contacts.targets[event.arc])
+    if not _may_be_infected(target, time, tables, nodes):
+        return _nobody_moves()
+    infected = np.int64(tables.infections.infected[0])
+    if THINNED:
+        layer = np.int64(contacts.layer[event.arc]) if LAYERED else np.int64(0)
+        left = real(1.0)
+        if HAS_TRACING:
+            left = _left_by_quarantine(tables.interventions, nodes.quarantine, node, target, time)
+        entity = contact_entity(
+            node, target, layer, nodes.compartment.size, tables.calendars.peak.size
+        )
+        source = Source(
+            node, np.int64(nodes.was[node] if event.is_over else nodes.compartment[node]),
+            nodes.was_since[node] if event.is_over else nodes.since[node], stay,
+        )  # fmt: skip
+        infected = np.int64(
+            outcome(
+                tables, nodes.starts, contact_mark(entity, event.key, run.seed, run.replicate),
+                left, time, layer, source, target, np.int64(nodes.compartment[target]), run.seed,
+                run.replicate,
+            )
+        )  # fmt: skip
+    return Move(target if infected >= 0 else _NOBODY, infected, node, True)
+
+
+def _progress(event, stages, nodes, run):
+    """Where a node goes at the end of its stay."""
+    left = np.int64(nodes.compartment[event.node])
+    compartment = next_compartment_of_stay(
+        stages, left, stay_index(left, event.stay - 1), run.seed, run.replicate, event.node
+    )
+    return Move(event.node, np.int64(compartment), _NOBODY, False)
+
+
+def _import_case(event, tables, nodes, run):
+    """Who is infected by an importation, and into what."""
+    time, plan, number = event.time, tables.interventions, np.int64(event.key)
+    seed, replicate = run.seed, run.replicate
+    node = np.int64(imported_node(event.arc, number, nodes.compartment.size, seed, replicate))
+    if not _may_be_infected(node, time, tables, nodes):
+        return _nobody_moves()
+    left = real(1.0)
+    if HAS_TRACING:
+        left = _left_by_quarantine(plan, nodes.quarantine, node, node, time)
+    if HAS_INTERVENTIONS:
+        left *= guarded(plan, nodes.starts, time, node, seed, replicate)
+    into = imported(
+        tables.importations, tables.infections, event.arc,
+        importation_mark(event.arc, number, seed, replicate), left, node, nodes.compartment[node],
+    )  # fmt: skip
+    return Move(node if into >= 0 else _NOBODY, into, _NOBODY, True)
+
+
+def _await_import(queue, event, imports, end, run):
+    """Queue the importation of a plan after this one."""
+    number = np.int64(event.key) + 1
+    later = importation_time(imports, event.arc, number, event.time, run.seed, run.replicate)
+    if later < end:
+        push(
+            queue, run.per_time, later, np.int64(_IMPORT), np.int64(0), event.arc, np.int32(0),
+            np.uint32(number), np.int64(0),
+        )  # fmt: skip
+
+
+def _entry_time(event, seeding):
+    """When the node that an event moves entered its new compartment: a seed may be there before."""
+    if HAS_AGES and event.kind == _SEED:
+        return event.time - real(seed_age(seeding, event.arc))
+    return event.time
+
+
+def _note_move(event, move, entry, tables, nodes, cases, run):
+    """Count a move on the grid of times, and list it."""
+    node, compartment = move.node, move.compartment
+    moves, population = nodes.moves, nodes.population
+    stratum, stratum_count = tables.stratum, tables.stratum_count
+    if move.is_case:
+        nodes.work[1] += 1
+        population[population.size - 1] += 1
+        if LISTING:
+            _note_case(cases, nodes.case, run.row, node, move.infector, entry)
+    if LISTING:
+        number = nodes.case[node]
+        if number >= 0 and number < cases.node.shape[1]:
+            cases.entered[run.row, number, compartment] = entry
+    old = np.int64(nodes.compartment[node])
+    at = grid_index(tables.times, tables.per_step, event.time)
+    if move.is_case:
+        first = (population.size - 1) * stratum_count
+        moves[at, first + stratum[node] if HAS_STRATA else first] += 1
+    if HAS_STRATA:
+        moves[at, old * stratum_count + stratum[node]] -= 1
+        moves[at, compartment * stratum_count + stratum[node]] += 1
+    else:
+        moves[at, old] -= 1
+        moves[at, compartment] += 1
+    population[old] -= 1
+    population[compartment] += 1
+    nodes.moved_at[0] = event.time
+
+
+def _enter(queue, event, move, entry, tables, nodes, run):
+    """Begin the stay of a node in its new compartment; queue what ends it."""
+    time, node, compartment = event.time, move.node, move.compartment
+    stages, end, stays, opened = tables.stages, tables.end, nodes.stay, nodes.opened
+    index = stay_index(compartment, stays[node])
+    if move.is_case:
+        nodes.ended[node] = stays[node]
+        nodes.was[node] = nodes.compartment[node]
+        nodes.was_since[node] = nodes.since[node]
+    stays[node] += np.int32(1)
+    nodes.compartment[node] = compartment
+    nodes.since[node] = entry
+    if move.is_case and event.kind != _SEED:
+        opened[node] = time
+    else:
+        opened[node] = max(opened[node], just_before(time))
+    if HAS_AGES:
+        age = real(0.0)
+        if event.kind == _SEED:
+            age = real(seed_age(tables.seeding, event.arc))
+        leaves = time + remaining_time(
+            stages, compartment, index, age, run.seed, run.replicate, node
+        )
+    else:
+        leaves = time + holding_time_of_stay(
+            stages, compartment, index, run.seed, run.replicate, node
+        )
+    nodes.until[node] = leaves
+    if leaves < end:
+        push(
+            queue, run.per_time, leaves, np.int64(_PROGRESS), node, np.int64(-1), stays[node],
+            np.uint32(0), np.int64(0),
+        )  # fmt: skip
+    if HAS_TRACING:
+        _await_detection(
+            queue, tables.interventions, node, stays[node], compartment, entry, end, run
+        )
+
+
+def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
+    """Queue the next contact along the arc of a contact, and the first along those of a mover."""
+    offsets, until, opened, end = contacts.offsets, nodes.until, nodes.opened, tables.end
+    at_risk, layer_peak = tables.infections.at_risk, tables.calendars.peak
+    same_arc = np.int64(event.kind == _CONTACT)
+    first, count = np.int64(0), same_arc
+    if move.node >= 0 and tables.infections.infectious[move.compartment] != 0:
+        first = np.int64(offsets[move.node])
+        count += np.int64(offsets[move.node + 1]) - first
+    for k in range(count):
+        is_next = k < same_arc
+        source = event.node if is_next else move.node
+        arc = event.arc if is_next else first + (k - same_arc)
+        target = np.int64(contacts.targets[arc])
+        # The next after this contact, or all there are in the stay that begins.
+        after, last = (event.time, event.key) if is_next else (opened[move.node], NO_KEY)
+        # Where the target is not at risk, what comes before it moves on does not matter.
+        if at_risk[nodes.compartment[target]] == 0 and until[target] > event.time:
+            after, last = max(after, just_before(until[target])), NO_KEY
+        before = min(until[source], end)
+        of_stay = nodes.stay[source]
+        at_once = event.is_over and is_next  # what else that stay does at this moment
+        if at_once:
+            before, of_stay = event.time, event.stay
+        if after < before or at_once:
+            layer = np.int64(contacts.layer[arc]) if LAYERED else np.int64(0)
+            rate = tables.infections.peak * layer_peak[layer]
+            if WEIGHTED:
+                rate *= contacts.weights[arc]
+            entity = contact_entity(source, target, layer, offsets.size - 1, layer_peak.size)
+            moment, key, rank = next_contact(
+                entity, arc, rate, tables.meetings, after, last, before, run.seed, run.replicate
+            )
+            if moment < before or (at_once and moment == before):
                 push(
-                    queue, per_time, leaves, np.int64(_PROGRESS), mover, np.int64(-1), stays[mover],
-                    np.uint32(0), np.int64(0),
+                    queue, run.per_time, moment, np.int64(_CONTACT), source, arc, of_stay, key,
+                    rank,
                 )  # fmt: skip
-            if infectious[compartment] != 0:
-                moved_arc = np.int64(offsets[mover])
-                moved_count = np.int64(offsets[mover + 1]) - moved_arc
-            if HAS_TRACING:
-                _await_detection(
-                    queue, plan, mover, stays[mover], compartment, entry, end, seed, replicate,
-                    per_time,
-                )  # fmt: skip
-        for k in range(arc_count + moved_count):
-            source = node if k < arc_count else mover
-            along = first_arc + k if k < arc_count else moved_arc + (k - arc_count)
-            target = np.int64(targets[along])
-            # The next after this contact, or all there are in the stay that begins.
-            after, last = (time, key) if k < arc_count else (opened[mover], NO_KEY)
-            # Where the target is not at risk, what comes before it moves on does not matter.
-            if at_risk[compartments[target]] == 0 and until[target] > time:
-                after, last = max(after, just_before(until[target])), NO_KEY
-            before = min(until[source], end)
-            of_stay = stays[source]
-            at_once = is_over and k < arc_count  # what else that stay does at this moment
-            if at_once:
-                before, of_stay = time, stay
-            if after < before or at_once:
-                layer = np.int64(layers[along]) if LAYERED else np.int64(0)
-                rate = peak * layer_peak[layer]
-                if WEIGHTED:
-                    rate *= weights[along]
-                entity = contact_entity(source, target, layer, node_count, layer_peak.size)
-                moment, next_key, rank = next_contact(
-                    entity, along, rate, meetings, after, last, before, seed, replicate
-                )
-                if moment < before or (at_once and moment == before):
-                    push(
-                        queue, per_time, moment, np.int64(_CONTACT), source, along, of_stay,
-                        next_key, rank,
-                    )  # fmt: skip
 
 
 def _note_case(cases, case, row, node, infector, time):
@@ -519,26 +593,31 @@ def _left_by_quarantine(plan, quarantine, source, target, time):
     return left
 
 
-def _await_detection(queue, plan, node, stay, compartment, time, end, seed, replicate, per_time):
+def _await_detection(queue, plan, node, stay, compartment, time, end, run):
     """Queue the detection of a node that entered a compartment, if it will be detected."""
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
             w0, w1, w2, w3 = draw_words(
-                seed, replicate, node, TRACING, np.uint32(k) | np.uint32(np.uint32(stay) << 8)
+                run.seed,
+                run.replicate,
+                node,
+                TRACING,
+                np.uint32(k) | np.uint32(np.uint32(stay) << 8),
             )
             moment = time + plan.delay[k]
             if uniform(w0, w1) <= plan.fraction[k] and moment < end:
                 push(
-                    queue, per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay,
+                    queue, run.per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay,
                     np.uint32(0), np.int64(0),
                 )  # fmt: skip
 
 
-def _detect(queue, contacts, tables, nodes, node, k, stay, time, seed, replicate, per_time):
+def _detect(queue, contacts, tables, nodes, event, run):
     """Quarantine a detected case and those of its contacts that are traced."""
     offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
     meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
     end, quarantine = tables.end, nodes.quarantine
+    node, k, stay, time = event.node, event.arc, event.stay, event.time
     age = time - nodes.starts[k]
     if not (age >= 0.0 and age < plan.duration[k]):
         return
@@ -549,12 +628,12 @@ def _detect(queue, contacts, tables, nodes, node, k, stay, time, seed, replicate
         layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
         entity = contact_entity(node, target, layer, offsets.size - 1, layer_count)
         w0, w1, w2, w3 = draw_words(
-            seed, replicate, entity, TRACING,
+            run.seed, run.replicate, entity, TRACING,
             np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
         )  # fmt: skip
         met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
         if met and uniform(w0, w1) <= tracing and time + delay < end:
             push(
-                queue, per_time, time + delay, np.int64(_QUARANTINE), target, k, np.int32(0),
+                queue, run.per_time, time + delay, np.int64(_QUARANTINE), target, k, np.int32(0),
                 np.uint32(0), np.int64(0),
             )  # fmt: skip

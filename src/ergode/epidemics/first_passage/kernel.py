@@ -323,6 +323,16 @@ class Shares(NamedTuple):
     duration: Any
 
 
+def _new_shares():
+    """The shares of a block."""
+    return Shares(
+        cuda.shared.array(THREADS, np.int32), cuda.shared.array(THREADS, np.int64),
+        cuda.shared.array(THREADS, np.uint32), cuda.shared.array(THREADS, real),
+        cuda.shared.array(THREADS, real), cuda.shared.array(THREADS, real),
+        cuda.shared.array(THREADS, real),
+    )  # fmt: skip
+
+
 def search_cuda(
     search, width, tile, words, segments, earliest, segment_count, work
 ):  # fmt: skip
@@ -341,12 +351,7 @@ def search_cuda(
     lane = np.int32(cuda.threadIdx.x & 31)
     mine = np.uint32(me - np.uint32(lane))  # where this warp's part of shared arrays begins
     queue = cuda.shared.array(_QUEUE, np.uint32)
-    shares = Shares(
-        cuda.shared.array(THREADS, np.int32), cuda.shared.array(THREADS, np.int64),
-        cuda.shared.array(THREADS, np.uint32), cuda.shared.array(THREADS, real),
-        cuda.shared.array(THREADS, real), cuda.shared.array(THREADS, real),
-        cuda.shared.array(THREADS, real),
-    )  # fmt: skip
+    shares = _new_shares()
     block_earliest = cuda.shared.array(1, bits)
     block_expansions = cuda.shared.array(1, np.int32)
 
@@ -405,15 +410,11 @@ def search_cuda(
                         v = segments[at, 0]
                         part = np.int64(segments[at, 1])
                     position += stride
-                since = real(0.0)
-                arc = np.int64(0)
-                degree = np.int32(0)
-                if alive:
-                    node = np.uint32(v % node_count)
-                    arc = np.int64(search.offsets[node]) + part * SEGMENT
-                    degree = np.int32(search.offsets[node + np.uint32(1)] - arc)
-                    expansions += np.int32(scanning)
-                    since, degree = _take(words, v, degree, scanning, segments, segment_count, slot)
+                expansions += np.int32(scanning and alive)
+                since, arc, degree = _arcs_of_lane(
+                    alive, v, part, search.offsets, node_count, words, scanning, segments,
+                    segment_count, slot,
+                )  # fmt: skip
                 left = _expand_warp(
                     v, since, arc, degree, left, lane, me, mine, shares, search, node_count, words
                 )
@@ -497,6 +498,24 @@ def _scan(words, limit, tile, warp_count, queue, mine, lane, position, queued, l
             position += (warp_count - 1) * tile
     cuda.syncwarp()
     return position, queued, left
+
+
+def _arcs_of_lane(
+    alive, v, part, offsets, node_count, words, scanning, segments, segment_count, slot
+):  # fmt: skip
+    """When the node of a lane is reached; the first of its arcs to expand, and how many.
+
+    A lane that is not `alive` has none.
+    """
+    since = real(0.0)
+    arc = np.int64(0)
+    degree = np.int32(0)
+    if alive:
+        node = np.uint32(v % node_count)
+        arc = np.int64(offsets[node]) + part * SEGMENT
+        degree = np.int32(offsets[node + np.uint32(1)] - arc)
+        since, degree = _take(words, v, degree, scanning, segments, segment_count, slot)
+    return since, arc, degree
 
 
 def _take(words, v, degree, scanning, segments, segment_count, slot):
