@@ -47,6 +47,18 @@ def test_a_dataset_says_what_its_variables_are(registered):
     assert [v.name for v in results.registered()["engine", "counts"]] == ["count", "share"]
 
 
+def test_results_of_one_grid_do_not_know_each_other(registered):
+    first, second = build(), build()
+    first["time"].attrs["units"] = "days"
+    first["time"].encoding["dtype"] = "float32"
+    with pytest.raises(ValueError, match="read-only"):
+        first["time"].values[0] = 9.0
+    first = first.assign_coords(time=first["time"] + 1.0)
+    for found in (second, build()):
+        assert found["time"].values.tolist() == [0.0, 1.0, 2.0]
+        assert not found["time"].attrs and not found["time"].encoding
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from time import monotonic
 from typing import Any, NoReturn
 
 import numpy as np
@@ -203,6 +204,12 @@ class Device(ABC):
         raise TypeError(f"{self.name} runs ranges of indices; grids are for CUDA devices")
 
 
+@lru_cache(maxsize=1)
+def _free_memory(moment: int) -> int:
+    """Free memory of this machine; a call asks several times in a moment, and it is slow to say."""
+    return int(psutil.virtual_memory().available)
+
+
 class CPU(Device):
     """All cores of this machine, or as many threads as asked."""
 
@@ -212,7 +219,7 @@ class CPU(Device):
 
     def available_bytes(self) -> int:
         # A plan that takes more than this would push other programs, or itself, into swap.
-        return int(0.8 * psutil.virtual_memory().available)
+        return int(0.8 * _free_memory(int(20 * monotonic())))
 
     def put(self, array: np.ndarray) -> np.ndarray:
         # Always read-only: numba compiles anew for an array that differs in that.

@@ -127,7 +127,33 @@ def dataset(
             notes |= flags()
             _warn_of_failures(value, dims)
         arrays[name] = xarray.Variable(dims, value, notes)
-    return xarray.Dataset(arrays, coords=dict(coords), attrs=dict(attrs))
+    return xarray.Dataset(arrays, coords=_coordinates(coords), attrs=dict(attrs))
+
+
+_COORDINATES: dict[Any, Any] = {}
+"""Short coordinates of earlier results, by content: to index them is a fifth of a tiny call."""
+
+
+def _coordinates(coords: Mapping[str, Any]) -> Any:
+    """Coordinates with their indexes, which nobody can change: equal ones are made once."""
+    import xarray
+
+    key = []
+    for name, given in coords.items():
+        values = np.asarray(None if isinstance(given, tuple) else given)
+        if values.ndim != 1 or values.size > _SHORT or values.dtype.hasobject:
+            return dict(coords)
+        key.append((name, values.dtype.str, values.tobytes()))
+    found = _COORDINATES.get(tuple(key))
+    if found is None:
+        if len(_COORDINATES) >= _KEPT:
+            _COORDINATES.clear()
+        found = _COORDINATES[tuple(key)] = xarray.Coordinates(dict(coords))
+    return found
+
+
+_SHORT = 10_000  # values
+_KEPT = 16
 
 
 def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> np.ndarray:
