@@ -84,7 +84,7 @@ def test_everything_that_can_be_said(tmp_path):
     assert np.array_equal(two.covariance, np.diag([0.2, 0.3]))
     assert three.likelihood((-3.0, 2.0), 0.0, (4.0, 0.1)) == (-3.0,)
     assert options["conserved"]((0.0, 2.0), 0.0, (4.0, 0.1)) == (-2.0,)
-    assert dict(options["parameters"])["strength"] == [0.1, 0.2]
+    assert options["parameters"]["strength"].tolist() == [0.1, 0.2]
     assert not run.has_figure  # of a batch
     names = set(options) - {"times", "parameters", "measurements", "conserved", "width"}
     assert {name: options[name] for name in names} == {

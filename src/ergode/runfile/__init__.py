@@ -39,6 +39,9 @@
     factors = [1, 0]
     period = 7
 
+A table ``[parameters]`` has values of a sweep. Numbers of ``[model]`` and ``initial`` may then be
+names of parameters.
+
 The keys of a table are the arguments of what it stands for: ``[model]`` of the method of
 `CompartmentModel` that `kind` names, ``[contacts]`` of `ergode.read_contacts` or of the generator,
 ``[simulate]`` of `ergode.epidemics.simulate`, and a distribution of its class. A key that is not

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,24 +13,19 @@ import numpy as np
 from ergode import density, plots
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
-from ergode.models.fields.equations import AMBIGUOUS, field_from_equations, function_of_state
+from ergode.models.fields.equations import function_of_state
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
 from ergode.readers.gbees import read_gbees
-from ergode.runfile.spread import spread
-from ergode.runfile.tables import Table
+from ergode.runfile.fields import vector_field
+from ergode.runfile.spread import is_swept, spread
+from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
 
 TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "propagate")
 OPTIONS = "propagate"
-_TEXTS = ("scheme", "device", "precision", "keep")
-_NUMBERS = ("threshold", "retained")
-_BOOLEANS = ("scale_threshold", "lower_threshold")
-_FUNCTIONS = ("conserved", "region")
-_MATRICES = ("process_noise",)
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class DensityRun:
     def has_figure(self) -> bool:
         """Whether there will be something to draw: of a batch there is not."""
         return not (
-            any(isinstance(value, list) for value in self.options["parameters"].values())
+            is_swept(self.options)
             or self.prior.each is not None
             or any(one.side_by_side is not None for one in self.options["measurements"])
         )
@@ -101,51 +97,30 @@ class DensityRun:
 
 def read(top: Table) -> DensityRun:
     """The request of a run file."""
-    equations, noise = top.table("equations"), top.table("diffusion", {})
-    listed = list(top.table("parameters", {}).values)
-    with equations.explaining():
-        field = field_from_equations(
-            {name: equations.text(name) for name in equations.values},
-            listed if AMBIGUOUS.keys() & set(listed) else None,
-            diffusion={name: noise.text(name) for name in noise.values},
-        )
-    belief = _prior(top.table("prior"), field)
-    parameters = top.table("parameters", {})
-    seen = [_measurement(table, field) for table in _tables(top, "measurements")]
+    field = vector_field(top)
     table = top.table("propagate")
-    several = ["times", "width", "axes", "max_cells"]
-    table.only([*several, *_MATRICES, *_TEXTS, *_NUMBERS, *_BOOLEANS, *_FUNCTIONS])
     options: dict[str, Any] = {
-        "times": table.times("times"),
-        "parameters": grid(**{name: _value(parameters, name) for name in parameters.values}),
-        "measurements": seen,
+        "parameters": top.table("parameters", {}).sweep(),
+        "measurements": [_measurement(one, field) for one in _tables(top, "measurements")],
     }
-    options |= {key: _matrix(table, key) for key in _MATRICES if key in table}
-    if "width" in table:
-        options["width"] = _value(table, "width")
-    if "axes" in table:
-        is_text = isinstance(table.values["axes"], str)
-        options["axes"] = table.text("axes") if is_text else _matrix(table, "axes")
-    if "max_cells" in table:
-        options["max_cells"] = table.integer("max_cells")
-    options |= {key: table.number(key) for key in _NUMBERS if key in table}
-    options |= {key: table.boolean(key) for key in _BOOLEANS if key in table}
-    options |= {key: table.text(key) for key in _TEXTS if key in table}
-    for key in _FUNCTIONS:
-        if key in table:
-            with table.explaining():
-                options[key] = function_of_state([table.text(key)], field, key)
-    return DensityRun(field, belief, options)
+    of_state = dict.fromkeys(("conserved", "region"), partial(_function, field=field))
+    options |= table.options({**_OPTIONS, **of_state})
+    return DensityRun(field, _prior(top.table("prior"), field), options)
+
+
+def _function(table: Table, key: str, field: VectorField) -> Any:
+    """A function of the state, from its formula."""
+    with table.explaining():
+        return function_of_state([table.text(key)], field, key)
+
+
+def _axes(table: Table, key: str) -> Any:
+    """A word, or a matrix."""
+    return table.text(key) if isinstance(table.values[key], str) else _matrix(table, key)
 
 
 def _tables(top: Table, key: str) -> list[Table]:
     return list(top.tables(key)) if key in top else []
-
-
-def _value(table: Table, key: str) -> Any:
-    """A number, or a list of them."""
-    several = isinstance(table.values[key], list)
-    return table.numbers(key) if several else table.number(key)
 
 
 def _prior(table: Table, field: VectorField) -> Prior:
@@ -203,3 +178,15 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     if len({len(row) for row in numbers}) != 1:
         raise table.error(f"{table.place} {key} has rows of different lengths")
     return np.array(numbers)
+
+
+_OPTIONS: Readers = {
+    "times": Table.times,
+    "process_noise": _matrix,
+    "width": Table.one_or_more,
+    "axes": _axes,
+    "max_cells": Table.integer,
+    **dict.fromkeys(("scheme", "device", "precision", "keep"), Table.text),
+    **dict.fromkeys(("threshold", "retained"), Table.number),
+    **dict.fromkeys(("scale_threshold", "lower_threshold"), Table.boolean),
+}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from ergode import epidemics, plots
+from ergode.epidemics.outputs import Output
+from ergode.epidemics.points import ModelFunction
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.networks.contact_network import ContactNetwork
@@ -18,14 +22,24 @@ from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
-from ergode.runfile.spread import spread, usable
-from ergode.runfile.tables import Table
+from ergode.runfile.spread import is_swept, spread, usable
+from ergode.runfile.tables import Readers, Table, of_parameters
 
 if TYPE_CHECKING:
     import xarray
 
-TABLES = ("model", "contacts", "simulate", *scenarios.TABLES)
+TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
+_OPTIONS: Readers = {
+    "times": Table.times,
+    "quantiles": Table.numbers,
+    "output": partial(Table.choice, choices=get_args(Output)),
+    **dict.fromkeys(("replicates", "seed"), Table.integer),
+    **dict.fromkeys(("step", "tolerance"), Table.number),
+    **dict.fromkeys(
+        ("method", "device", "precision", "strata", "transition", "pressure"), Table.text
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -34,20 +48,25 @@ class EpidemicRun:
 
     Attributes
     ----------
-    model, contacts
-        What to simulate.
+    model
+        The model at the first point, if there are several.
+    model_at_points
+        The model, or a function of parameters that returns it.
+    contacts
+        Who infects whom.
     options : dict
         Keyword arguments of `ergode.epidemics.simulate`.
     """
 
     model: CompartmentModel
+    model_at_points: CompartmentModel | ModelFunction
     contacts: ContactNetwork | TemporalContacts
     options: Mapping[str, Any]
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
-        return self.options.get("output") != "line_list"
+        """Whether there will be something to draw: of a line list or a sweep there is not."""
+        return self.options.get("output") != "line_list" and not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
         """What is about to be run, for people."""
@@ -59,11 +78,14 @@ class EpidemicRun:
 
     def execute(self, progress: bool) -> xarray.Dataset:
         """Simulate."""
-        return epidemics.simulate(self.model, self.contacts, progress=progress, **self.options)
+        return epidemics.simulate(
+            self.model_at_points, self.contacts, progress=progress, **self.options
+        )
 
     def work(self, dataset: xarray.Dataset) -> str:
         """What was run, in a few words."""
-        return f"{dataset.attrs['replicates']:,} epidemics"
+        points = math.prod(np.size(one) for one in self.options.get("parameters", {}).values())
+        return f"{points * dataset.attrs['replicates']:,} epidemics"
 
     def draw(
         self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
@@ -80,52 +102,39 @@ class EpidemicRun:
         return {"cases": dataset.sizes["case"]}
 
     def _summary_of_means(self, mean: xarray.DataArray) -> dict[str, Any]:
-        infectious = mean.sel(compartment=list(self.model.infectious)).sum("compartment").values
+        infectious = mean.sel(compartment=list(self.model.infectious)).sum("compartment")
         found = {
-            "peak of the mean infectious": float(infectious.max()),
-            "time of that peak": float(mean["time"].values[infectious.argmax()]),
+            "peak of the mean infectious": spread(infectious.max("time")),
+            "time of that peak": spread(infectious.idxmax("time")),
         }
         for name in self.model.compartments:
-            found[f"mean final {name}"] = float(mean.sel(compartment=name).values[-1])
+            found[f"mean final {name}"] = spread(mean.sel(compartment=name).isel(time=-1))
         return found
 
 
 def read(top: Table) -> EpidemicRun:
     """The request of a run file."""
-    model = compartment_model(top.table("model"))
+    parameters = top.table("parameters", {})
+    swept = parameters.sweep()
+    model, model_at_points, named = of_parameters(compartment_model, top.table("model"), swept)
     described = top.table("contacts")
     contacts: ContactNetwork | TemporalContacts
     if "meetings" in described:
         contacts = described.call(read_meetings, described.path("meetings"), also=["meetings"])
     else:
         contacts = contact_network(described)
-    options = _options(top.table("simulate")) | scenarios.scenario_options(top)
-    return EpidemicRun(model, contacts, options)
-
-
-def _options(table: Table) -> dict[str, Any]:
-    table.only(
-        ["initial", "times", "replicates", "seed", "method", "device", "output", "quantiles",
-         "precision", "strata", "step", "tolerance", "transition", "pressure"]
-    )  # fmt: skip
-    options: dict[str, Any] = {
-        "initial": _initial(table.table("initial")),
-        "times": table.times("times"),
-    }
-    for key in ("replicates", "seed"):
-        if key in table:
-            options[key] = table.integer(key)
-    for key in ("step", "tolerance"):
-        if key in table:
-            options[key] = table.number(key)
-    for key in ("method", "device", "precision", "strata", "transition", "pressure"):
-        if key in table:
-            options[key] = table.text(key)
-    if "output" in table:
-        options["output"] = table.choice("output", ["counts", "statistics", "line_list"])
-    if "quantiles" in table:
-        options["quantiles"] = table.numbers("quantiles")
-    return options
+    table = top.table("simulate")
+    _, initial, also_named = of_parameters(_initial, table.table("initial"), swept)
+    unused = sorted(set(swept) - named - also_named)
+    if unused:
+        raise parameters.error(
+            f"[parameters] has '{unused[0]}', which neither [model] nor [simulate.initial] names"
+        )
+    options = table.options({**_OPTIONS, "initial": lambda *_: initial})
+    options |= scenarios.scenario_options(top)
+    if swept:
+        options["parameters"] = swept
+    return EpidemicRun(model, model_at_points, contacts, options)
 
 
 def _initial(table: Table) -> dict[str, Any]:
@@ -135,8 +144,7 @@ def _initial(table: Table) -> dict[str, Any]:
             seeds = table.table(name)
             seeds.only(["nodes", "weight", "age"])
             weight = seeds.text("weight") if "weight" in seeds else None
-            several = isinstance(seeds.values.get("age"), list)
-            age = seeds.numbers("age") if several else seeds.number("age", 0.0)
+            age = seeds.one_or_more("age") if "age" in seeds else 0.0
             with seeds.explaining():
                 initial[name] = Seeds(_nodes(seeds, "nodes"), weight=weight, age=age)
         else:
@@ -146,7 +154,7 @@ def _initial(table: Table) -> dict[str, Any]:
 
 def _nodes(table: Table, name: str) -> Any:
     """A count of nodes, a fraction of them, or their ids."""
-    value = table.values.get(name)
+    value = table.value(name)
     if isinstance(value, list):
         if not all(isinstance(node, int) for node in value):
             raise table.error(f"{table.place} {name} is {value!r}; expected node ids")

@@ -11,17 +11,22 @@ from ergode import kinetics, plots
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
-from ergode.runfile.spread import spread, usable
-from ergode.runfile.tables import Table
+from ergode.runfile.spread import is_swept, spread, usable
+from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
 
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
-_CONDITIONS = ("temperature", "density", "pressure")
-_TEXTS = ("heating", "equation_of_state", "screening", "method", "device")
-_NUMBERS = ("rtol", "atol", "conservation_tolerance")
+_OPTIONS: Readers = {
+    "times": Table.times,
+    "max_steps": Table.integer,
+    **dict.fromkeys(("parameters", "initial"), Table.swept),
+    **dict.fromkeys(("temperature", "density", "pressure"), Table.one_or_more),
+    **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
+    **dict.fromkeys(("rtol", "atol", "conservation_tolerance"), Table.number),
+}
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class KineticRun:
 
     @property
     def has_figure(self) -> bool:
-        """Whether there will be something to draw."""
-        return True
+        """Whether there will be something to draw: of a sweep there is not."""
+        return not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
         """What is about to be run, for people."""
@@ -56,7 +61,7 @@ class KineticRun:
 
     def work(self, dataset: xarray.Dataset) -> str:
         """What was run, in a few words."""
-        return f"{dataset.sizes['zone']:,} zones, {int(dataset['step_count'].sum()):,} steps"
+        return f"{dataset['status'].size:,} zones, {int(dataset['step_count'].sum()):,} steps"
 
     def draw(
         self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
@@ -70,9 +75,11 @@ class KineticRun:
         """Numbers that say what came out: the most abundant species at the end."""
         name = "mass_fraction" if "mass_fraction" in dataset else "concentration"
         last = usable(dataset)[name].isel(time=-1)
-        if not last.sizes["zone"]:
+        if not last.size:
             return {}
-        most = last.max("zone").to_series().nlargest(8).index
+        most = (
+            last.max([dim for dim in last.dims if dim != "species"]).to_series().nlargest(8).index
+        )
         return {f"final {species}": spread(last.sel(species=species)) for species in most}
 
 
@@ -80,19 +87,10 @@ def read(top: Table) -> KineticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
     table = top.table("integrate")
-    table.only(["times", "max_steps", *_CONDITIONS, *_TEXTS, *_NUMBERS])
-    options: dict[str, Any] = {"times": table.times("times")}
-    options |= {key: _zones(table, key) for key in _CONDITIONS if key in table}
-    options |= {key: table.text(key) for key in _TEXTS if key in table}
-    options |= {key: table.number(key) for key in _NUMBERS if key in table}
-    if "max_steps" in table:
-        options["max_steps"] = table.integer("max_steps")
+    options = table.options(_OPTIONS)
     if "initial" in top:
+        if "initial" in options:
+            raise table.error("[initial] and [integrate.initial] are given; expected one of them")
         initial = top.table("initial")
-        options["initial"] = {name: _zones(initial, name) for name in initial.values}
+        options["initial"] = {name: initial.one_or_more(name) for name in initial.values}
     return KineticRun(network, options)
-
-
-def _zones(table: Table, key: str) -> Any:
-    """A number for all zones, or one for each."""
-    return table.numbers(key) if isinstance(table.values[key], list) else table.number(key)

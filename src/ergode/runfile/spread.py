@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ergode.core.status import Status
+from ergode.models.sweep import Grid
 
 if TYPE_CHECKING:
     import xarray
@@ -29,6 +31,12 @@ def usable(dataset: xarray.Dataset) -> xarray.Dataset:
         return dataset
     each = [name for name, value in dataset.data_vars.items() if set(bad.dims) <= set(value.dims)]
     return dataset.assign({name: dataset[name].where(~bad) for name in each if name != "status"})
+
+
+def is_swept(options: Mapping[str, Any]) -> bool:
+    """Whether arguments of an engine are several points of a sweep."""
+    grids = (value for value in options.values() if isinstance(value, Grid))
+    return any(np.ndim(values) > 0 for one in grids for values in one.values())
 
 
 def shortfall(dataset: xarray.Dataset) -> dict[str, float]:

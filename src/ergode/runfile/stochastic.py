@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,11 +13,10 @@ import numpy as np
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
 from ergode.runfile.reaction_networks import reaction_network
-from ergode.runfile.spread import average, usable
-from ergode.runfile.tables import Table
+from ergode.runfile.spread import average, is_swept, usable
+from ergode.runfile.tables import Readers, Table
 from ergode.stochastic.simulate import Output
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 TABLES = ("network", "simulate")
 OPTIONS = "simulate"
+_OPTIONS: Readers = {
+    "times": Table.times,
+    "bins": Table.numbers,
+    "output": partial(Table.choice, choices=get_args(Output)),
+    **dict.fromkeys(("replicates", "seed", "max_firings"), Table.integer),
+    **dict.fromkeys(("tolerance", "step"), Table.number),
+    **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
+    **dict.fromkeys(("parameters", "initial"), Table.swept),
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,7 @@ class StochasticRun:
     @property
     def has_figure(self) -> bool:
         """Whether there will be something to draw."""
-        swept = any(isinstance(v, list) for v in dict(self.options.get("parameters", {})).values())
-        return not swept and self.options.get("output", "trajectories") in (
+        return not is_swept(self.options) and self.options.get("output", "trajectories") in (
             "trajectories", "statistics", "histogram",
         )  # fmt: skip
 
@@ -93,31 +101,8 @@ class StochasticRun:
 def read(top: Table) -> StochasticRun:
     """The request of a run file."""
     network = reaction_network(top.table("network"))
-    return StochasticRun(network, _options(top.table("simulate")))
-
-
-def _options(table: Table) -> dict[str, Any]:
-    table.only(
-        ["times", "replicates", "seed", "method", "device", "output", "parameters", "initial",
-         "stop", "bins", "max_firings", "tolerance", "step", "rounding"]
-    )  # fmt: skip
-    options: dict[str, Any] = {"times": table.times("times")}
-    for key in ("replicates", "seed", "max_firings"):
-        if key in table:
-            options[key] = table.integer(key)
-    for key in ("tolerance", "step"):
-        if key in table:
-            options[key] = table.number(key)
-    for key in ("method", "device", "stop", "rounding"):
-        if key in table:
-            options[key] = table.text(key)
-    for key in ("parameters", "initial"):
-        if key in table:
-            options[key] = grid(**table.table(key).values)
-    if "bins" in table:
-        options["bins"] = table.numbers("bins")
-    if "output" in table:
-        options["output"] = table.choice("output", get_args(Output))
+    table = top.table("simulate")
+    options = table.options(_OPTIONS)
     if options.get("output") == "first-passage" and "stop" not in options:
         raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")
-    return options
+    return StochasticRun(network, options)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ErgodeError, ReadError
+from ergode.models.sweep import Grid, grid
 from ergode.readers.bounded import short
 
 _MISSING: Any = object()
+_NUMBERS = (int, (int, float))
 _LARGEST = 1.7976931348623157e308
 _MOST_TIMES = 100_000_000
 
@@ -31,12 +33,27 @@ class Table:
         The table's place in the file, such as ``simulate``; empty for the top.
     file : Path
         The run file; other files are relative to it.
+    parameters : mapping of str to float, optional
+        Values by name: where a number is expected, the name of one may stand.
+
+    Attributes
+    ----------
+    named : set of str
+        The parameters that were read by name, here and in tables within.
     """
 
-    def __init__(self, values: Mapping[str, Any], name: str, file: Path) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        name: str,
+        file: Path,
+        parameters: Mapping[str, float] | None = None,
+    ) -> None:
         self.values = dict(values)
         self.name = name
         self.file = file
+        self.parameters = parameters or {}
+        self.named: set[str] = set()
 
     @property
     def place(self) -> str:
@@ -56,6 +73,11 @@ class Table:
         for key in self.values:
             if key not in known:
                 raise self.error(f"{self.place} has no key '{key}'{_hint(key, known)}")
+
+    def options(self, readers: Readers) -> dict[str, Any]:
+        """All keys, each by its reader; ``times`` must be one of them."""
+        self.only(readers)
+        return {key: readers[key](self, key) for key in dict.fromkeys(("times", *self.values))}
 
     def choice(self, key: str, choices: Iterable[str], default: str = _MISSING) -> str:
         """The text of a key, which must be one of `choices`."""
@@ -131,10 +153,39 @@ class Table:
             raise grid.error(f"{grid.place} step is {step:g}: more than {_MOST_TIMES} steps")
         return start + step * np.arange(int(steps) + 1)
 
+    def one_or_more(self, key: str) -> float | list[float]:
+        """The number of a key, or its list of numbers."""
+        return self.numbers(key) if isinstance(self.values[key], list) else self.number(key)
+
+    def swept(self, key: str) -> Grid:
+        """The table of a key as values of a sweep."""
+        return self.table(key).sweep()
+
+    def sweep(self) -> Grid:
+        """All keys as values of a sweep: numbers; lists and ranges (as of `times`) are crossed."""
+        found: dict[str, Any] = {}
+        for key, value in self.values.items():
+            if isinstance(value, list | dict):
+                values = self.times(key)
+                found[key] = np.array(value) if isinstance(value, list) else values
+            else:
+                self.number(key)
+                found[key] = value
+        return grid(**found)
+
+    def at(self, parameters: Mapping[str, float]) -> Table:
+        """The same table at a point of a sweep."""
+        return Table(self.values, self.name, self.file, parameters)
+
     def table(self, key: str, default: Mapping[str, Any] = _MISSING) -> Table:
         """The table of a key."""
         values = self._typed(key, default, dict, "a table")
-        return Table(values, f"{self.name}.{key}".lstrip("."), self.file)
+        return self._within(values, f"{self.name}.{key}".lstrip("."))
+
+    def _within(self, values: Mapping[str, Any], name: str) -> Table:
+        inner = Table(values, name, self.file, self.parameters)
+        inner.named = self.named
+        return inner
 
     def tables(self, key: str) -> Iterator[Table]:
         """The tables of a key that is a list of them."""
@@ -142,18 +193,26 @@ class Table:
             name = f"{self.name}.{key} {number}"
             if not isinstance(values, dict):
                 raise self.error(f"[{name}] is {short(values)}; expected a table")
-            yield Table(values, name, self.file)
+            yield self._within(values, name)
 
     def path(self, key: str) -> Path:
         """The path of a key, relative to the run file."""
         return self.file.parent / Path(self.text(key)).expanduser()
+
+    def value(self, key: str) -> Any:
+        """What a key is; the value of a parameter where it names one."""
+        value = self.values.get(key)
+        if not isinstance(value, str) or value not in self.parameters:
+            return value
+        self.named.add(value)
+        return self.parameters[value]
 
     def _typed(self, key: str, default: Any, kind: Any, expected: str) -> Any:
         if key not in self.values:
             if default is _MISSING:
                 raise self.error(f"{self.place} needs the key '{key}' ({expected})")
             return default
-        value = self.values[key]
+        value = self.value(key) if kind in _NUMBERS else self.values[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.error(f"{self.place} {key} is {short(value)}; expected {expected}")
         return value
@@ -224,8 +283,40 @@ _READERS: dict[str, Callable[[Table, str], Any]] = {
 }
 
 
+def of_parameters(
+    read: Callable[[Table], Any], table: Table, parameters: Mapping[str, Any]
+) -> tuple[Any, Any, set[str]]:
+    """What a table describes that may name parameters, at every point of a sweep.
+
+    Returns
+    -------
+    first : object
+        What it describes at the first point.
+    at_points : object or function
+        The same, if it names no parameters; else a function of those it names.
+    named : set of str
+        The parameters that it names.
+    """
+    at = table.at({name: np.ravel(value)[0].item() for name, value in parameters.items()})
+    first = read(at)
+    if not at.named:
+        return first, first, at.named
+
+    def at_point(**values: float) -> Any:
+        return read(table.at(values))
+
+    names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in parameters]
+    mine = [one for one in names if one.name in at.named]
+    at_point.__signature__ = inspect.Signature(mine)  # type: ignore[attr-defined]
+    return first, at_point, at.named
+
+
 def _hint(word: str, known: Iterable[str]) -> str:
     known = list(known)
     near = get_close_matches(word, known, 1, 0.5)
     guess = f"; did you mean '{near[0]}'?" if near else ";"
     return f"{guess} Known: {', '.join(known)}" if near else f"{guess} known: {', '.join(known)}"
+
+
+Readers = Mapping[str, Callable[[Table, str], Any]]
+"""How each key of a table is read."""

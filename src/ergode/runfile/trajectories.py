@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
-from ergode.models.fields.equations import AMBIGUOUS, field_from_equations
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import grid
 from ergode.plots.frame import new_figure, save_figure
+from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import spread, usable
-from ergode.runfile.tables import Table
+from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
 
 TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
 OPTIONS = "integrate"
-_TEXTS = ("method", "device", "precision")
-_NUMBERS = ("step", "rtol", "atol", "max_step")
-_INTEGERS = ("replicates", "seed", "max_steps")
+_OPTIONS: Readers = {
+    "times": Table.times,
+    **dict.fromkeys(("method", "device", "precision"), Table.text),
+    **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
+    **dict.fromkeys(("replicates", "seed", "max_steps"), Table.integer),
+}
 
 
 @dataclass(frozen=True)
@@ -76,37 +78,9 @@ class TrajectoryRun:
 
 def read(top: Table) -> TrajectoryRun:
     """The request of a run file."""
-    equations = top.table("equations")
-    noise = top.table("diffusion", {})
-    listed = list(top.table("parameters", {}).values)
-    with equations.explaining():
-        field = field_from_equations(
-            {name: equations.text(name) for name in equations.values},
-            listed if AMBIGUOUS.keys() & set(listed) else None,
-            diffusion={name: noise.text(name) for name in noise.values},
-        )
     table = top.table("integrate")
-    table.only(["times", *_TEXTS, *_NUMBERS, *_INTEGERS])
     options: dict[str, Any] = {
-        "times": table.times("times"),
-        "initial": grid(**_values(top.table("initial"))),
-        "parameters": grid(**_values(top.table("parameters", {}))),
+        "initial": top.table("initial").sweep(),
+        "parameters": top.table("parameters", {}).sweep(),
     }
-    options |= {key: table.text(key) for key in _TEXTS if key in table}
-    options |= {key: table.number(key) for key in _NUMBERS if key in table}
-    options |= {key: table.integer(key) for key in _INTEGERS if key in table}
-    return TrajectoryRun(field, options)
-
-
-def _values(table: Table) -> dict[str, Any]:
-    """Numbers, lists of them, or tables of start, stop and count."""
-    for name, value in table.values.items():
-        if not isinstance(value, int | float | list | dict):
-            raise table.error(
-                f"{table.place} {name} is {value!r}; expected a number, a list of numbers, or a "
-                "table of start, stop, and step or count"
-            )
-    return {
-        name: table.number(name) if isinstance(value, int | float) else table.times(name)
-        for name, value in table.values.items()
-    }
+    return TrajectoryRun(vector_field(top), options | table.options(_OPTIONS))

@@ -1,0 +1,98 @@
+"""Sweeps of a run file are those of the call that it stands for."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.cli.run import run
+from ergode.runfile.read import read
+
+EPIDEMICS = """
+engine = "epidemics"
+[parameters]
+rate = [0.2, 0.4]
+seeds = [2, 5]
+[model]
+kind = "si"
+transmission_rate = "rate"
+[contacts]
+generator = "random-regular"
+node_count = 40
+degree = 3
+[simulate]
+initial = { I = "seeds" }
+times = [0, 2, 4]
+replicates = 3
+seed = 7
+device = "cpu:1"
+"""
+KINETICS = """
+engine = "kinetics"
+[network]
+species = { A = 1, B = 0 }
+parameters = { k = 1.0 }
+reactions = [{ reaction = "A -> B", rate_constant = "k" }]
+[integrate]
+times = [0, 1]
+parameters = { k = { start = 1, stop = 3, count = 3 } }
+initial = { A = [1, 2] }
+device = "cpu:1"
+"""
+
+
+def ran(tmp_path, capsys, text):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    assert not run(path, {}, None, as_json=True)
+    return ergode.open_dataset(path.with_suffix(".nc")), json.loads(capsys.readouterr().out)
+
+
+def test_epidemics(tmp_path, capsys):
+    found, said = ran(tmp_path, capsys, EPIDEMICS)
+    assert found["count"].dims[:3] == ("rate", "seeds", "replicate")
+    expected = ergode.epidemics.simulate(
+        lambda rate: ergode.CompartmentModel.si(transmission_rate=rate),
+        ergode.ContactNetwork.random_regular(40, 3),
+        parameters=ergode.grid(rate=[0.2, 0.4], seeds=[2, 5]),
+        initial=lambda seeds: {"I": seeds},
+        times=[0, 2, 4], replicates=3, seed=7, device="cpu:1",
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["count"], expected["count"])
+    assert said["figure"] is None
+    assert said["summary"]["final I"]["high"] <= 40
+
+
+def test_means_of_a_sweep_are_summed_up(tmp_path, capsys):
+    found, said = ran(tmp_path, capsys, EPIDEMICS + 'output = "statistics"\n')
+    last = found["mean"].sel(compartment="I").isel(time=-1)
+    assert said["summary"]["mean final I"]["median"] == pytest.approx(float(last.median()))
+
+
+def test_kinetics(tmp_path, capsys):
+    found, said = ran(tmp_path, capsys, KINETICS)
+    amount = found["concentration"].isel(zone=0, time=-1).sel(species="A")
+    expected = np.exp(-found["k"]) * found["A"]
+    np.testing.assert_allclose(*np.broadcast_arrays(amount, expected.transpose(*amount.dims)), 1e-3)
+    assert said["figure"] is None
+    assert set(said["summary"]) == {"final A", "final B"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (EPIDEMICS.replace('"seeds"', "4"), "[parameters] has 'seeds', which neither [model] nor"),
+        (EPIDEMICS.replace('"rate"', '"rat"'), "[model] transmission_rate is 'rat'; expected a nu"),
+        (EPIDEMICS.replace("[2, 5]", '"x"'), "[parameters] seeds is 'x'; expected a number"),
+        (EPIDEMICS + "[output]\nfigure = 'a.png'", "a result of this kind has none"),
+        (KINETICS + "[initial]\nA = 1", "[initial] and [integrate.initial] are given"),
+    ],
+)
+def test_mistakes_say_where_they_are(tmp_path, text, message):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    with pytest.raises(ergode.ReadError) as caught:
+        read(path)
+    assert str(caught.value).startswith("sweep.toml: ")
+    assert message in str(caught.value)
