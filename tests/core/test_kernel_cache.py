@@ -44,7 +44,7 @@ print(json.dumps([
 """
 
 
-def in_a_process(tmp_path, number=1.0, first="", **environment):
+def process(tmp_path, number, first, **environment):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(number=number, first=first))
     bundle = str(Path(kernels.__file__).resolve().parents[2])
@@ -54,6 +54,11 @@ def in_a_process(tmp_path, number=1.0, first="", **environment):
         capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
+    return run
+
+
+def in_a_process(tmp_path, number=1.0, first="", **environment):
+    run = process(tmp_path, number, first, **environment)
     out, hits, misses, folder = json.loads(run.stdout)
     assert out == [number + k for k in range(4)]
     return hits, misses, Path(folder)
@@ -124,7 +129,7 @@ def test_a_read_only_cache_is_replaced_by_a_temporary_one(cache, monkeypatch):
     folder.rmdir()
 
 
-def test_a_full_disk_is_no_cache(cache, monkeypatch):
+def test_a_full_disk_is_no_cache(cache, tmp_path, monkeypatch):
     usage = shutil.disk_usage(cache.parent)._replace(free=1000)
     monkeypatch.setattr(kernel_cache.shutil, "disk_usage", lambda folder: usage)
     folder = kernel_cache.folders().own
@@ -195,12 +200,76 @@ def test_what_was_used_longest_ago_makes_room(cache, monkeypatch):
     assert (folder / "notes.txt").exists()
 
 
-def test_using_a_kernel_marks_it_as_used_and_nothing_else(cache):
+def test_using_a_kernel_marks_it_as_used(cache):
     path = kernel_cache.file_of("ergode_cpu_x", "x = 1\n")
+    written = path.stat().st_mtime
     os.utime(path, (1.0, 2.0))
     assert kernel_cache.file_of("ergode_cpu_x", "x = 1\n") == path
-    assert path.stat().st_mtime == 2.0
+    assert path.stat().st_mtime == written
     assert path.stat().st_atime > time.time() - 100
+
+
+def test_a_copied_folder_needs_no_compiling(tmp_path):
+    """Container images and `cp -r` change the times of files."""
+    _, _, folder = in_a_process(tmp_path, ERGODE_CACHE_DIR=str(tmp_path / "one"))
+    shutil.copytree(folder, tmp_path / "other", copy_function=shutil.copyfile)
+    assert in_a_process(tmp_path, ERGODE_CACHE_DIR=str(tmp_path / "other"))[:2] == (1, 0)
+
+
+def test_a_shared_folder_that_cannot_be_read_is_no_cache(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_cache.shutil, "copyfile", lambda *_: os.stat(tmp_path / "gone"))
+    cache.mkdir()
+    (cache / "ergode_cpu_x.py").write_text("x = 1\n")
+    own = cache.parent / "own"
+    own.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(kernel_cache, "folders", lambda: kernel_cache.Folders(own, cache))
+        assert kernel_cache.file_of("ergode_cpu_x", "x = 1\n").read_text() == "x = 1\n"
+
+
+RACE = """
+import sys, time
+import numpy as np
+from ergode.core import kernels
+
+def body(index, x, out):
+    out[index] = x[index] + 1
+
+compiled = kernels.for_each(body).compiled("cpu")
+time.sleep(max(0.0, float(sys.argv[2]) - time.time()))
+kind = np.dtype(sys.argv[1])
+x, out = np.arange(4).astype(kind), np.zeros(4, kind)
+compiled(0, 4, x, out)
+assert out.tolist() == [1, 2, 3, 4]
+print(sum(compiled.stats.cache_hits.values()))
+"""
+
+
+def test_processes_that_compile_forms_of_a_kernel_at_once_keep_them_all(tmp_path, cache):
+    script = tmp_path / "race.py"
+    script.write_text(RACE)
+    kinds = ("int32", "int64", "float32", "float64")
+
+    def started(begin):
+        return [
+            subprocess.Popen([sys.executable, script, kind, str(begin)], stdout=subprocess.PIPE)
+            for kind in kinds
+        ]
+
+    assert [int(one.communicate()[0]) for one in started(time.time() + 5)] == [0] * len(kinds)
+    assert [int(one.communicate()[0]) for one in started(0)] == [1] * len(kinds)
+
+
+def test_a_kernel_on_disk_runs_without_what_compiles(tmp_path):
+    """Numba imports much, SciPy's linear algebra too, before it compiles."""
+    in_a_process(tmp_path, ERGODE_CACHE_DIR=str(tmp_path / "cache"))
+    tell = """
+import atexit, sys
+atexit.register(lambda: print("numba.np.arraymath" in sys.modules, file=sys.stderr))
+"""
+    for number, imported in ((1.0, "False"), (2.0, "True")):
+        done = process(tmp_path, number, tell, ERGODE_CACHE_DIR=str(tmp_path / "cache"))
+        assert done.stderr.strip() == imported
 
 
 @pytest.mark.parametrize("said", ["much", "-1", "nan"])

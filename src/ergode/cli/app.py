@@ -113,6 +113,21 @@ def cache(
 
 
 @app.command()
+def warm(
+    engines: Annotated[
+        list[str] | None, typer.Argument(help="Engines; all if not given.", show_default=False)
+    ] = None,
+    device: _Device = None,
+    json: _Json = False,
+) -> None:
+    """Compile what models of an engine have in common, on all cores, before it is needed."""
+    with _exit_codes():
+        from ergode.cli.warm import show
+
+        show(engines or (), device=device or "auto", as_json=json)
+
+
+@app.command()
 def tour(output: _Folder = Path(), overwrite: _Overwrite = False, json: _Json = False) -> None:
     """Run every engine on a small problem; write a page."""
     with _exit_codes():

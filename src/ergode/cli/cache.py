@@ -10,7 +10,8 @@ from ergode.core import kernel_cache
 
 def show(*, clear: bool, as_json: bool) -> None:
     """Print where compiled kernels are kept and how much they take, or remove them."""
-    folder = kernel_cache.folders().own
+    folders = kernel_cache.folders()
+    folder = folders.own
     if clear:
         count, size = kernel_cache.clear()
     else:
@@ -22,6 +23,8 @@ def show(*, clear: bool, as_json: bool) -> None:
         print(json.dumps(found | {"cleared": clear}, indent=2))
         return
     print(folder)
+    if folder != folders.wanted:
+        print(f"for this process alone; '{folders.wanted}' can only be read")
     if clear:
         print(f"removed {count} kernels, {size_text(size)}")
     else:

@@ -33,12 +33,13 @@ class Folders:
     ----------
     own : Path
         Where kernels are written and loaded from.
-    shared : Path or None
-        A folder that can only be read, from which kernels are copied.
+    wanted : Path
+        The folder that was asked for; where it is another, it can only be read, and kernels are
+        copied from it.
     """
 
     own: Path
-    shared: Path | None = None
+    wanted: Path
 
 
 @lru_cache(maxsize=1)
@@ -62,12 +63,12 @@ def folders() -> Folders:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
-        return Folders(_temporary())
+        return Folders(_temporary(), folder)
     _check_who_writes(folder)
     try:
         with tempfile.TemporaryFile(dir=folder):
             if shutil.disk_usage(folder).free >= _ROOM:
-                return Folders(folder)
+                return Folders(folder, folder)
     except OSError:
         pass
     return Folders(_temporary(), folder)
@@ -96,23 +97,26 @@ def _check_who_writes(folder: Path) -> None:
         )
 
 
+_WRITTEN = 10**18
+"""When every kernel was written, as its file says [ns since 1970]."""
+
+
 def file_of(name: str, text: str) -> Path:
     """The generated file of a kernel, written if it is not there, and marked as used now."""
     known = folders()
     path = known.own / f"{name}.py"
-    if not path.exists():
-        if not (known.shared and _copied(name, known.shared, known.own)):
-            _make_room(known.own)
-            with tempfile.NamedTemporaryFile(
-                "w", dir=known.own, suffix=".tmp", delete=False, encoding="utf-8"
-            ) as file:
-                file.write(text)
-            os.chmod(file.name, 0o644)  # what a shared folder has is for others to read
-            os.replace(file.name, path)
-    else:
-        # The time of reading only: numba tells by the other one whether a file has changed.
-        with suppress(OSError):
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    copied = known.own != known.wanted and _copied(name, known.wanted, known.own)
+    if not (copied or path.exists()):
+        _make_room(known.own)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=known.own, suffix=".tmp", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+        os.chmod(file.name, 0o644)  # what a shared folder has is for others to read
+        os.replace(file.name, path)
+    # Numba tells by the time of writing whether a file has changed, and a copy may have another.
+    with suppress(OSError):
+        os.utime(path, ns=(time.time_ns(), _WRITTEN))
     _check_index(known.own, name)
     return path
 
@@ -136,14 +140,18 @@ def _check_index(folder: Path, name: str) -> None:
 
 
 def _copied(name: str, source: Path, target: Path) -> bool:
-    """Copy a kernel and what numba keeps of it; whether it was there."""
-    files = _files(source, name)
-    if not (source / f"{name}.py").is_file():
+    """Copy a kernel and what numba keeps of it, unless it is there; whether it is."""
+    try:
+        if (target / f"{name}.py").exists():
+            return True
+        if not (source / f"{name}.py").is_file():
+            return False
+        for file in _files(source, name):
+            copy = target / file.relative_to(source)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, copy)
+    except OSError:  # it cannot be read, or there is no room
         return False
-    for file in files:
-        copy = target / file.relative_to(source)
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copy2(file, copy)
     return True
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernel_cache, stopwatch
-from ergode.core.compiler import bundle, shared_functions
+from ergode.core.compiler import bundle, kernel_files, shared_functions
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Source, Target
@@ -184,6 +184,8 @@ def _module(name: str, path: Path, entries: tuple[str, ...]) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     specification.loader.exec_module(module)
+    for entry in entries:
+        kernel_files.guard(getattr(module, entry))
     shared_functions.share(vars(module), entries)
     return module
 

@@ -1,0 +1,229 @@
+"""What ``ergode warm`` computes: small public calls, whose kernels then are on disk.
+
+A record says which engine and what of it a call warms; a method in an engine's table is a record
+by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import ergode
+from ergode.epidemics import methods as epidemic_methods
+from ergode.epidemics.scenario import Scenario
+from ergode.kinetics import methods as kinetic_methods
+from ergode.stochastic import methods as stochastic_methods
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to warm.
+
+    Attributes
+    ----------
+    engine : str
+    name : str
+        What is warmed: a method, and what for.
+    run : function
+        ``run(device)`` makes the calls.
+    targets : tuple of str
+        Where it runs.
+    """
+
+    engine: str
+    name: str
+    run: Callable[[str], None]
+    targets: tuple[str, ...] = ("cpu", "cuda")
+
+
+# ---- epidemics: a kernel leaves out what the families of holding times do not need
+
+_HOLDING_TIMES: dict[str, Callable[[float], ergode.HoldingTime]] = {
+    "exponential": lambda mean: ergode.Exponential(mean=mean),
+    "gamma": lambda mean: ergode.Gamma(mean=mean, sd=0.6 * mean),
+    "log-normal": lambda mean: ergode.LogNormal(mean=mean, median=0.7 * mean),
+}
+
+
+def _epidemics() -> Iterator[Case]:
+    for method in epidemic_methods.METHODS.values():
+        for family in _HOLDING_TIMES:
+            scenario = Scenario(_contacts(False))
+            if method.why_unsupported(_seir(family), scenario, False) is None:
+                run = partial(_run_epidemic, method.name, family, method.line_lists)
+                yield Case("epidemics", f"{method.name}, {family}", run, method.devices)
+
+
+def _seir(family: str) -> ergode.CompartmentModel:
+    holding_time = _HOLDING_TIMES[family]
+    return ergode.CompartmentModel.seir(
+        transmission_rate=0.25, latent=holding_time(5.0), infectious=holding_time(7.0)
+    )
+
+
+def _contacts(weighted: bool) -> ergode.ContactNetwork:
+    pairs = [(i, (i + hop) % 20) for i in range(20) for hop in (1, 3)]
+    source, target = zip(*pairs, strict=True)
+    weights = [0.5] * len(pairs) if weighted else None
+    return ergode.ContactNetwork.from_edges(source, target, 20, weights=weights)
+
+
+def _run_epidemic(method: Any, family: str, lists: bool, device: str) -> None:
+    outputs: list[Any] = ["counts", *(["line_list"] if lists else [])]
+    for weighted in (False, True):
+        for output in outputs:
+            ergode.epidemics.simulate(
+                _seir(family), _contacts(weighted), initial={"I": 2}, times=range(3), replicates=2,
+                method=method, output=output, device=device,
+            )  # fmt: skip
+
+
+# ---- stochastic: by tables, which small networks of mass action alone are not
+
+
+def _stochastic() -> Iterator[Case]:
+    by_algorithm: dict[Any, list[Any]] = {}
+    for method in stochastic_methods.METHODS.values():
+        by_algorithm.setdefault((id(method.algorithm), method.devices), []).append(method.name)
+    for (_, targets), names in by_algorithm.items():
+        yield Case("stochastic", ", ".join(names), partial(_run_reactions, names), targets)
+
+
+def _run_reactions(methods: Sequence[Any], device: str) -> None:
+    names = [f"S{i}" for i in range(70)]
+    chain = [
+        ergode.Reaction(f"{one} -> {other}", rate_constant=1.0)
+        for one, other in zip(names, [*names[1:], names[0]], strict=True)
+    ]
+    network = ergode.ReactionNetwork(dict.fromkeys(names, 5), chain)
+    for method in methods:
+        ergode.stochastic.simulate(
+            network, times=[0, 0.1], replicates=2, method=method, device=device
+        )
+
+
+# ---- kinetics: kernels are for kinds of networks and of heating; implicit methods share them
+
+
+def _kinetics() -> Iterator[Case]:
+    methods = kinetic_methods.METHODS.values()
+    implicit = [method.name for method in methods if method.implicit]
+    explicit = [method.name for method in methods if not method.implicit]
+    volume, pressure = {"heating": "constant-volume"}, {"heating": "constant-pressure"}
+    for kind, make, options in (
+        ("rate constants", _constants, {}),
+        ("molecules", _molecules, {}),
+        ("molecules at constant volume", _molecules, volume),
+        ("molecules at constant pressure", _molecules, pressure),
+        ("nuclei with screening", _nuclei, {"screening": "chugunov"}),
+        ("nuclei at constant volume", _nuclei, volume),
+    ):
+        for names in (implicit, *([name] for name in explicit if "heating" not in options)):
+            run = partial(_run_kinetics, names, make, options)
+            yield Case("kinetics", f"{kind}, {', '.join(names)}", run)
+
+
+def _run_kinetics(
+    methods: Sequence[Any], make: Callable[[], Any], options: dict[str, Any], device: str
+) -> None:
+    network, conditions = make()
+    for method in methods:
+        ergode.kinetics.integrate(
+            network, times=[0, 1e-9], method=method, device=device, **conditions, **options
+        )
+
+
+def _constants() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
+    network = ergode.ReactionNetwork(
+        {"A": 1, "B": 0},
+        [ergode.Reaction("A -> B", rate_constant=2), ergode.Reaction("B -> A", rate_constant=1)],
+    )
+    return network, {}
+
+
+def _molecules() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
+    row = (2.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    species = [
+        ergode.Species(name, thermochemistry=ergode.NasaPolynomials(row, row, 1e3, {"H": atoms}))
+        for name, atoms in (("H", 1), ("H2", 2))
+    ]
+    law = ergode.ThreeBody(ergode.Arrhenius(1e18, -1.0, 0.0), (("H2", 2.0),))
+    reactions = [
+        ergode.Reaction("2 H -> H2", rate_constant=law),
+        ergode.Reaction("H2 -> 2 H", rate_constant=ergode.DetailedBalance(law)),
+    ]
+    conditions = {"temperature": 1500.0, "pressure": 1e6, "initial": {"H": 0.5, "H2": 0.5}}
+    return ergode.ReactionNetwork(species, reactions), conditions
+
+
+def _nuclei() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
+    nuclei = (("c12", 12, 6, 0.0), ("mg24", 24, 12, -13.933))
+    species = [
+        ergode.Species(
+            name, mass_number=mass, charge_number=charge, thermochemistry=ergode.Nucleus(excess)
+        )
+        for name, mass, charge, excess in nuclei
+    ]
+    law = ergode.Reaclib(((60.9649, 0, -84.165, -1.56627, -0.0736084, -0.072797, -2 / 3),), 0.5)
+    network = ergode.ReactionNetwork(species, [ergode.Reaction("2 c12 -> mg24", rate_constant=law)])
+    conditions = {"temperature": 2e9, "density": 1e7, "initial": {"c12": 1.0}}
+    return network, conditions
+
+
+# ---- vector fields: their kernels hold the field, so only those of the library can be warmed
+
+_FIELDS: dict[str, Callable[[], ergode.VectorField]] = {
+    name: getattr(ergode.fields, name)
+    for name in (
+        "duffing", "lorenz63", "ornstein_uhlenbeck", "pendulum", "planar_three_body", "rotation",
+        "three_body", "two_body", "van_der_pol",
+    )
+}  # fmt: skip
+_FIELDS["lorenz63, centred"] = partial(ergode.fields.lorenz63, centred=True)
+
+
+def _trajectories() -> Iterator[Case]:
+    for name, make in _FIELDS.items():
+        yield Case("trajectories", name, partial(_run_trajectories, make))
+
+
+def _run_trajectories(make: Callable[[], ergode.VectorField], device: str) -> None:
+    field = make()
+    for step in (None, 1e-3):  # adaptive steps and equal ones
+        ergode.trajectories.integrate(
+            field, times=[0, 1e-3], step=step, device=device,
+            initial=dict(zip(field.variables, _state(field), strict=True)),
+            parameters=dict.fromkeys(field.parameters, 0.5),
+        )  # fmt: skip
+
+
+def _density() -> Iterator[Case]:
+    for name, make in _FIELDS.items():
+        yield Case("density", name, partial(_run_density, make))
+
+
+def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
+    field = make()
+    prior = ergode.Gaussian(_state(field), [1e-4] * len(field.variables))
+    ergode.density.propagate(
+        field, prior, times=[0, 1e-6], width=0.01, device=device,
+        parameters=dict.fromkeys(field.parameters, 0.5),
+    )  # fmt: skip
+
+
+def _state(field: ergode.VectorField) -> list[float]:
+    """A point that is on no singularity of a field."""
+    return [1.0 + math.sqrt(k + 2.0) for k in range(len(field.variables))]
+
+
+ENGINES: dict[str, Callable[[], Iterator[Case]]] = {
+    "epidemics": _epidemics,
+    "stochastic": _stochastic,
+    "kinetics": _kinetics,
+    "trajectories": _trajectories,
+    "density": _density,
+}

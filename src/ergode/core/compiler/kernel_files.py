@@ -1,0 +1,59 @@
+"""What numba keeps on disk of a kernel: quick to read, and safe for processes that write at once.
+
+This needs names inside numba.  Where one of them is not there, files are kept as numba does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def guard(kernel: Any) -> None:
+    """Change how the compiled forms of a kernel are read from disk, and written to it."""
+    files = getattr(kernel, "_cache", None)
+    if hasattr(files, "_cache_path") and hasattr(files, "_load_overload"):
+        files.__class__ = _guarded(type(files))
+
+
+@cache
+def _guarded(kind: Any) -> Any:
+    on_cpu = kind.__module__ == "numba.core.caching"
+
+    class Guarded(kind):  # type: ignore[misc]
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            if not on_cpu:
+                return super().load_overload(sig, target_context)
+            # Numba would load all that it compiles with (a quarter of a second): a kernel that is
+            # compiled needs the counting of references alone.
+            from numba.core.runtime import rtsys
+
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            # Two processes that add forms to one index would give both the same number.
+            with _alone_in(Path(self._cache_path)):
+                super().save_overload(sig, data)
+
+    return Guarded
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, as far as its file system has locks."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            file = stack.enter_context((folder / "lock").open("a"))
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
