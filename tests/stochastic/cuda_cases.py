@@ -9,10 +9,10 @@ from ergode.stochastic.runners.chunks import Wanted
 class Pretended:
     """A CUDA device as far as arrays go, which stay on the host."""
 
-    target, is_cuda, core_count = "cuda", True, 132
+    name, target, is_cuda, core_count, memory_bytes = "pretended", "cuda", True, 132, 10**9
 
     def put(self, array):
-        return np.ascontiguousarray(array)
+        return np.array(array, order="C")
 
     def empty(self, shape, kind):
         return np.zeros(shape, kind)

@@ -56,7 +56,7 @@ def test_threads_that_share_a_realization():
 def test_a_failure_on_cuda_is_looked_at_by_the_same_algorithm_on_the_cpu(name, network):
     tables, cuda = build(network, {}, {}, 1), OPTIONS["device"]
     request = methods.Request(cuda, 300, 100, False, {})
-    plan = methods.plan(methods.METHODS[name], network, tables, request)
+    plan = methods.plan(methods.METHODS[name], tables, request)
     there, here = (
         plan.runner(tables, **{**OPTIONS, "device": device})
         for device in (cuda, devices.resolve("cpu:1"))

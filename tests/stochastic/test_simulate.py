@@ -218,6 +218,15 @@ def test_extinction_is_a_status():
     assert (result["amount"][:, -1] == 0).mean() > 0.9
 
 
+@pytest.mark.parametrize("method", ["direct", "warp-direct"])
+def test_pairs_that_are_used_up_are_extinct(method):
+    """The propensity of 2 A is minus zero where there is no A: c * 0 * (0 - 1)."""
+    pairs = ReactionNetwork({"A": 4, "B": 0}, [Reaction("2 A -> B", rate_constant=9.0)])
+    result = run(pairs, times=[0, 50], replicates=5, method=method)
+    assert (result["status"] == Status.EXTINCT).all()
+    assert (result["amount"][:, -1] == [0, 2]).all()
+
+
 # ---- events, breaks, delays, time
 
 

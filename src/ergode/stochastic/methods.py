@@ -16,7 +16,6 @@ from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import (
     composition_rejection,
     direct,
@@ -79,13 +78,13 @@ class MakeRunner(Protocol):
     """Chooses the runner of a method, and says which it is."""
 
     def __call__(
-        self, method: Method, network: ReactionNetwork, tables: Tables, request: Request
+        self, method: Method, tables: Tables, request: Request
     ) -> tuple[RunnersByTarget, str]:
         """What makes the runner on each target, and words for ``method_reason``."""
 
 
 def _run_by_threads(
-    method: Method, network: ReactionNetwork, tables: Tables, request: Request
+    method: Method, tables: Tables, request: Request
 ) -> tuple[RunnersByTarget, str]:
     """On the tables of a network: a thread, or a thread group, for each realization."""
     device = request.device
@@ -105,20 +104,16 @@ def _run_by_threads(
     return runners, said
 
 
-def _run_direct(
-    method: Method, network: ReactionNetwork, tables: Tables, request: Request
-) -> tuple[RunnersByTarget, str]:
+def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
     """By code compiled for the network if it is small, else on its tables."""
     small = compiled_direct.fits(tables) and request.max_firings <= compiled_direct.FIRINGS_MOST
     if request.logged or not small:
-        return _run_by_threads(method, network, tables, request)
+        return _run_by_threads(method, tables, request)
     said = "; a thread for a realization" if request.device.is_cuda else ""
-    return _by_target(compiled_direct.COMPILED_RUNNERS, network=network), said
+    return _by_target(compiled_direct.COMPILED_RUNNERS), said
 
 
-def _run_steps(
-    method: Method, network: ReactionNetwork, tables: Tables, request: Request
-) -> tuple[RunnersByTarget, str]:
+def _run_steps(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
     """By steps over many firings."""
     return _by_target(
         THREAD_RUNNERS, algorithm=method.algorithm, control=request.control, whole=method.whole
@@ -352,7 +347,7 @@ def named(name: str) -> Method | None:
     return METHODS.get(name)
 
 
-def plan(method: Method | None, network: ReactionNetwork, tables: Tables, request: Request) -> Plan:
+def plan(method: Method | None, tables: Tables, request: Request) -> Plan:
     """How a network is simulated by a method, or by the one that suits it.
 
     Raises
@@ -362,7 +357,7 @@ def plan(method: Method | None, network: ReactionNetwork, tables: Tables, reques
     """
     chosen, reason = choose(tables) if method is None else (method, "asked for")
     chosen.refuse(chosen.why_unsupported(tables, request.logged))
-    runners, how = chosen.make_runner(chosen, network, tables, request)
+    runners, how = chosen.make_runner(chosen, tables, request)
     return Plan(chosen, reason + how, runners)
 
 

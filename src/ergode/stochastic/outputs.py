@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, results
 from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
+from ergode.core.launch import count_that_fits
 from ergode.core.results import SWEPT, Variable
 from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
 from ergode.models.expressions import TIME
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import Layout
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
@@ -124,7 +124,6 @@ class Collector:
 
     def __init__(
         self,
-        network: ReactionNetwork,
         tables: Tables,
         grid: np.ndarray,
         layout: Layout,
@@ -133,7 +132,7 @@ class Collector:
         bins: ArrayLike | None = None,
         whole: bool = True,
     ) -> None:
-        self.network, self.tables, self.grid = network, tables, grid
+        self.network, self.tables, self.grid = tables.network, tables, grid
         self.layout, self.replicates = layout, replicates
         self.total = layout.count * replicates
 
@@ -199,7 +198,10 @@ class Trajectories(Collector):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.total, self.grid.size, self.tables.species_count)
-        check_memory(8 * int(np.prod(shape, dtype=object)), "amounts", "output='statistics'")
+        count_that_fits(
+            devices.resolve("cpu"), 8 * int(np.prod(shape, dtype=object)), "the array of amounts",
+            "use fewer replicates or output='statistics'",
+        )  # fmt: skip
         self._amounts: np.ndarray | None = None
         self._shape = shape
         rules = len(self.network.rules)
@@ -234,9 +236,10 @@ class Statistics(Collector):
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.layout.count, self.grid.size)
-        check_memory(
+        count_that_fits(
+            devices.resolve("cpu"),
             64 * int(np.prod(shape, dtype=object)) * self.tables.species_count,
-            "statistics", "fewer times",
+            "the array of statistics", "use fewer points or fewer times",
         )  # fmt: skip
         self._sums = SumsByPoint(*shape, self.tables.species_count)
         rules = len(self.network.rules)
@@ -439,7 +442,6 @@ def kind(output: str) -> Kind:
 
 def collector(
     output: str,
-    network: ReactionNetwork,
     tables: Tables,
     grid: np.ndarray,
     layout: Layout,
@@ -457,17 +459,7 @@ def collector(
     chosen = kind(output).collector
     if bins is not None and chosen is not Histogram:
         raise PlanError(f"bins are given, but output {output!r} has none")
-    return chosen(network, tables, grid, layout, replicates, bins=bins, whole=whole)
-
-
-def check_memory(needed: int, what: str, instead: str) -> None:
-    """Refuse what does not fit into memory."""
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
-        raise PlanError(
-            f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
-            f"replicates or {instead}"
-        )
+    return chosen(tables, grid, layout, replicates, bins=bins, whole=whole)
 
 
 def _edges(bins: ArrayLike) -> np.ndarray:

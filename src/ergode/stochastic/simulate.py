@@ -189,18 +189,18 @@ def simulate(
     )
     total = layout.count * replicates
     request = methods.Request(device, total, max_firings, kind.wanted.log_first, control)
-    plan = methods.plan(asked, network, tables, request)
+    plan = methods.plan(asked, tables, request)
     runner_on = partial(
         plan.runner, tables, grid=grid if kind.over_time else grid[-1:], begin=float(grid[0]),
         seed=seed, replicates=replicates, max_firings=max_firings,
     )  # fmt: skip
     runner = runner_on(device=device)
-    collect = outputs.collector(output, network, tables, grid, layout, replicates, bins, whole)
+    collect = outputs.collector(output, tables, grid, layout, replicates, bins, whole)
     runner.prepare(total, collect.wanted)
     found = simulate_chunks(runner, collect, total, replicates, device, progress)
     status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
     said = {} if plan.method.exact else describe_steps(leaps, firings, control)
-    failure = failures.first(status, runner_on, network, tables, replicates)
+    failure = failures.first(status, runner_on, tables, replicates)
     if failure:
         said["first_failure"] = failure
         launch.warn(failure, FailureWarning)

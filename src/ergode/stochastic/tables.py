@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,11 @@ from ergode.stochastic.laws import (
 from ergode.stochastic.programs import Operation, Step, depth_of, programs_arrays
 
 NO_PROGRAM = -1
+# Tables that are kept for later calls, and propensities (of all points) up to which they are.
+_KEPT_MOST = 8
+_KEPT_PROPENSITIES = 1 << 17
+
+Made = TypeVar("Made")
 
 
 class Net(NamedTuple):
@@ -79,7 +85,7 @@ ONE_LESS = 1 << 30
 PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tables:
     """A network ready to be simulated.
 
@@ -114,8 +120,21 @@ class Tables:
     moving_breaks: bool
     mass_action: bool
     most_values: int
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, make: Callable[..., Made], *options: Any) -> Made:
+        """``make(tables, *options)``, which is called the first time only."""
+        key = make, *options
+        if key not in self._made:
+            self._made[key] = make(self, *options)
+        return self._made[key]
 
     @property
+    def network(self) -> ReactionNetwork:
+        """The network."""
+        return self.naming.network
+
+    @cached_property
     def order_most(self) -> int:
         """Highest order of a mass-action law."""
         totals = np.zeros(self.reaction_count, np.int64)
@@ -139,12 +158,12 @@ class Tables:
             or self.has_delays
         )
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether there is nothing but mass action of at most two molecules."""
         return self.mass_action and self.order_most <= 2 and not self.is_interrupted
 
-    @property
+    @cached_property
     def unlimited(self) -> tuple[int, int] | None:
         """A reaction that takes more of a variable than its rate law requires, and that variable.
 
@@ -202,6 +221,37 @@ def build(
     PlanError, ModelError
         The network cannot be simulated; the message says why.
     """
+    if point_count * len(network.reactions) > _KEPT_PROPENSITIES:
+        return _build(network, values, initial, point_count, stop, whole, rounding)
+    numbers = *network.parameters.items(), *network.rules.items()  # their mappings can change
+    given, start = (
+        tuple((name, row.tobytes()) for name, row in rows.items()) for rows in (values, initial)
+    )
+    return _kept(network, numbers, given, start, point_count, stop, whole, rounding)
+
+
+@lru_cache(maxsize=_KEPT_MOST)
+def _kept(
+    network: ReactionNetwork,
+    numbers: tuple[Any, ...],
+    values: tuple[tuple[str, bytes], ...],
+    initial: tuple[tuple[str, bytes], ...],
+    *options: Any,
+) -> Tables:
+    """The tables of a network, kept for calls that ask for the same."""
+    rows, start = ({name: np.frombuffer(row) for name, row in one} for one in (values, initial))
+    return _build(network, rows, start, *options)
+
+
+def _build(
+    network: ReactionNetwork,
+    values: Mapping[str, np.ndarray],
+    initial: Mapping[str, np.ndarray],
+    point_count: int,
+    stop: Expression | None,
+    whole: bool,
+    rounding: str | None,
+) -> Tables:
     check_whole(network)
     naming = Naming(network, values)
     programs = _Programs(naming)
@@ -228,6 +278,8 @@ def build(
         **laws,
         **programs_arrays(programs.steps),
     )
+    for array in (*net, *interruptions):
+        constant(array)
     return Tables(
         net=net,
         interruptions=interruptions,
@@ -241,6 +293,12 @@ def build(
         mass_action=bool((net.laws < 0).all()),
         most_values=int(np.diff(interruptions.assignment_starts).max(initial=1)),
     )
+
+
+def constant(array: np.ndarray) -> np.ndarray:
+    """The array, which nothing can change any more: calls share it, and a GPU keeps its copy."""
+    array.flags.writeable = False
+    return array
 
 
 def pairs_of(starts: np.ndarray, reactants: np.ndarray, orders: np.ndarray, one: int) -> np.ndarray:

@@ -22,7 +22,7 @@ ALL = [*methods.EXACT, *methods.APPROXIMATE]
 def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     """With a formula, and with more reactions than Python makes a tuple of at once."""
     tables = build(network, {}, {}, 1)
-    ensemble = CUDACompiledDirectRunner(network, tables, **OPTIONS)
+    ensemble = CUDACompiledDirectRunner(tables, **OPTIONS)
     text = ptx(ensemble.kernel_for(shared), ensemble, ensemble.rates())
     assert "depot" not in text
     assert ("atom.shared" in text) == shared

@@ -196,6 +196,12 @@ def _stoichiometry(side: Any, what: str, part: str) -> dict[str, float]:
     return {name: float(count) for name, count in side.items()}
 
 
+def _constant(values: Any, dtype: Any) -> np.ndarray:
+    array = np.array(values, dtype, order="C")
+    array.flags.writeable = False
+    return array
+
+
 @dataclass(frozen=True, eq=False)
 class ReactionTable(Sequence[Reaction]):
     """Reactions as flat arrays; what a network stores, and how a large one is built.
@@ -238,9 +244,9 @@ class ReactionTable(Sequence[Reaction]):
     def __post_init__(self) -> None:
         count = len(self.laws)
         for side in ("reactant", "product"):
-            starts = np.ascontiguousarray(getattr(self, f"{side}_starts"), np.int64)
-            members = np.ascontiguousarray(getattr(self, f"{side}_species"), np.int32)
-            counts = np.ascontiguousarray(getattr(self, f"{side}_counts"), np.float64)
+            starts = _constant(getattr(self, f"{side}_starts"), np.int64)
+            members = _constant(getattr(self, f"{side}_species"), np.int32)
+            counts = _constant(getattr(self, f"{side}_counts"), np.float64)
             fits = starts.shape == (count + 1,) and starts[0] == 0 and starts[-1] == members.size
             if not fits or counts.shape != members.shape or (np.diff(starts) < 0).any():
                 raise ModelError(f"{side}s of the reaction table do not fit {count} reactions")
@@ -250,7 +256,7 @@ class ReactionTable(Sequence[Reaction]):
                 raise ModelError(f"{side}_counts has a stoichiometry that is not positive")
             for name, array in (("starts", starts), ("species", members), ("counts", counts)):
                 object.__setattr__(self, f"{side}_{name}", array)
-        values = np.ascontiguousarray(self.values, np.float64)
+        values = _constant(self.values, np.float64)
         bad = ~(np.isfinite(values) & (values >= 0))
         if self.formulas:
             bad[list(self.formulas)] = False
@@ -258,7 +264,7 @@ class ReactionTable(Sequence[Reaction]):
             k = int(np.argmax(bad)) if bad.any() else 0
             raise ModelError(f"the rate of reaction {k} is not a number of 0 or more")
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "laws", np.ascontiguousarray(self.laws, np.uint8))
+        object.__setattr__(self, "laws", _constant(self.laws, np.uint8))
 
     @classmethod
     def gather(cls, reactions: Sequence[Reaction], species: Sequence[str]) -> ReactionTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,8 @@ class ThreadGroupAlgorithm:
     choose: DeviceFunction
     follow: DeviceFunction
     options: Callable[[Tables, int, int], tuple[int, Options]]
-    rows: Callable[[Tables, int, Mapping[Any, Any]], Rows]
-    constants: Callable[[Tables, int, Mapping[Any, Any]], dict[str, Any]]
+    rows: Callable[[Tables, int, Options], Rows]
+    constants: Callable[[Tables, int, Options], dict[str, Any]]
     refresh: DeviceFunction | None = None
     pays_by_block: bool = False
 

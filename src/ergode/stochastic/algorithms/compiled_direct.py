@@ -22,7 +22,6 @@ import numpy as np
 from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
     DONE,
@@ -33,7 +32,8 @@ from ergode.stochastic.kernel.outcomes import (
     OVERFLOW,
     TOO_MANY,
 )
-from ergode.stochastic.laws import Formula, Naming
+from ergode.stochastic.laws import Formula, Naming, law_of
+from ergode.stochastic.tables import Tables
 
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -70,13 +70,13 @@ class Rates(NamedTuple):
 # ---- the code of a network
 
 
-def code_of(
-    network: ReactionNetwork, naming: Naming, laws: list[Any], counts_stay: bool = True
-) -> tuple[str, list[int]]:
+def code_of(tables: Tables) -> tuple[str, list[int]]:
     """Text of `transition` for a network, and which parameters it reads.
 
     Where counts stay above zero neither they nor mass action need be looked at.
     """
+    network, naming, counts_stay = tables.network, tables.naming, tables.unlimited is None
+    laws = [law_of(network, naming, k) for k in range(tables.reaction_count)]
     used: list[int] = []
     lines = ["def transition(u, x, c, p):"]
     least: list[str] = []
@@ -96,6 +96,9 @@ def code_of(
             least.append(f"a{j}")
         lines.append(f"    a{j} = {' * '.join(factors)}")
         lines.append(f"    s{j} = s{j - 1} + a{j}" if j else "    s0 = a0")
+    if all(isinstance(law, Formula) or max(law.orders.values(), default=0) > 1 for law in laws):
+        # All may be minus zero: that of 2 A is, where there is no A.
+        lines.append(f"    s{len(laws) - 1} = 0.0 + s{len(laws) - 1}")
     last = len(laws) - 1
     stoichiometry = network.stoichiometry.toarray()
     if not counts_stay:

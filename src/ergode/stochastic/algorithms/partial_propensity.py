@@ -18,7 +18,6 @@ groups, and of the members of the group that is searched, for every thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -391,14 +390,12 @@ def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Opt
     return 2 * width * (size + 1), ()
 
 
-def thread_group_rows(tables: Tables, size: int, options: Mapping[Any, Any]) -> Rows:
+def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
     """Length and type of what a thread group keeps elsewhere: nothing."""
     return {}
 
 
-def thread_group_constants(
-    tables: Tables, size: int, options: Mapping[Any, Any]
-) -> dict[str, np.ndarray]:
+def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[str, np.ndarray]:
     """What all thread groups of `size` threads share."""
     found = groups_of(tables)
     groups = tables.variable_count + 1

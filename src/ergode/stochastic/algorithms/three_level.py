@@ -17,7 +17,6 @@ On a GPU a thread group has a realization, and each level is one step of all its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -417,21 +416,19 @@ def thread_group_options(tables: Tables, size: int, room: int) -> tuple[int, Opt
     )  # fmt: skip
 
 
-def thread_group_rows(tables: Tables, size: int, options: Mapping[Any, Any]) -> Rows:
+def thread_group_rows(tables: Tables, size: int, options: Options) -> Rows:
     """Length and type of what a thread group keeps elsewhere."""
-    chunk = size * options[HEIGHT]
+    chunk = size * dict(options)[HEIGHT]
     return {
         "x": (tables.variable_count + 1, np.float64),
         "a": (-(-tables.reaction_count // chunk) * chunk, np.float64),
     }
 
 
-def thread_group_constants(
-    tables: Tables, size: int, options: Mapping[Any, Any]
-) -> dict[str, np.ndarray]:
+def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[str, np.ndarray]:
     """What all thread groups share."""
     by_reaction, starts, listed = lists(tables)
-    chunk = size * options[HEIGHT]
+    chunk = size * dict(options)[HEIGHT]
     chunks = -(-tables.reaction_count // chunk)
     changes = change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
     return {

@@ -127,7 +127,7 @@ def chunk_size(row_bytes: int, replicates: int, device: Device) -> int:
     """
     room = min(
         count_that_fits(where, row_bytes, "one realization", "use fewer times")
-        for where in (device, devices.resolve("cpu"))
+        for where in {device, devices.resolve("cpu")}
     )
     size = max(1, int(_ROOM_SHARE * room))
     return size - size % replicates if size >= replicates else size

@@ -10,11 +10,9 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Target
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.algorithms import compiled_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
 from ergode.stochastic.kernel.realization import Plan
-from ergode.stochastic.laws import law_of
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.ranges import run_ranges
 from ergode.stochastic.runners.runner import Report, Runner, new_queue
@@ -33,13 +31,9 @@ class CompiledDirectRunner(Runner):
     `CPUCompiledDirectRunner` is its form for a CPU, `CUDACompiledDirectRunner` the one for CUDA.
     """
 
-    def __init__(self, network: ReactionNetwork, tables: Tables, **options: Any) -> None:
+    def __init__(self, tables: Tables, **options: Any) -> None:
         super().__init__(tables, **options)
-        naming = tables.naming
-        laws = [law_of(network, naming, k) for k in range(len(network.reactions))]
-        self._text, self._used = compiled_direct.code_of(
-            network, naming, laws, tables.unlimited is None
-        )
+        self._text, self._used = tables.once(compiled_direct.code_of)
         self._rates: Rates | None = None
 
     def kernel(self, bindings: dict[Any, Any]) -> kernels.Kernel:

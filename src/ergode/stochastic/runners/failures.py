@@ -10,7 +10,6 @@ import numpy as np
 from ergode.core import devices
 from ergode.core.status import Status
 from ergode.models.expressions import TIME, Expression
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Formula, law_of
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
@@ -21,7 +20,6 @@ _SHOWN_MOST = 8
 def first(
     status: np.ndarray,
     runner_on: Callable[..., Any],
-    network: ReactionNetwork,
     tables: Tables,
     replicates: int,
 ) -> str:
@@ -29,8 +27,8 @@ def first(
 
     That realization is simulated again on the CPU, to find the state in which it ended.
     """
-    failed = np.flatnonzero([Status(int(code)).is_error for code in status])
-    failed = failed[status[failed] != Status.NOT_RUN]
+    wrong = [code for code in np.unique(status).tolist() if Status(code).is_error]
+    failed = np.flatnonzero(np.isin(status, wrong) & (status != Status.NOT_RUN))
     if not failed.size:
         return ""
     number = int(failed[0])
@@ -39,21 +37,22 @@ def first(
     if found["status"][0] != status[number]:
         return ""  # rounding differs between devices
     time, state = float(found["ended"][0]), found["states"][0]
-    shown = [f"{member.name} = {x:g}" for member, x in zip(network.species, state, strict=True)]
+    shown = [
+        f"{member.name} = {x:g}" for member, x in zip(tables.network.species, state, strict=True)
+    ]
     if len(shown) > _SHOWN_MOST:
         shown = [*shown[:_SHOWN_MOST], "..."]
     point = number // replicates
     return (
         f"replicate {number - point * replicates}"
         f"{f' of point {point}' if len(tables.net.initial) > 1 else ''} failed at time {time:.9g}"
-        f"{_reasons(network, tables, point, time, state)}; the state was {', '.join(shown)}"
+        f"{_reasons(tables, point, time, state)}; the state was {', '.join(shown)}"
     )
 
 
-def _reasons(
-    network: ReactionNetwork, tables: Tables, point: int, time: float, state: np.ndarray
-) -> str:
+def _reasons(tables: Tables, point: int, time: float, state: np.ndarray) -> str:
     """Amounts and propensities that are not valid."""
+    network = tables.network
     found = [
         f"there were {x:g} of '{member.name}'"
         for member, x in zip(network.species, state, strict=True)

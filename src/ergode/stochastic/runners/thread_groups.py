@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_kept
 from ergode.stochastic.algorithms.algorithm import Algorithm, Options, ThreadGroupAlgorithm
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.runners.chunks import Wanted
@@ -68,19 +69,14 @@ class ThreadGroupRunner(TableRunner):
         if group is None:
             raise TypeError("the algorithm has no form for thread groups")
         self.size, self.group = size, group
-        self._group_network: tuple[ThreadGroupNet, Interruptions] | None = None
 
     def network_of_groups(self) -> tuple[ThreadGroupNet, Interruptions]:
         """The network on the device."""
-        if self._group_network is None:
-            net, put = self.tables.net, self.device.put
-            self._group_network = (
-                ThreadGroupNet(
-                    **{name: put(getattr(net, name)) for name in ThreadGroupNet._fields}
-                ),
-                Interruptions(*(put(array) for array in self.tables.interruptions)),
-            )
-        return self._group_network
+        net, put = self.tables.net, partial(put_kept, self.device)
+        return (
+            ThreadGroupNet(**{name: put(getattr(net, name)) for name in ThreadGroupNet._fields}),
+            Interruptions(*map(put, self.tables.interruptions)),
+        )
 
     def options(self, group_count: int) -> tuple[int, Options]:
         """float64 of shared memory for each of `group_count` thread groups, and what is bound."""
@@ -100,7 +96,7 @@ class ThreadGroupRunner(TableRunner):
     ) -> tuple[ThreadGroupWork, Waiting, Any]:
         """Rows of all thread groups."""
         empty, tables, group = self.device.empty, self.tables, self.group
-        options = dict(self.options(asked)[1])
+        options = self.options(asked)[1]
         rows = group.rows(tables, self.size, options)
         work = ThreadGroupWork(
             empty((group_count, rows.pop("x", (1, None))[0]), np.float64),
@@ -109,14 +105,7 @@ class ThreadGroupRunner(TableRunner):
             ),
         )
         parts = {name: empty((group_count, length), kind) for name, (length, kind) in rows.items()}
-        constants = group.constants(tables, self.size, options)
-        names = group.state._fields
-        put = self.device.put
-        parts |= {
-            name: constants[name] if np.isscalar(constants[name]) else put(constants[name])
-            for name in names
-            if name not in parts
-        }
+        parts |= self.constants(group.constants, self.size, options)
         waits = group_count if tables.is_interrupted else 1
         waiting = Waiting(
             **{name: empty((waits, row[0]), row[1]) for name, row in self._waiting_rows().items()}
@@ -161,7 +150,7 @@ class ThreadGroupRunner(TableRunner):
 
     def _blocks_most(self, group_count: int, asked: int) -> int:
         """Blocks whose rows fit into memory, with `group_count` thread groups each."""
-        options = dict(self.options(asked)[1])
+        options = self.options(asked)[1]
         rows = self.group.rows(self.tables, self.size, options).values()
         group_bytes = sum(length * np.dtype(kind).itemsize for length, kind in rows)
         return max(1, int(0.8 * self.device.available_bytes()) // max(1, group_count * group_bytes))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_kept
 from ergode.core.compiler.source import Target
 from ergode.core.launch import count_that_fits
 from ergode.stochastic.algorithms.algorithm import Algorithm
@@ -18,7 +19,7 @@ from ergode.stochastic.kernel.realization import Work
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.ranges import run_ranges
 from ergode.stochastic.runners.runner import Report, Runner, new_queue
-from ergode.stochastic.tables import Interruptions, Net, Tables
+from ergode.stochastic.tables import Interruptions, Net, Tables, constant
 
 _THREADS = 64
 _PENDING = 32
@@ -83,7 +84,6 @@ class TableRunner(Runner):
         super().__init__(tables, leaps=algorithm.leaps, **options)
         self.algorithm = algorithm
         self.control = dict(control or {})
-        self._net: tuple[Net, Interruptions] | None = None
 
     def kernel_for(self, wanted: Wanted, led: bool = False) -> tuple[kernels.Kernel, bool]:
         """The kernel for this network, and whether its realizations begin from a prepared state."""
@@ -102,14 +102,15 @@ class TableRunner(Runner):
 
     def network(self) -> tuple[Net, Interruptions]:
         """The network's arrays on the device."""
-        if self._net is None:
-            # A kernel reads no array without elements, but one has a type.
-            put, tables = self.device.put, self.tables
-            self._net = (
-                Net(*(put(array) for array in tables.net)),
-                Interruptions(*(put(array) for array in tables.interruptions)),
-            )
-        return self._net
+        put, tables = partial(put_kept, self.device), self.tables
+        return Net(*map(put, tables.net)), Interruptions(*map(put, tables.interruptions))
+
+    def constants(self, make: Callable[..., dict[str, Any]], *options: Any) -> dict[str, Any]:
+        """What a function makes of the tables for all workers, on the device."""
+        return {
+            name: value if np.isscalar(value) else put_kept(self.device, constant(value))
+            for name, value in self.tables.once(make, *options).items()
+        }
 
     def _rows(self) -> dict[str, tuple[int, type]]:
         ahead = self._draws_ahead
@@ -152,11 +153,10 @@ class TableRunner(Runner):
             return self.device.empty((workers, length), kind)
 
         own = {name: rows(*row) for name, row in self.algorithm.arrays(self.tables).items()}
-        constants = self.algorithm.constants(self.tables)
+        own |= self.constants(self.algorithm.constants)
         if prepared and self.algorithm.prepared:
-            constants |= self.algorithm.prepared(self.tables)
-        constants |= self.control
-        own |= {name: self.device.put(array) for name, array in constants.items()}
+            own |= self.constants(self.algorithm.prepared)
+        own |= {name: self.device.put(array) for name, array in self.control.items()}
         return (
             *self.network(),
             Work(**{name: rows(*row) for name, row in self._rows().items()}),
