@@ -229,7 +229,7 @@ _WORLDS = {"plain": 5, "driven": 4, "measures": 2, "meetings": 3}
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["plain", "driven"])
 def test_methods_in_steps_have_the_error_of_their_steps(family):
-    wrong = [text for number in range(2) for text in examine_leaps([number, 2026], family)]
+    wrong = examine_leaps([FAMILIES.index(family), 2026], family)
     assert not wrong, "\n".join(wrong)
 
 
@@ -237,7 +237,7 @@ def test_methods_in_steps_have_the_error_of_their_steps(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_windows_and_line_lists_tell_the_same_history(family):
     wrong = []
-    for number in range(8):
+    for number in range(4):
         wrong += examine_windows(family, [number, 2026])
         wrong += examine_line_list(family, [number, 2026])
     assert not wrong, "\n".join(wrong)

@@ -88,9 +88,7 @@ def findings(case, methods=IMPLICIT, device="cpu"):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_implicit_methods_on_random_cases(kind, device):
-    wrong = [
-        text for seed in range(12) for text in findings(random_case(seed, kind), device=device)
-    ]
+    wrong = [text for seed in range(6) for text in findings(random_case(seed, kind), device=device)]
     assert not wrong, wrong
 
 
@@ -99,7 +97,7 @@ def test_implicit_methods_on_random_cases(kind, device):
 def test_explicit_methods_on_random_cases(device):
     wrong = [
         text
-        for seed in range(12)
+        for seed in range(6)
         for text in findings(random_case(seed, "nuclei"), EXPLICIT, device)
     ]
     assert not wrong, wrong
@@ -144,12 +142,13 @@ def unlike(case, text, values, method, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_point_of_a_sweep_is_its_own_call(kind, device):
-    """Of every method, heating and kind of network; the own call has numbers for parameters."""
+    """Of heating and every kind of network; the own call has numbers for parameters."""
+    number = KINDS.index(kind)
+    case, text, values = swept_case(number, kind)
+    some = IMPLICIT[number % 2 :: 2] + EXPLICIT[number % 2 :: 2]
     wrong = []
-    for seed in range(2):
-        case, text, values = swept_case(seed, kind)
-        for method in IMPLICIT + (() if "heating" in case else EXPLICIT):
-            wrong += unlike(case, text, values, method, device)
+    for method in IMPLICIT if "heating" in case else some:
+        wrong += unlike(case, text, values, method, device)
     assert not wrong, wrong
 
 
