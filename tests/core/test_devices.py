@@ -1,6 +1,7 @@
 """What a user's word for a device resolves to, and the arrays that live there."""
 
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +13,14 @@ from ergode.core.errors import PlanError
 
 def no_cuda(monkeypatch):
     monkeypatch.setattr(devices, "_cuda_problem", lambda: "there is none today")
+
+
+def test_without_a_driver_numba_cuda_is_not_imported():
+    if devices._has_cuda_driver():
+        pytest.skip("there is a driver")
+    code = "import sys, ergode; ergode.Device(); print([n for n in sys.modules if 'cuda' in n])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(eval(done.stdout)) <= {"_numba_cuda_redirector"}
 
 
 def test_the_cpu_has_as_many_threads_as_asked(monkeypatch):

@@ -6,10 +6,12 @@ ranges of indices, get arrays back.  On the CPU putting and getting cost nothing
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -540,9 +542,24 @@ def _cuda_problem() -> str:
     """Why CUDA cannot be used here; empty where it can."""
     if find_spec("numba_cuda") is None:
         return "numba-cuda is not installed (pip install 'ergode[cuda]')"
-    from ergode.core import cuda
+    # To import numba-cuda takes a third of a second, and a driver that is not there none.
+    if _has_cuda_driver():
+        from ergode.core import cuda
 
-    return "" if cuda.device_count() else "no CUDA device or driver was found"
+        if cuda.device_count():
+            return ""
+    return "no CUDA device or driver was found"
+
+
+@lru_cache(maxsize=1)
+def _has_cuda_driver() -> bool:
+    """Whether CUDA's driver is in a place where numba-cuda looks for it."""
+    for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
+        for folder in ("", "/usr/lib/", "/usr/lib64/"):
+            with suppress(OSError):
+                ctypes.CDLL(folder + name)
+                return True
+    return False
 
 
 def _usable_cores() -> int:

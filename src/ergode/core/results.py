@@ -7,7 +7,6 @@ built here and checked against the registry.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from ergode.core import files
 from ergode.core.errors import FailureWarning, PlanError, ReadError
+from ergode.core.launch import warn
 from ergode.core.status import Status, failures, flags
 from ergode.core.stopwatch import Stopwatch
 
@@ -174,7 +174,7 @@ def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
     failed = failures(codes, dims)
     failed.pop(Status.NOT_RUN, None)  # whoever was interrupted knows
     if failed:
-        warnings.warn(" ".join(failed.values()), FailureWarning, stacklevel=5)
+        warn(" ".join(failed.values()), FailureWarning)
 
 
 def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any]:

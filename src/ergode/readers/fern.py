@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from ergode.core.errors import AccuracyWarning, ErgodeError, ReadError
+from ergode.core.launch import warn
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction
@@ -70,10 +70,9 @@ def read_fern(
         sets.setdefault(key, []).append(parameters)
         labels.setdefault(key, label)
     if captures:
-        warnings.warn(
+        warn(
             f"{captures} electron captures are taken without the density of electrons",
             AccuracyWarning,
-            stacklevel=2,
         )
     used: dict[str, int] = {}
     reactions = []

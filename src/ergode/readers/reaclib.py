@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import AccuracyWarning, ReadError
+from ergode.core.launch import warn
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction
@@ -101,7 +101,7 @@ def read_reaclib(
     for what, found in (("electron captures, which depend on the density of electrons", captures),
                         ("reactions of four nuclei", crowds)):  # fmt: skip
         if found:
-            warnings.warn(f"left out {len(found)} {what}", AccuracyWarning, stacklevel=2)
+            warn(f"left out {len(found)} {what}", AccuracyWarning)
     return ReactionNetwork([_species(one) for one in members], [*_reactions(sets), *tables])
 
 

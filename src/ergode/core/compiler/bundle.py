@@ -229,7 +229,7 @@ class _Collector:
             tree.body.insert(
                 0, ast.Expr(ast.Call(ast.Name("noinline_function", ast.Load()), [], []))
             )
-        text = ast.unparse(ast.fix_missing_locations(tree))
+        text = ast.unparse(tree)
         kind = (
             "noinline_cpu_function"
             if getattr(function, "noinline_cpu", False)

@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 def guard(kernel: Any) -> None:
     """Change how the compiled forms of a kernel are read from disk, and written to it."""
-    files = getattr(kernel, "_cache", None)
+    files: Any = getattr(kernel, "_cache", None)
     if hasattr(files, "_cache_path") and hasattr(files, "_load_overload"):
         files.__class__ = _guarded(type(files))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
-from ergode.core.errors import ModelError
+from ergode.core.errors import AccuracyWarning, ModelError
+from ergode.core.launch import warn
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance, RateCoefficient, Reaclib
 from ergode.models.reactions.reaction import Reaction
@@ -88,11 +88,10 @@ def balanced(network: ReactionNetwork) -> ReactionNetwork:
             continue
         reactions += _pair(forward, parts[forward], back if forward == key else parts[key])
     if left_out:
-        warnings.warn(
+        warn(
             f"left out {len(left_out)} reactions with more than {_MOST_REACTANTS} products, the "
             f"first being '{left_out[0]}'",
-            RuntimeWarning,
-            stacklevel=2,
+            AccuracyWarning,
         )
     return ReactionNetwork(
         network.species, reactions, network.parameters, network.compartments,
