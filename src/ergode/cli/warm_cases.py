@@ -86,11 +86,11 @@ def _run_epidemic(method: Any, family: str, lists: bool, device: str) -> None:
 
 
 def _stochastic() -> Iterator[Case]:
-    by_algorithm: dict[Any, list[Any]] = {}
+    by_algorithm: dict[int, list[str]] = {}
     for method in stochastic_methods.METHODS.values():
-        by_algorithm.setdefault((id(method.algorithm), method.devices), []).append(method.name)
-    for (_, targets), names in by_algorithm.items():
-        yield Case("stochastic", ", ".join(names), partial(_run_reactions, names), targets)
+        by_algorithm.setdefault(id(method.algorithm), []).append(method.name)
+    for names in by_algorithm.values():
+        yield Case("stochastic", ", ".join(names), partial(_run_reactions, names))
 
 
 def _run_reactions(methods: Sequence[Any], device: str) -> None:

@@ -21,7 +21,8 @@ def guard(kernel: Any) -> None:
     """Change how the compiled forms of a kernel are read from disk, and written to it."""
     files: Any = getattr(kernel, "_cache", None)
     if hasattr(files, "_cache_path") and hasattr(files, "_load_overload"):
-        files.__class__ = _guarded(type(files))
+        kind: Any = type(files)
+        files.__class__ = _guarded(kind)
 
 
 @cache
