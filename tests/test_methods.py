@@ -65,7 +65,9 @@ def test_the_docstring_has_a_line_for_each_record(engine):
     )[1]
     listed = re.findall(r"^        - (.*?)(?=^        - |\Z)", part, re.M | re.S)
     expected = [f'``"{one.name}"``: {one.summary}; for {one.use}' for one in methods.values()]
-    assert [" ".join(line.split()) for line in listed] == expected
+    assert [" ".join(line.split()) for line in listed] == expected, "expected:\n" + "\n".join(
+        f"- {line}" for line in expected
+    )
 
 
 @ENGINES

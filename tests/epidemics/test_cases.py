@@ -8,6 +8,7 @@ import pytest
 
 import ergode
 from ergode.epidemics import next_generation, simulate, transmission_tree
+from ergode.epidemics.methods import METHODS
 
 SIGMAS = 5.4
 NODES = 400
@@ -23,10 +24,6 @@ def run(model, contacts=PAIRS, times=(0.0, 1.0, 5.0), **options):
 
 
 # ---- those who begin in R
-
-METHODS = (
-    "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap",
-)  # fmt: skip
 
 
 @pytest.mark.slow

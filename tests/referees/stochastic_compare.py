@@ -13,12 +13,8 @@ import stochastic_truth as truth
 from scipy import stats
 
 import ergode
+from ergode.stochastic.methods import APPROXIMATE, EXACT
 
-EXACT = (
-    "direct", "warp-direct", "partial-propensity", "composition-rejection", "rejection-bounds",
-    "next-reaction",
-)  # fmt: skip
-APPROXIMATE = ("tau-leap", "langevin")
 # Of a single comparison; there are up to a thousand in the ordinary tests: 1e-6 for all together.
 LEVEL = 1e-9
 SIGMAS = 6.2

@@ -21,14 +21,12 @@ import ergode
 from ergode.core.status import Status
 from ergode.kinetics import integrate
 from ergode.kinetics import sweep as sweeping
+from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network import rate_tables, to_tables
 
 KINDS = ("plain", "molecules", "nuclei", "heated")
-IMPLICIT = ("rodas4", "rosenbrock23")
-EXPLICIT = (
-    "asymptotic", "quasi-steady-state", "partial-equilibrium",
-    "partial-equilibrium-quasi-steady-state",
-)  # fmt: skip
+IMPLICIT = tuple(name for name, method in METHODS.items() if method.implicit)
+EXPLICIT = tuple(name for name in METHODS if name not in IMPLICIT)
 DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.cuda))
 
 

@@ -49,6 +49,12 @@ WITH_DELAYS = {
 GRID = np.sort(np.concatenate([np.linspace(0.0, END, 7), [0.0371, 1.234567, 5.9999]]))
 
 
+def test_every_method_is_examined():
+    """Those for noise go through `compare_noise`."""
+    named = {name.partition(" ")[0] for name in ORDINARY}
+    assert named == {name for name, method in METHODS.items() if not method.scheme}
+
+
 class Case:
     """A model, trajectories of it, and their plain solutions."""
 

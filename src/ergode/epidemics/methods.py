@@ -34,11 +34,11 @@ class Method(methods.Method):
 
     reason: str  # why it was chosen: by "auto" if it is exact, else by name
     exact: bool
-    devices: tuple[str, ...]
     why_unsupported: Callable[[CompartmentModel, Scenario, bool], str | None]
     """Why it cannot run a model under a scenario, with seeds that have ages or not; or None."""
     alternatives: tuple[str, ...]  # methods to use in its place, the first that can
     runner: Callable[..., Ensemble]  # (model, scenario, initial, listing, **options)
+    devices: tuple[str, ...] = _EVERY_DEVICE
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps, and the options of those
@@ -145,7 +145,7 @@ METHODS = {
             "exact, by shortest paths from the seeds",
             "models without re-susceptibility on a static network",
             "exact, and the cheapest method for a model without re-susceptibility",
-            True, _EVERY_DEVICE, _beyond_first_passage, ("sellke",), _first_passage,
+            True, _beyond_first_passage, ("sellke",), _first_passage,
             comparable=False, sweeps=_EVERY_DEVICE,
         ),
         Method(
@@ -153,14 +153,14 @@ METHODS = {
             "exact, by effective contacts of every arc, which transmit or not",
             "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _EVERY_DEVICE, _beyond_sellke, (), _sellke,
+            True, _beyond_sellke, (), _sellke,
         ),
         Method(
             "gillespie",
             "exact, by one jump after another, on the CPU",
             "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
-            True, ("cpu",), _beyond_gillespie, ("sellke",), _gillespie, line_lists=False,
+            True, _beyond_gillespie, ("sellke",), _gillespie, devices=("cpu",), line_lists=False,
         ),
         Method(
             "renewal-leap",
@@ -168,14 +168,14 @@ METHODS = {
             "their age and the force of infection",
             "static networks, with calendars, scheduled closures and scheduled vaccination",
             _APPROXIMATE,
-            False, _EVERY_DEVICE, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
+            False, _beyond_leap, ("sellke",), _leap, line_lists=False, steps=True,
         ),
         Method(
             "markov-leap",
             'the approximation of "renewal-leap", without ages',
             'memoryless models within the limits of "renewal-leap"',
             _APPROXIMATE,
-            False, _EVERY_DEVICE, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
+            False, _beyond_markov_leap, ("renewal-leap", "sellke"), _leap,
             line_lists=False, steps=True,
         ),
     )

@@ -12,7 +12,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import explicit, kvaerno, noise, rosenbrock, stepper
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
-from ergode.trajectories.steppers.tableaus import EULER, TABLEAUS, Tableau
+from ergode.trajectories.steppers.tableaus import DOP853, DOPRI5, EULER, RK4, TSIT5, Tableau
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rosenbrock23", "rodas5p", "kvaerno5",
@@ -166,8 +166,7 @@ def milstein_limits(field: VectorField) -> str | None:
 # ---- the table
 
 
-def _explicit(name: str, summary: str, use: str, **more: Any) -> Method:
-    tableau = TABLEAUS[name]
+def _explicit(name: str, summary: str, use: str, tableau: Tableau, **more: Any) -> Method:
     bindings = {
         stepper.step: explicit.step,
         explicit.B: tableau.b,
@@ -220,22 +219,22 @@ _KVAERNO5 = {
 METHODS = {
     one.name: one
     for one in (
-        _explicit("euler", "Euler's method, of order 1", "comparison"),
+        _explicit("euler", "Euler's method, of order 1", "comparison", EULER),
         _explicit(
             "rk4", "the classical Runge-Kutta method, of order 4", "the fastest steps of one size",
-            why_automatic=_auto_rk4,
+            RK4, why_automatic=_auto_rk4,
         ),
         _explicit(
             "tsit5", "Tsitouras' explicit pair, of order 5", "equations that are not stiff",
-            why_automatic=_auto_tsit5,
+            TSIT5, why_automatic=_auto_tsit5,
         ),
         _explicit(
             "dopri5", "Dormand and Prince's explicit pair, of order 5",
-            "comparison with other codes",
+            "comparison with other codes", DOPRI5,
         ),
         _explicit(
             "dop853", "Dormand and Prince's explicit method of order 8",
-            "equations that are not stiff, to 8 digits and more",
+            "equations that are not stiff, to 8 digits and more", DOP853,
         ),
         _rosenbrock(
             "rosenbrock23", "a Rosenbrock method of order 2", "stiff equations, to 2 or 3 digits",

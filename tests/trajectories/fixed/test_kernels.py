@@ -23,7 +23,6 @@ from ergode.trajectories.fixed.kernel import Out, Run
 from ergode.trajectories.fixed.runner import CUDAThreads, Ensemble, Growth, bindings_of
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.methods import METHODS
-from ergode.trajectories.steppers.tableaus import TABLEAUS
 
 PRECISIONS = ("float32", "float64")
 
@@ -65,7 +64,7 @@ BY_NAME = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 def cuda_kernel(case, precision):
     field, method, past_of, more = case
-    bindings = {**bindings_of(field, TABLEAUS[method], past_of, precision), **more}
+    bindings = {**bindings_of(field, METHODS[method].tableau, past_of, precision), **more}
     bindings[AHEAD] = 8 if len(field.variables) == 1 else 4
     return kernels.cuda_kernel(integrate_cuda, precision=precision, bindings=bindings)
 
@@ -121,7 +120,12 @@ def test_cuda_kernel_run_as_python_is_the_cpu_kernel(case, run_as_python):
     steps = plan_steps(3.1, 0.11, count, delays, taus, 3)
 
     ensemble = Ensemble(
-        field, TABLEAUS[method], past_of, times=times, device=resolve("cpu:1"), tangents=tangents
+        field,
+        METHODS[method].tableau,
+        past_of,
+        times=times,
+        device=resolve("cpu:1"),
+        tangents=tangents,
     )
     growth = Growth((int(steps.lags.max()) + 1, 3, 1.7), np.zeros((tangents + 1, count)))
     expected, _ = ensemble.integrate(initial, rows, steps, growth)
@@ -150,7 +154,7 @@ def test_lanes_are_vector_instructions(precision):
     kernel = kernels.cpu_kernel(
         integrate_cpu,
         precision=precision,
-        bindings=bindings_of(field, TABLEAUS[method], past_of, precision),
+        bindings=bindings_of(field, METHODS[method].tableau, past_of, precision),
     )
     # Afresh: numba does not show what it took from its cache.
     compiled = numba.njit(nogil=True, error_model="numpy")(kernel.compiled("cpu").py_func)

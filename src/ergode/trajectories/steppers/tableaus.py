@@ -264,5 +264,3 @@ DOP853 = Tableau(
         ),
     ),
 )  # fmt: skip
-
-TABLEAUS = {"euler": EULER, "rk4": RK4, "tsit5": TSIT5, "dopri5": DOPRI5, "dop853": DOP853}
