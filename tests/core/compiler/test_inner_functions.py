@@ -8,15 +8,16 @@ from ergode.core import kernels
 from ergode.core.compiler import inner_functions
 
 
-def scaled(x, power):
+def scaled(x, power, twice):
     out = np.empty(3)
     for k in range(3):
         out[k] = x * 2.0**power
-    return out[power % 3]
+    return out[power % 3] * (2.0 if twice else 1.0)
 
 
 def literals(index, x, out):
-    out[index] = scaled(x[index], 0) + scaled(x[index], 1) + scaled(x[index], 2)
+    out[index] = scaled(x[index], 0, False) + scaled(x[index], 1, x[index] < 0.0)
+    out[index] += 0.5 * scaled(x[index], 2, True)
 
 
 def test_a_literal_makes_no_other_form_of_a_function():
@@ -26,6 +27,12 @@ def test_a_literal_makes_no_other_form_of_a_function():
     assert out.tolist() == [0.0, 7.0, 14.0, 21.0]
     inner = compiled.py_func.__globals__["scaled"]
     assert len(inner.signatures) <= 1  # none if the kernel came from the disk
+
+
+def test_what_a_kernel_calls_has_room_on_the_stack():
+    """Frames of calls are not in pieces whose ends are met again and again."""
+    assert inner_functions._with_room.__code__.co_stacksize * 8 > 1 << 19
+    assert inner_functions._with_room(abs, -2) == 2
 
 
 def needs_text(index, x, out):

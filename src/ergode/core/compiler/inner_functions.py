@@ -20,19 +20,24 @@ from numba.core.environment import Environment
 from numba.core.errors import TypingError
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 
+_LONG = 320
+"""Basic blocks of a function, what it calls included, from which on it is as long as a kernel."""
+
 
 class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The LLVM code of an inner function; machine code is not made of it.
 
     One of ours is optimised by itself: its loops become vector instructions while it is alone,
-    which in the middle of a long kernel they may not.  Numba's own stay as they are.
+    which in the middle of a long kernel they may not.  A long one gains nothing by that, and
+    numba's own stay as they are.
     """
 
     def finalize(self) -> None:
         self._raise_if_finalized()
         if _is_ours(self._final_module):
             _link(self)
-            self._optimize_final_module()
+            if not _is_long(self._final_module):
+                self._optimize_final_module()
             self._linking_libraries: list[Any] = []
         else:
             for library in self._linking_libraries:
@@ -86,6 +91,10 @@ def _is_ours(module: Any) -> bool:
     )
 
 
+def _is_long(module: Any) -> bool:
+    return sum(1 for function in module.functions for _ in function.blocks) >= _LONG
+
+
 def _own_module(library: Any) -> Any:
     inner = isinstance(library, InnerLibrary)
     return library.own_module() if inner else library._get_module_for_linking()
@@ -126,7 +135,21 @@ class _Compiler(Compiler):  # type: ignore[misc]
         library.enable_object_caching()  # so that it can be kept on disk
         self.state.library = library
         with _inner_libraries(self._codegen):
-            return super().compile_extra(func)
+            return _with_room(super().compile_extra, func)
+
+
+def _with_room(function: Any, argument: Any) -> Any:
+    """Call a function that calls very deeply, as numba does.
+
+    Python takes memory for the frames of calls in pieces of 16 kB.  A function that is called
+    again and again where a piece ends asks the operating system for the next one every time: up to
+    a tenth of all compiling.  The frame of this function is large, so that what follows it is one
+    piece.
+    """
+    return function(argument)
+
+
+_with_room.__code__ = _with_room.__code__.replace(co_stacksize=66_000)
 
 
 @contextmanager
@@ -174,8 +197,11 @@ else:
     KernelCompiler = Compiler
 
 
+_PLAIN = types.IntegerLiteral, types.BooleanLiteral
+
+
 def without_literal_types(function: Any) -> Any:
-    """Let an integer literal be an integer to a device function, not a type of its own.
+    """Let a literal number or truth be what others are to a device function, not its own type.
 
     Otherwise every literal that it is called with makes another form of it.  `function` is a
     dispatcher, numba's for CPUs or for CUDA.
@@ -183,9 +209,7 @@ def without_literal_types(function: Any) -> Any:
     usual = function.get_call_template
 
     def template(args: Any, kws: Any) -> Any:
-        plain = tuple(
-            unliteral(kind) if isinstance(kind, types.IntegerLiteral) else kind for kind in args
-        )
+        plain = tuple(unliteral(kind) if isinstance(kind, _PLAIN) else kind for kind in args)
         if plain != tuple(args):
             try:
                 return usual(plain, kws)
