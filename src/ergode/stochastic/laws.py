@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ergode.core.compiler.programs import Operation, Step, steps_of
 from ergode.core.errors import PlanError
 from ergode.models.expressions import DRAWS, TIME, Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.propensities import reactants_of, volume_power
 from ergode.models.reactions.reaction import Law
-from ergode.stochastic.programs import Operation, Step, steps_of
 
 
 @dataclass(frozen=True)

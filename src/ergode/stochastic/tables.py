@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ergode.core.compiler.programs import Operation, Step, depth_of, programs_arrays
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.expressions import Expression
 from ergode.models.reactions.events import Event
@@ -23,7 +24,6 @@ from ergode.stochastic.laws import (
     check_whole,
     law_of,
 )
-from ergode.stochastic.programs import Operation, Step, depth_of, programs_arrays
 
 NO_PROGRAM = -1
 # Tables that are kept for later calls, and propensities (of all points) up to which they are.

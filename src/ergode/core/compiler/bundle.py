@@ -85,7 +85,7 @@ def bundle(
     TypeError
         An option is bound that nothing names, in branches that are dropped or not.
     """
-    collector = _Collector(precision, dict(bindings or {}), target)
+    collector = Collector(precision, dict(bindings or {}), target)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
     entries = []
     for number, body in enumerate(bodies):
@@ -148,7 +148,7 @@ def formula_text(function: Callable[..., Any]) -> str:
     # It holds for as long as every name in it stands for what it did.
     if known and all(user.outer(name) is value for user, name, value in known[1]):
         return known[0]
-    collector = _Collector("float64", {})
+    collector = Collector("float64", {})
     collector.function(UserFunction(function))
     text = "\n\n".join([*collector.constants, *collector.definitions.values()])
     modules = [value for _, _, value in collector.found if isinstance(value, ModuleType)]
@@ -177,7 +177,7 @@ def {run}(start, stop, {arguments}):
 }
 
 
-class _Collector:
+class Collector:
     """Follows names from function to function and gives each value one name in the module."""
 
     def __init__(
@@ -362,7 +362,7 @@ class _Rename(ast.NodeTransformer):
 
     bound = True  # its names may have been bound
 
-    def __init__(self, collector: _Collector, function: FunctionType) -> None:
+    def __init__(self, collector: Collector, function: FunctionType) -> None:
         self.collector = collector
         self.function = function
         self.local = set(local_names(function.__code__))

@@ -1,4 +1,4 @@
-"""Programs inside a kernel: a stack machine for the formulas of a network (see `programs`).
+"""Programs inside a kernel: a stack machine for the formulas of a network.
 
 One compiled function runs any program, so that the time to compile does not grow with the model.
 The same program, run on intervals, gives bounds that hold for all states and times in between
@@ -10,106 +10,16 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import noinline, noinline_cpu, option, real
+from ergode.core.math.operations import of_one, of_two, power, truth
 
 INFINITY = float("inf")
 
 
 # ---- numbers
 
-# The numbers of `programs.Operation`.
+# The numbers of `Operation`.
 CONSTANT, VARIABLE, PARAMETER, TIME = 0, 1, 2, 3
 CHOOSE, FIRST_OF_TWO = 4, 40
-
-
-@noinline
-def _of_one(operation, a):
-    """An operation on one number."""
-    if operation == 10:
-        return -a
-    if operation == 11:
-        return real(1.0) if a == 0.0 else real(0.0)
-    if operation == 12:
-        return math.fabs(a)
-    if operation == 13:
-        return math.exp(a)
-    if operation == 14:
-        return math.log(a) if a > 0.0 else real(-INFINITY)
-    if operation == 15:
-        return math.log10(a) if a > 0.0 else real(-INFINITY)
-    if operation == 16:
-        return math.sqrt(a)
-    if operation == 17:
-        return math.floor(a) * real(1.0)
-    if operation == 18:
-        return math.ceil(a) * real(1.0)
-    if operation == 19:
-        return math.sin(a)
-    if operation == 20:
-        return math.cos(a)
-    if operation == 21:
-        return math.tan(a)
-    if operation == 22:
-        return math.asin(a)
-    if operation == 23:
-        return math.acos(a)
-    if operation == 24:
-        return math.atan(a)
-    if operation == 25:
-        return math.sinh(a)
-    if operation == 26:
-        return math.cosh(a)
-    return math.tanh(a)
-
-
-def _power(a, b):
-    """A power; small whole ones by multiplication."""
-    if b == 1.0:
-        return a
-    if b == 2.0:
-        return a * a
-    if b == 3.0:
-        return a * a * a
-    if b == 4.0:
-        return (a * a) * (a * a)
-    return math.pow(a, b)
-
-
-def _truth(condition):
-    return real(1.0) if condition else real(0.0)
-
-
-@noinline
-def _of_two(operation, a, b):
-    """An operation on two numbers."""
-    if operation == 40:
-        return a + b
-    if operation == 41:
-        return a - b
-    if operation == 42:
-        return a * b
-    if operation == 43:
-        return a / b
-    if operation == 44:
-        return _power(a, b)
-    if operation == 45:
-        return _truth(a < b)
-    if operation == 46:
-        return _truth(a <= b)
-    if operation == 47:
-        return _truth(a > b)
-    if operation == 48:
-        return _truth(a >= b)
-    if operation == 49:
-        return _truth(a == b)
-    if operation == 50:
-        return _truth(a != b)
-    if operation == 51:
-        return _truth(a != 0.0 and b != 0.0)
-    if operation == 52:
-        return _truth(a != 0.0 or b != 0.0)
-    if operation == 53:
-        return min(a, b)
-    return max(a, b)
 
 
 def _row_of_worker(w):
@@ -140,7 +50,7 @@ def evaluate(program, w, t, point, net, work):
                 stack[w, top] = t
         elif operation >= FIRST_OF_TWO:
             top -= 1
-            stack[w, top] = _of_two(operation, stack[w, top], stack[w, top + 1])
+            stack[w, top] = of_two(operation, stack[w, top], stack[w, top + 1])
         elif operation == CHOOSE:
             top -= 2
             if stack[w, top] != 0.0:
@@ -148,7 +58,7 @@ def evaluate(program, w, t, point, net, work):
             else:
                 stack[w, top] = stack[w, top + 2]
         else:
-            stack[w, top] = _of_one(operation, stack[w, top])
+            stack[w, top] = of_one(operation, stack[w, top])
     return stack[w, 0]
 
 
@@ -161,7 +71,7 @@ def _bounds_of_one(operation, low, high):
     if operation == 10:
         return -high, -low
     if operation == 11:
-        return _truth(low == 0.0 and high == 0.0), _truth(low <= 0.0 <= high)
+        return truth(low == 0.0 and high == 0.0), truth(low <= 0.0 <= high)
     if operation == 12:
         least = real(0.0) if low <= 0.0 <= high else min(math.fabs(low), math.fabs(high))
         return least, max(math.fabs(low), math.fabs(high))
@@ -171,14 +81,14 @@ def _bounds_of_one(operation, low, high):
         a, b = low + shift, high + shift
         top = math.ceil((a - 0.5 * math.pi) / (2.0 * math.pi)) * (2.0 * math.pi) + 0.5 * math.pi
         bottom = math.ceil((a + 0.5 * math.pi) / (2.0 * math.pi)) * (2.0 * math.pi) - 0.5 * math.pi
-        ends = _of_one(19, a), _of_one(19, b)
+        ends = of_one(19, a), of_one(19, b)
         return (
             real(-1.0) if bottom <= b else min(ends[0], ends[1]),
             real(1.0) if top <= b else max(ends[0], ends[1]),
         )
     if operation == 21:
         return real(-INFINITY), real(INFINITY)
-    a, b = _of_one(operation, low), _of_one(operation, high)
+    a, b = of_one(operation, low), of_one(operation, high)
     if not (a == a and b == b):
         return real(-INFINITY), real(INFINITY)
     if operation == 26:
@@ -200,13 +110,13 @@ def _bounds_of_power(a, b, c, d):
         low = real(0.0) if a <= 0.0 <= b else min(a * a, b * b)
         return low, max(a * a, b * b)
     if a >= 0.0:
-        p, q, r, s = _power(a, c), _power(a, d), _power(b, c), _power(b, d)
+        p, q, r, s = power(a, c), power(a, d), power(b, c), power(b, d)
         return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
     if c == d and c == math.floor(c) and c > 0.0 and math.floor(0.5 * c) * 2.0 != c:
-        return _power(a, c), _power(b, c)
+        return power(a, c), power(b, c)
     if c == d and c == math.floor(c) and c > 0.0:
-        most = max(_power(a, c), _power(b, c))
-        return (real(0.0) if b >= 0.0 else min(_power(a, c), _power(b, c))), most
+        most = max(power(a, c), power(b, c))
+        return (real(0.0) if b >= 0.0 else min(power(a, c), power(b, c))), most
     return real(-INFINITY), real(INFINITY)
 
 
@@ -230,17 +140,17 @@ def _bounds_of_two(operation, a, b, c, d):
     if operation == 44:
         return _bounds_of_power(a, b, c, d)
     if operation == 45:
-        return _truth(b < c), _truth(a < d)
+        return truth(b < c), truth(a < d)
     if operation == 46:
-        return _truth(b <= c), _truth(a <= d)
+        return truth(b <= c), truth(a <= d)
     if operation == 47:
-        return _truth(a > d), _truth(b > c)
+        return truth(a > d), truth(b > c)
     if operation == 48:
-        return _truth(a >= d), _truth(b >= c)
+        return truth(a >= d), truth(b >= c)
     if operation == 49:
-        return _truth(a == b == c == d), _truth(a <= d and c <= b)
+        return truth(a == b == c == d), truth(a <= d and c <= b)
     if operation == 50:
-        return _truth(a > d or c > b), _truth(not (a == b == c == d))
+        return truth(a > d or c > b), truth(not (a == b == c == d))
     if operation == 51:
         return min(a, c), min(b, d)
     if operation == 52 or operation == 54:

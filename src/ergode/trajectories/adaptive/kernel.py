@@ -72,6 +72,7 @@ from ergode.trajectories.steppers.equations import (
     PLACES,
     VARIABLES,
     delayed,
+    equations_of,
     is_finite,
     slope,
 )
@@ -309,12 +310,13 @@ def _finish(at, interpolation_error, p, me, out):
 # ---- CPU: a thread follows LANES trajectories
 
 
-def integrate_cpu(start, stop, run, out, breakpoint_count):
+def integrate_cpu(start, stop, run, out, breakpoint_count, program):
     """Integrate trajectories `start` to `stop` on one thread.
 
-    Arguments are those of `arguments`, and how many breakpoints of a trajectory are kept.
+    Arguments are those of `arguments`, how many breakpoints of a trajectory are kept, and the
+    program of the equations, or nothing where they are compiled.
     """
-    lanes = workspace(run.period, breakpoint_count)
+    lanes = workspace(run.period, breakpoint_count, equations_of(program, run.parameters))
     who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal
     period = run.period
     following = start

@@ -51,6 +51,7 @@ from ergode.trajectories.delays.segments import (
     stencil,
     turns,
 )
+from ergode.trajectories.steppers import equations
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
@@ -115,9 +116,10 @@ class Lanes(NamedTuple):
     breakpoints: Any  # [breakpoint, row, lane]
     whole: Any  # int64
     pieces: Any  # polynomials that are read
+    equations: Any  # see `steppers.equations`
 
 
-def workspace(period, breakpoint_count):
+def workspace(period, breakpoint_count, equations):
     """The arrays of a thread."""
     # Parts of one array, so that the compiler sees that they do not overlap.
     stages = len(DENSE) - len(EXTRA_C)
@@ -157,6 +159,7 @@ def workspace(period, breakpoint_count):
         np.empty((breakpoint_count, 2 + 4 * len(DELAYED), LANES), real),
         np.empty((WHOLES + 2 * len(PLACES), LANES), np.int64),
         rows[piece_row:event_row],
+        equations,
     )  # fmt: skip
 
 
@@ -175,7 +178,7 @@ def state_in(lane, rows):
 
 def parameters_in(lane, lanes):
     """The parameters of one lane."""
-    return tuple(lanes.p[i, lane] for i in range(PARAMETERS))
+    return equations.parameters_in(lane, lanes.p, lanes.who[lane], lanes.equations)
 
 
 def put(lane, rows, values):
@@ -190,7 +193,9 @@ def load(lane, me, run, lanes, out):
     times, last = run.times, run.last
     begin = run.origin
     y0 = tuple(run.initial[i, me] for i in range(VARIABLES))
-    q = tuple(run.parameters[i, me] for i in range(PARAMETERS))
+    for i in unroll(range(PARAMETERS)):
+        lanes.p[i, lane] = run.parameters[i, me]
+    q = parameters_in(lane, lanes)
     lanes.width[lane] = run.frame[0, me]
     lanes.goal[lane] = last
     f0 = y0
@@ -207,8 +212,6 @@ def load(lane, me, run, lanes, out):
     put(lane, lanes.f, f0)
     for i in unroll(range(VARIABLES)):
         out.states[0, i, me] = y0[i]
-    for i in unroll(range(PARAMETERS)):
-        lanes.p[i, lane] = q[i]
     lanes.t[lane] = begin
     lanes.previous[lane] = SMALLEST
     lanes.last_step_rejected[lane] = 0

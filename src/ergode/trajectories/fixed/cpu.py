@@ -37,8 +37,11 @@ from ergode.trajectories.fixed.tangents import TANGENTS, renew, renews
 from ergode.trajectories.steppers.equations import (
     PARAMETERS,
     PLACES,
+    PROGRAM,
     VARIABLES,
+    equations_of,
     is_finite,
+    parameters_in,
     slope,
 )
 
@@ -58,16 +61,22 @@ class Lanes(NamedTuple):
     cursor: Any  # int64: index of that time
     fraction: Any  # where in the step it falls
     saved: Any  # state there
+    equations: Any  # see `steppers.equations`
 
 
-def integrate_cpu(start, stop, run, out):
-    """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread."""
+def integrate_cpu(start, stop, run, out, program):
+    """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
+
+    `program` is that of the equations, or nothing where they are compiled.
+    """
     period = period_of(run.lags)
+    parameters = np.empty((run.parameters.shape[0] if PROGRAM else PARAMETERS, LANES), real)
     lanes = Lanes(
         np.empty((slot_count(period), max(1, len(DELAYED)), 2, LANES), real),
-        np.empty((VARIABLES, LANES), real), np.empty((PARAMETERS, LANES), real),
+        np.empty((VARIABLES, LANES), real), parameters,
         np.empty(LANES, real), np.empty(LANES, np.int64), np.empty(LANES, np.int64),
         np.empty(LANES, np.int64), np.empty(LANES, real), np.empty((VARIABLES, LANES), real),
+        equations_of(program, parameters),
     )  # fmt: skip
     ring, wanted, lags = lanes.ring, lanes.wanted, run.lags
     for block in range(start, stop):
@@ -105,7 +114,7 @@ def _load(first, run, lanes, out):
         column = min(first + lane, count - 1)
         for i in unroll(range(VARIABLES)):
             lanes.state[i, lane] = run.initial[i, column]
-        for i in unroll(range(PARAMETERS)):
+        for i in range(lanes.p.shape[0]):
             lanes.p[i, lane] = run.parameters[i, column]
         lanes.h[lane] = run.sizes[column]
         lanes.counts[lane] = run.counts[column]
@@ -197,7 +206,7 @@ def _note_before(d, step, now, period, run, lanes):
     )
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        q = parameters_in(lane, p, lane, lanes.equations)
         delayed = tuple(ends[m][PLACES[m], 0, lane] for m in range(len(PLACES)))
         f = slope(fma(real(step), h[lane], run.origin), y, delayed, q)
         for v in unroll(range(len(DELAYED))):
@@ -225,7 +234,7 @@ def _advance(step, now, period, first, run, lanes):
     here = ring[now]
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        q = parameters_in(lane, p, lane, lanes.equations)
         delayed = delayed_at_stages(_points(stencils, lane))
         t = fma(real(step), h[lane], run.origin)
         k = slopes_of_stages(t, h[lane], y, delayed, q)
@@ -244,7 +253,7 @@ def _look_ahead(step, now, period, first, run, lanes):
     stencils = _stencils(step, now, period, run.lags, run.breaks, lanes.ring)
     for lane in range(LANES):
         y = tuple(state[i, lane] for i in range(VARIABLES))
-        q = tuple(p[i, lane] for i in range(PARAMETERS))
+        q = parameters_in(lane, p, lane, lanes.equations)
         points = _points(stencils, lane)
         t = fma(real(step), h[lane], run.origin)
         delayed = delayed_at_stages(points)

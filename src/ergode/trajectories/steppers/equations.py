@@ -5,7 +5,12 @@ A kernel is made for one field, precision and way to read the history: the optio
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import fma, option, real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, option, real, unroll
+from ergode.core.math.operations import run
 
 VARIABLES = option(1)
 PARAMETERS = option(0)
@@ -13,6 +18,7 @@ PLACES = option(())  # for each delay, the place of its variable among those tha
 COEFFICIENTS = option(4)  # of the polynomial through the history
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
 EPSILON = option(2.0**-52)  # of the working precision
+PROGRAM = option(False)  # whether the equations are a program, which the kernel is given
 
 rhs = option()  # rhs(t, y, yd, p), or without delays rhs(t, y, p): the user's function
 looked_up = option()  # looked_up(t, y, history, p): delayed values where delays depend on the state
@@ -20,10 +26,61 @@ looked_up = option()  # looked_up(t, y, history, p): delayed values where delays
 INFINITY = float("inf")
 
 
+class Equations(NamedTuple):
+    """The program of the equations on a thread (see `compiler.tracer.Program`)."""
+
+    steps: Any  # uint32 [step, 4]
+    registers: Any  # real [register]: the thread's own
+    outputs: Any  # uint32 [variable]
+    parameters: Any  # real [parameter, column]
+
+
+class Given(NamedTuple):
+    """What stands for the parameters where the equations are a program."""
+
+    equations: Any
+    column: Any  # of the parameters
+
+
+def equations_of(program, parameters):
+    """The equations as a thread runs them; nothing where they are compiled."""
+    if PROGRAM:
+        registers = np.empty(program[1].size, real)
+        for i in range(registers.size):
+            registers[i] = program[1][i]
+        return Equations(program[0], registers, program[2], parameters)
+    else:  # what is not chosen is not compiled
+        return ()
+
+
+def parameters_in(lane, rows, column, equations):
+    """The parameters of one lane, as `slope` takes them."""
+    if PROGRAM:
+        return Given(equations, column)
+    else:
+        return tuple(rows[i, lane] for i in range(PARAMETERS))
+
+
 def slope(t, y, yd, p):
     """Derivative of every variable."""
-    f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
-    return tuple(real(f[i]) for i in range(VARIABLES))
+    if PROGRAM:
+        return _run(t, y, yd, p)
+    else:
+        f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
+        return tuple(real(f[i]) for i in range(VARIABLES))
+
+
+def _run(t, y, yd, p):
+    registers, parameters = p.equations.registers, p.equations.parameters
+    registers[0] = t
+    for i in unroll(range(VARIABLES)):
+        registers[1 + i] = y[i]
+    for d in unroll(range(len(PLACES))):
+        registers[1 + VARIABLES + d] = yd[d]
+    for i in range(parameters.shape[0]):
+        registers[1 + VARIABLES + len(PLACES) + i] = parameters[i, p.column]
+    run(p.equations.steps, registers)
+    return tuple(registers[p.equations.outputs[i]] for i in range(VARIABLES))
 
 
 def delayed(t, y, history, p):

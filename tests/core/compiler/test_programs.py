@@ -5,8 +5,8 @@ import operator
 
 import pytest
 
+from ergode.core.compiler.programs import Operation, depth_of, programs_arrays, steps_of
 from ergode.models.expressions import Expression
-from ergode.stochastic.programs import Operation, depth_of, programs_arrays, steps_of
 
 VALUES = {"x": 3.0, "y": -1.5, "k": 0.25}
 ONE = {
