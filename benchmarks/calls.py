@@ -2,6 +2,7 @@
 
     first result, nothing on disk   processor time of a process's first small call, empty cache
     first result, kernels on disk   the same with the kernels that it left
+    first result, new model         the same of a model that differs from two that were run before
     whole call, tiny                the clock's time of a small call once it has been made before
     whole call, full size           the same of a large one; beside each the kernels within it
 
@@ -31,10 +32,14 @@ ENGINES = ["epidemics", "stochastic", "kinetics", "trajectories", "density", "pa
 SIZES = {"tiny": 0, "full size": 1}
 
 
-def epidemics(size: int, device: str) -> Callable[[], Any]:
-    """An exact SEIR epidemic, counted every day."""
+def epidemics(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """An exact SEIR epidemic, counted every day; of `new` models the latent time is another."""
+    latent = (
+        ergode.LogNormal(mean=5, median=4), ergode.Weibull(mean=5, sd=2),
+        ergode.Gamma(mean=5, sd=3),
+    )[new]  # fmt: skip
     model = ergode.CompartmentModel.seir(
-        transmission_rate=0.25, latent=ergode.LogNormal(mean=5, median=4),
+        transmission_rate=0.25, latent=latent,
         infectious=ergode.LogNormal(mean=7.5, median=5),
     )  # fmt: skip
     nodes = (1_000, 1_000_000)[size]
@@ -44,33 +49,33 @@ def epidemics(size: int, device: str) -> Callable[[], Any]:
     )
 
 
-SCHLOEGL = ergode.ReactionNetwork(
-    {"X": 250},
-    [
-        ergode.Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
-        ergode.Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
-        ergode.Reaction("0 -> X", rate_constant=200.0),
-        ergode.Reaction("X -> 0", rate_constant=3.5),
-    ],
-)
+_SCHLOEGL = [
+    ergode.Reaction("2 X -> 3 X", stochastic_rate_constant=0.03),
+    ergode.Reaction("3 X -> 2 X", stochastic_rate_constant=1e-4),
+    ergode.Reaction("0 -> X", rate_constant=200.0),
+    ergode.Reaction("X -> 0", rate_constant=3.5),
+]
+SCHLOEGL = ergode.ReactionNetwork({"X": 250}, _SCHLOEGL)
 
 
-def stochastic(size: int, device: str) -> Callable[[], Any]:
-    """Schlögl's switch."""
+def stochastic(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """Schlögl's switch; of `new` models one reaction less."""
+    network = ergode.ReactionNetwork({"X": 250}, _SCHLOEGL[new:]) if new else SCHLOEGL
     return lambda: ergode.stochastic.simulate(
-        SCHLOEGL, times=range(11), replicates=(20, 10_000)[size], seed=1, output="statistics",
+        network, times=range(11), replicates=(20, 10_000)[size], seed=1, output="statistics",
         device=device,
     )  # fmt: skip
 
 
-def kinetics(size: int, device: str) -> Callable[[], Any]:
-    """Robertson's reactions."""
+def kinetics(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """Robertson's reactions; of `new` models the last one is another."""
+    last = ("B + C -> A + C", "B + C -> 2 A", "A + B -> A + C")[new]
     network = ergode.ReactionNetwork(
         {"A": 1, "B": 0, "C": 0},
         [
             ergode.Reaction("A -> B", rate_constant=0.04),
             ergode.Reaction("2 B -> B + C", rate_constant=3e7),
-            ergode.Reaction("B + C -> A + C", rate_constant=1e4),
+            ergode.Reaction(last, rate_constant=1e4),
         ],
     )
     zones = np.linspace(0.5, 1, (1, 10_000)[size])
@@ -79,9 +84,14 @@ def kinetics(size: int, device: str) -> Callable[[], Any]:
     )
 
 
-def trajectories(size: int, device: str) -> Callable[[], Any]:
-    """Lorenz' equations for values of rho."""
-    field = ergode.fields.lorenz63()
+def trajectories(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """Lorenz' equations for values of rho; `new` ones have one more term."""
+    field = ergode.field_from_equations(
+        {
+            "x": f"sigma * (y - x) - {new / 10} * x", "y": "x * (rho - z) - y",
+            "z": "x * y - beta * z",
+        }
+    ) if new else ergode.fields.lorenz63()  # fmt: skip
     rho = np.linspace(0, 50, (10, 100_000)[size])
     return lambda: ergode.trajectories.integrate(
         field, times=[0, 1, 2], initial={"x": 1.0, "y": 1.0, "z": 1.0}, device=device,
@@ -89,21 +99,26 @@ def trajectories(size: int, device: str) -> Callable[[], Any]:
     )  # fmt: skip
 
 
-SPRING = ergode.field_from_equations({"x": "v", "v": "-k * x"})
+SPRINGS = [
+    ergode.field_from_equations({"x": "v", "v": force})
+    for force in ("-k * x", "-k * x - 0.1 * x**3", "-k * sin(x)")
+]
 SHAKEN = {"times": [0, 0.5, 1], "parameters": {"k": 4}, "process_noise": [0, 0.5]}
 
 
-def density(size: int, device: str) -> Callable[[], Any]:
-    """A spring with noise."""
+def density(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """A spring with noise; `new` ones are not linear."""
     prior, width = ergode.Gaussian([2, 0], [0.25, 0.25]), (0.2, 0.02)[size]
-    return lambda: ergode.density.propagate(SPRING, prior, width=width, device=device, **SHAKEN)
+    return lambda: ergode.density.propagate(
+        SPRINGS[new], prior, width=width, device=device, **SHAKEN
+    )
 
 
-def particles(size: int, device: str) -> Callable[[], Any]:
-    """The same spring as an ensemble."""
+def particles(size: int, device: str, new: int = 0) -> Callable[[], Any]:
+    """The same springs as an ensemble."""
     prior, count = ergode.Gaussian([2, 0], [0.25, 0.25]), (1_000, 1_000_000)[size]
     return lambda: ergode.particles.propagate(
-        SPRING, prior, count=count, step=0.01, device=device, **SHAKEN
+        SPRINGS[new], prior, count=count, step=0.01, device=device, **SHAKEN
     )
 
 
@@ -192,9 +207,11 @@ def measure(options: argparse.Namespace, rows: Rows) -> None:
         with tempfile.TemporaryDirectory() as cache:
             ours = f"{engine}(0, {options.device!r})"
             cold, warm = first(ours, cache), first(ours, cache)
+            _, new = (first(f"{engine}(0, {options.device!r}, {one})", cache) for one in (1, 2))
             theirs = {name: first(f"PEERS[{engine!r}][{name!r}]()", cache) for name in peers}
         rows.add(engine, "first result, nothing on disk", cold, "s", peers=theirs)
         rows.add(engine, "first result, kernels on disk", warm, "s", peers=theirs)
+        rows.add(engine, "first result, new model", new, "s", peers=theirs)
         for name, size in SIZES.items():
             if options.quick and size:
                 continue

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from random_fields import random_field
 
+import ergode
 from ergode.core import devices, kernels
 from ergode.core.compiler import tracer
 from ergode.core.compiler.language import UserFunction
@@ -17,8 +18,28 @@ from ergode.core.compiler.programs import Operation
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.compiler.tracer import traced
 from ergode.core.math.operations import run
+from ergode.trajectories import Maximum, Mean, integrate
 
 FIELDS, SIZE, POINTS = 12, 3, 64
+TIMES = [0.0, 0.4, 1.0, 2.5]
+ADAPTIVE = {"rtol": 1e-5, "atol": 1e-7}
+RUNS = {
+    "euler": {"method": "euler", "step": 0.01},
+    "rk4": {"method": "rk4", "step": 0.02},
+    "halved steps": {"method": "rk4", **ADAPTIVE},
+    "fixed tsit5": {"method": "tsit5", "step": 0.05},
+    "tsit5": {"method": "tsit5", **ADAPTIVE},
+    "dopri5": {"method": "dopri5", **ADAPTIVE},
+    "dop853": {"method": "dop853", **ADAPTIVE},
+    "every step": {"method": "tsit5", "every_step": True, "max_step": 0.25, **ADAPTIVE},
+    "observables": {"method": "rk4", "step": 0.02, "observables": [Maximum("u"), Mean("v")]},
+}
+
+
+def equal_bits(one, other):
+    """Where two arrays are equal to the last bit; any two NaNs are."""
+    kind = f"u{one.itemsize}"
+    return (one.view(kind) == other.view(kind)) | ((one != one) & (other != other))
 
 
 def body_of(count):
@@ -67,9 +88,7 @@ def differences(seed, precision="float64"):
         if programs[k] is None:
             continue
         one, other = found[:, k], ran[:, k]
-        same = (one.view(f"u{one.itemsize}") == other.view(f"u{one.itemsize}")) | (
-            np.isnan(one) & np.isnan(other)
-        )
+        same = equal_bits(one, other)
         if not same.all():
             point, i = np.argwhere(~same)[0]
             wrong.append(
@@ -114,3 +133,44 @@ def test_what_is_traced_wrongly_is_noticed(mutant, monkeypatch):
     else:
         monkeypatch.setattr(tracer._Trace, "holds", lambda trace, number: True)
     assert any(differences(seed)[0] for seed in range(3))
+
+
+def both_ways(seed, precision, **options):
+    """A random field integrated as a program and compiled."""
+    rng = random.Random(seed)
+    function, text = random_field(rng, SIZE, tame=True)
+    while reordered(function, precision) is None:
+        function, text = random_field(rng, SIZE, tame=True)
+    field = ergode.VectorField(function, variables=["u", "v", "w"], parameters=["k", "m"])
+    values = np.random.default_rng(seed).normal(size=(5, 150))
+    rows = dict(zip("uvwkm", values, strict=True))
+    results = [
+        integrate(
+            field, times=TIMES, initial={name: rows[name] for name in "uvw"},
+            parameters={name: rows[name] for name in "km"}, device="cpu", precision=precision,
+            compile=when, **options,
+        )
+        for when in ("never", "now")
+    ]  # fmt: skip
+    assert [one.attrs["equations"] for one in results] == ["program", "compiled"]
+    return *results, text
+
+
+def check_both_ways(seed, precision, **options):
+    program, compiled, text = both_ways(seed, precision, **options)
+    for name, values in compiled.data_vars.items():
+        same = equal_bits(values.values, program[name].values)
+        assert same.all(), f"seed {seed}: {name} differs\n{text}"
+
+
+@pytest.mark.parametrize(("run", "precision"), [("rk4", "float64"), ("tsit5", "float32")])
+def test_trajectories_are_the_same_to_the_last_bit(run, precision):
+    check_both_ways(3, precision, **RUNS[run])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("run", RUNS)
+def test_trajectories_of_every_method_are_the_same(run, precision):
+    for seed in range(2):
+        check_both_ways(seed, precision, **RUNS[run])

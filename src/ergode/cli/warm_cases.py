@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import ergode
@@ -193,9 +194,10 @@ def _trajectories() -> Iterator[Case]:
 
 def _run_trajectories(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
-    for step in (None, 1e-3):  # adaptive steps and equal ones
+    # Adaptive steps and equal ones, of this field and of any that is a program.
+    for step, when in product((None, 1e-3), ("now", "never")):
         ergode.trajectories.integrate(
-            field, times=[0, 1e-3], step=step, device=device,
+            field, times=[0, 1e-3], step=step, device=device, compile=when,
             initial=dict(zip(field.variables, _state(field), strict=True)),
             parameters=dict.fromkeys(field.parameters, 0.5),
         )  # fmt: skip

@@ -131,9 +131,10 @@ class Device(ABC):
         count: int,
         *arguments: Any,
         grain: int | None = None,
+        first: int = 0,
         finished: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Run a kernel over ``range(count)``.
+        """Run a kernel over ``range(first, first + count)``.
 
         Parameters
         ----------
@@ -145,6 +146,8 @@ class Device(ABC):
             Scalars, and arrays that are on this device.
         grain : int, optional
             Indices a CPU thread takes at a time.
+        first : int
+            The first index.
         finished : function, optional
             Called as ``finished(start, stop)`` when a range is done.
         """
@@ -268,6 +271,7 @@ class CPU(Device):
         count: int,
         *arguments: Any,
         grain: int | None = None,
+        first: int = 0,
         finished: Callable[[int, int], None] | None = None,
     ) -> None:
         from ergode.core import cpu
@@ -275,7 +279,8 @@ class CPU(Device):
         # Eight ranges a thread even out unequal work; one thread needs no more than one.
         pieces = 8 * self.core_count if self.core_count > 1 or finished else 1
         grain = grain or max(1, -(-count // pieces))
-        cpu.run(kernel.compiled("cpu"), spans(count, grain), arguments, self.core_count, finished)
+        ranges = [(first + start, first + stop) for start, stop in spans(count, grain)]
+        cpu.run(kernel.compiled("cpu"), ranges, arguments, self.core_count, finished)
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
         kernel.compiled("cpu")(0, 0, *arguments)
@@ -382,6 +387,7 @@ class CUDA(Device):
         count: int,
         *arguments: Any,
         grain: int | None = None,
+        first: int = 0,
         finished: Callable[[int, int], None] | None = None,
     ) -> None:
         from ergode.core import cuda
@@ -391,10 +397,11 @@ class CUDA(Device):
         cuda.select(self.index)
         # A grid a few times the resident one hides latency; the kernel's loop takes the rest.
         blocks = min(-(-count // _THREADS_PER_BLOCK), 32 * self.core_count)
-        cuda.launch(kernel.compiled("cuda"), blocks, _THREADS_PER_BLOCK, (0, count, *arguments))
+        last = first + count
+        cuda.launch(kernel.compiled("cuda"), blocks, _THREADS_PER_BLOCK, (first, last, *arguments))
         if finished:
             cuda.synchronize()
-            finished(0, count)
+            finished(first, last)
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
         from ergode.core import cuda

@@ -139,6 +139,20 @@ def _check_index(folder: Path, name: str) -> None:
                 kept.unlink(missing_ok=True)
 
 
+def note(name: str, text: str) -> bool:
+    """Write the generated file of a kernel; whether it was there."""
+    was_there = (folders().own / f"{name}.py").exists()
+    file_of(name, text)
+    return was_there
+
+
+def is_compiled(name: str) -> bool:
+    """Whether a kernel is on disk in compiled form."""
+    known = folders()
+    places = {known.own, known.wanted}
+    return any(any(place.glob(f"__pycache__/{name}.*.nbc")) for place in places)
+
+
 def _copied(name: str, source: Path, target: Path) -> bool:
     """Copy a kernel and what numba keeps of it, unless it is there; whether it is."""
     try:

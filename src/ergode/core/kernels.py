@@ -31,6 +31,7 @@ from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
+_NAMES: dict[Any, str] = {}  # of the modules of kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +62,35 @@ class Kernel:
 
     def compiled(self, target: Target) -> Any:
         """The numba function for `target`, built once a process and cached on disk."""
-        # Gathering the sources takes longer than a small run, so a kernel is known by what it is
-        # made of: a user's function by its text, with the constants and functions that it uses at
-        # this moment, all else by itself.
-        key = (
-            self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
-            frozenset((name, _identity(value)) for name, value in self.bindings.items()),
-        )  # fmt: skip
+        key = self.key(target)
         if key not in _COMPILED:
             with stopwatch.compiling():
                 _COMPILED[key] = load(self.source(target), self.number)
         return _COMPILED[key]
+
+    def key(self, target: Target) -> Any:
+        """What tells a kernel from others.
+
+        Gathering the sources takes longer than a small run, so a kernel is known by what it is
+        made of: a user's function by its text, with the constants and functions that it uses at
+        this moment, all else by itself.
+        """
+        return (
+            self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
+            frozenset((name, _identity(value)) for name, value in self.bindings.items()),
+        )  # fmt: skip
+
+    def is_kept(self, target: Target) -> bool:
+        """Whether it is compiled already: loaded in this process, or kept on disk."""
+        key = self.key(target)
+        if key not in _COMPILED and key not in _NAMES:
+            _NAMES[key] = _name_of(self.source(target))
+        return key in _COMPILED or kernel_cache.is_compiled(_NAMES[key])
+
+    def was_wanted(self, target: Target) -> bool:
+        """Whether this has been asked before, in any process; from now on it has."""
+        generated = self.source(target)
+        return kernel_cache.note(_name_of(generated), generated.text)
 
     def _bodies_of(self, target: Target) -> tuple[Callable[..., Any], ...]:
         if target not in self.bodies:
@@ -199,6 +218,10 @@ def load(generated: Source, number: int = 0) -> Any:
         return getattr(_module_of(generated), generated.entries[number])
 
 
+def _name_of(generated: Source) -> str:
+    return f"ergode_{generated.target}_{generated.digest}"
+
+
 def _module_of(generated: Source) -> ModuleType:
-    name = f"ergode_{generated.target}_{generated.digest}"
+    name = _name_of(generated)
     return _module(name, kernel_cache.file_of(name, generated.text), generated.entries)

@@ -13,6 +13,7 @@ from ergode.core import devices, results
 from ergode.core.arguments import choice, integer, time_grid
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.formulation import COMPILE, Compile, Formulation
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -92,6 +93,7 @@ def integrate(
     noise_per_step: int = 1,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
+    compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
 ) -> xarray.Dataset:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
@@ -180,6 +182,14 @@ def integrate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     precision : {"float32", "float64"}
         Type of the state and all arithmetic.
+    compile : {"auto", "now", "never"}
+        When a CPU compiles the field, which takes seconds. ``"never"`` runs it as a program, step
+        by step, some tens of times slower; the kernel that does so is kept on disk for any field
+        of as many variables. ``"auto"`` begins with the program, and compiles where that is
+        sooner done, or has been done before. Results are the same to the last bit. Fields with
+        noise, events, `history` or delays that depend on the state, observables of your own,
+        methods for stiff equations and fields that are not plain arithmetic are always compiled,
+        and so is everything on a GPU.
     progress : bool
         Show progress on standard error.
 
@@ -232,6 +242,7 @@ def integrate(
     stopwatch = Stopwatch()
     grid = time_grid(times)
     choice("precision", precision, PRECISIONS)
+    choice("compile", compile, COMPILE)
     rtol, atol = check_tolerances(rtol, atol, step, precision)
     _check_steps(step, max_step)
     events, observables = tuple(events), tuple(observables)
@@ -265,7 +276,7 @@ def integrate(
     problem = _Problem(
         field, rows, layout, grid, known, devices.resolve(device), precision,
         integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
-        progress,
+        compile, progress,
     )  # fmt: skip
     found = (
         _follow_together(problem, chosen, control)
@@ -288,6 +299,7 @@ class _Problem(NamedTuple):
     precision: Precision
     noise_substeps: int
     seed: int
+    compile: Compile
     show: bool  # progress
 
 
@@ -388,7 +400,7 @@ def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Fo
     ensemble = Ensemble(
         problem.field, tableau, known.function, times=problem.grid, device=problem.device,
         precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
-        noise_substeps=problem.noise_substeps, seed=problem.seed,
+        noise_substeps=problem.noise_substeps, seed=problem.seed, when=problem.compile,
     )  # fmt: skip
     run = Refinement(
         problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
@@ -398,7 +410,13 @@ def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Fo
         if control.step is None
         else run.with_step(control.step)
     )
-    return _Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+    work = {"step": run.step, "steps_taken": run.steps_taken}
+    return _Found(out, status, work | _equations(ensemble.formulation), {})
+
+
+def _equations(formulation: Formulation) -> dict[str, str]:
+    """The attribute that says what the equations were: a program, compiled, or both in turn."""
+    return {"equations": ", ".join(formulation.used)} if formulation.used else {}
 
 
 def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_step: bool) -> _Found:
@@ -417,6 +435,7 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     options: dict[str, Any] = {
         "times": grid, "device": problem.device, "precision": problem.precision,
         "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
+        "when": problem.compile,
     }  # fmt: skip
     runner = Runner(field, chosen.method, first, **options)
     outcome = runner.integrate(initial, parameters, show=problem.show)
@@ -435,7 +454,10 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
             again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
             outcome.put(slow, again)
         work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
-    work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work}
+    work = {
+        "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
+        **_equations(runner.formulation),
+    }  # fmt: skip
     values = _values(outcome, control, problem.layout.shape)
     return _Found(outcome.states, outcome.status, work, values)
 

@@ -166,6 +166,7 @@ def test_lanes_are_vector_instructions(precision):
             numbers, numbers[0], np.array([1]), (np.uint64(0), 1), 0, (0, 1, numbers[0, 0]),
         ),
         Out(np.empty((1, 1, 1), precision), np.empty(1, np.uint8), np.zeros((1, 1))),
+        (),
     )  # fmt: skip
     (assembly,) = compiled.inspect_asm().values()
     # A step has three divisions (the middle stages share theirs), and is compiled twice: to be
@@ -188,7 +189,7 @@ def test_lanes_of_adaptive_steps_are_vector_instructions(precision):
     ones = np.ones((2, 1))
     # Afresh: numba does not show what it took from its cache.
     compiled = numba.njit(nogil=True, error_model="numpy")(runner.kernel.compiled("cpu").py_func)
-    runner.kernel = SimpleNamespace(compiled=lambda target: compiled)
+    runner.formulation.compiled = SimpleNamespace(compiled=lambda _: compiled, key=id)
     runner.integrate(ones, ones)
     (assembly,) = compiled.inspect_asm().values()
     single = "s" if precision == "float32" else "d"

@@ -11,6 +11,7 @@ from ergode.core import kernels, launch
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned, InterruptionWarning
+from ergode.core.formulation import Compile
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
@@ -23,6 +24,8 @@ from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
+from ergode.trajectories.observables import Observable
+from ergode.trajectories.steppers.programs import formulation_of
 
 _THREADS = 128
 # Trajectories that a CPU thread takes at a time: enough to keep its lanes full.
@@ -46,6 +49,8 @@ class Runner:
         Increments of noise in a step.
     seed : int
         Of the noise.
+    when : {"auto", "now", "never"}
+        When a CPU compiles the field (see `core.formulation`).
     """
 
     def __init__(
@@ -60,10 +65,11 @@ class Runner:
         history: InitialHistory | None = None,
         noise_substeps: int = 1,
         seed: int = 0,
+        when: Compile = "now",
     ) -> None:
         self.device, self.precision, self.control = device, precision, control
         self.field, self.method, self.history = field, method, history
-        self.noise_substeps = noise_substeps
+        self.noise_substeps, self._when = noise_substeps, when
         self._source = np.uint64(seed), np.int64(noise_substeps)
         self._grid = times
         self._times = device.put(times.astype(precision))
@@ -84,6 +90,9 @@ class Runner:
         self.kernel = kernels.kernel(
             integrate_cpu, integrate_cuda, precision=self.precision, bindings=bindings
         )
+        plain = not any(isinstance(one, Observable) for one in self.control.observables)
+        when: Compile = "now" if self.device.is_cuda else self._when
+        self.formulation = formulation_of(self.field, self.kernel, when, plain)
 
     def integrate(
         self,
@@ -287,9 +296,9 @@ class CPUThreads:
     ) -> None:  # fmt: skip
         """Integrate all trajectories."""
         runner, count = self._runner, outcome.status.size
-        runner.device.run(
-            runner.kernel, count, run, outcome.arrays(), runner.breakpoint_count,
-            grain=_grain(count, runner.device.core_count, plan.shared),
+        runner.formulation.run(
+            runner.device, count, run, outcome.arrays(), runner.breakpoint_count,
+            grain=_grain(count, runner.device.core_count, plan.shared), first=LANE_COUNT,
             finished=lambda start, stop: report(stop - start),
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
+from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays import history_ring
@@ -24,6 +25,7 @@ from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
 from ergode.trajectories.fixed.kernel import Out, Run
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.steppers import equations, explicit, noise, stepper
+from ergode.trajectories.steppers.programs import formulation_of
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
@@ -128,6 +130,8 @@ class Ensemble:
         Of the noise.
     tangents : int
         Tangent vectors among the variables of the field (see `tangents`).
+    when : {"auto", "now", "never"}
+        When a CPU compiles the field (see `core.formulation`).
     """
 
     def __init__(
@@ -144,6 +148,7 @@ class Ensemble:
         noise_substeps: int = 1,
         seed: int = 0,
         tangents: int = 0,
+        when: Compile = "now",
     ) -> None:
         self._source = np.uint64(seed), np.int64(noise_substeps)
         self.device = device
@@ -152,6 +157,7 @@ class Ensemble:
         self.bindings = bindings_of(
             field, tableau, history, precision, jumps, scheme, noise_substeps, tangents
         )
+        self.field, self.when = field, when
         self.points = len(_points_of(tableau))
         self.least_lag = 2 * self.points - 3 if field.delays else 0  # see `history_ring`
         self.variable_count = len(field.variables)
@@ -161,6 +167,11 @@ class Ensemble:
         self._origin = np.dtype(precision).type(times[0])
         self._times = device.put((times - times[0]).astype(precision))
         self._threads = _THREADS_OF[device.target](self)
+
+    @property
+    def formulation(self) -> Formulation:
+        """The kernels of the field, and which of them have run."""
+        return self._threads.formulation
 
     @property
     def time_count(self) -> int:
@@ -261,7 +272,8 @@ class CPUThreads:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._device = ensemble.device
-        self._kernel = ensemble.kernel()
+        self._stages = len(ensemble.bindings[explicit.C])
+        self.formulation = formulation_of(ensemble.field, ensemble.kernel(), ensemble.when)
 
     def chunk_size(self, count: int, longest: int) -> int:
         """Trajectories to run together: all, for threads keep few rings at a time."""
@@ -274,13 +286,21 @@ class CPUThreads:
         def finished(start: int, stop: int) -> None:
             report(min(stop * LANE_COUNT, count) - start * LANE_COUNT)
 
-        self._device.run(self._kernel, -(-count // LANE_COUNT), run, out, finished=finished)
+        blocks = -(-count // LANE_COUNT)
+        evaluations = int(run.counts.max()) * self._stages * blocks * LANE_COUNT
+        self.formulation.run(
+            self._device, blocks, run, out,
+            grain=-(-blocks // (8 * self._device.core_count)), first=1,
+            seconds=self.formulation.seconds(evaluations) / self._device.core_count,
+            finished=finished,
+        )  # fmt: skip
 
 
 class CUDAThreads:
     """Threads that follow a trajectory each."""
 
     def __init__(self, ensemble: Ensemble) -> None:
+        self.formulation = Formulation(ensemble.kernel())
         self._ensemble = ensemble
         # Measured: more than this gains nothing, and a field of many variables compiles slowly.
         self._ahead = 8 if ensemble.variable_count == 1 else 4

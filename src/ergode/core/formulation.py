@@ -1,0 +1,121 @@
+"""A formula in two forms: compiled into a kernel, or run as a program by a standing kernel.
+
+A kernel that runs programs depends on the method and the number of variables alone.  It is
+compiled once a machine, when a second formula wants it, and every new formula then starts at once.
+A compiled formula is some tens of times faster, after seconds of compiling.  Both give the same
+results to the last bit, so that the one can take over from the other in the middle of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+from ergode.core.devices import Device
+from ergode.core.kernels import Kernel
+
+Compile = Literal["auto", "now", "never"]
+COMPILE = get_args(Compile)
+
+COMPILING = 3.0
+"""Seconds that compiling takes, about: a program does what takes it less than that."""
+
+# Seconds that a program takes, and each of its steps.
+_EACH, _EACH_STEP = 15e-9, 2.5e-9
+
+_SPENT: dict[Any, float] = {}
+"""Seconds that a program has run in this process, by the kernel that it stands for."""
+
+
+@dataclass
+class Formulation:
+    """The kernels of a formula on a CPU.
+
+    Attributes
+    ----------
+    compiled : Kernel
+        Made for the formula.  Its last argument is an empty tuple.
+    standing : Kernel or None
+        Made for any formula: its last argument is a program.  None if the formula has no program.
+    program : tuple of ndarray
+        Steps, registers and outputs (see `compiler.tracer.Program`).
+    when : {"auto", "now", "never"}
+        When to compile: never, at once, or where that is sooner done.
+    used : list of str
+        What has run: ``"program"``, ``"compiled"``.
+    """
+
+    compiled: Kernel
+    standing: Kernel | None = None
+    program: tuple[Any, ...] = ()
+    when: Compile = "now"
+    used: list[str] = field(default_factory=list)
+
+    def run(
+        self,
+        device: Device,
+        count: int,
+        *arguments: Any,
+        grain: int,
+        first: int,
+        seconds: float = 0.0,
+        finished: Callable[[int, int], None],
+    ) -> None:
+        """Run the kernel over ``range(count)``.
+
+        Parameters
+        ----------
+        device : Device
+            A CPU.
+        count : int
+        *arguments
+            Of the kernel, but for the program.
+        grain : int
+            Indices that a thread takes at a time.
+        first : int
+            Indices that each thread does by the program to begin with.  The time that they take
+            decides whether the formula is compiled for the others.
+        seconds : float
+            What is known before of the time that the program needs for all indices.
+        finished : function
+            ``finished(start, stop)`` is called when a range is done.
+        """
+
+        def do(kernel: Kernel, start: int, stop: int, grain: int) -> None:
+            name, last = ("program", self.program) if kernel is self.standing else ("compiled", ())
+            if name not in self.used:
+                self.used.append(name)
+            device.prepare(kernel, *arguments, last)
+            begin = perf_counter()
+            device.run(
+                kernel, stop - start, *arguments, last, grain=grain, first=start, finished=finished
+            )
+            if name == "program":
+                _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
+
+        key = self.compiled.key("cpu")
+        kernel, done = self._first_kernel(key, seconds), 0
+        if kernel is self.standing and self.when == "auto" and first * device.core_count < count:
+            before = _SPENT.get(key, 0.0)
+            done = first * device.core_count
+            do(kernel, 0, done, first)
+            if (_SPENT[key] - before) * (count / done) > COMPILING:
+                kernel = self.compiled
+        do(kernel, done, count, grain)
+
+    def seconds(self, evaluations: float) -> float:
+        """About how long a core takes to run the program so many times."""
+        return evaluations * (_EACH + _EACH_STEP * len(self.program[0])) if self.program else 0.0
+
+    def _first_kernel(self, key: Any, seconds: float) -> Kernel:
+        if self.standing is None or self.when == "now":
+            return self.compiled
+        if self.when == "never":
+            return self.standing
+        if seconds + _SPENT.get(key, 0.0) > COMPILING or self.compiled.is_kept("cpu"):
+            return self.compiled
+        # It takes longer to compile than the formula alone: for one formula that is not worth it.
+        worth_it = self.standing.is_kept("cpu") or self.standing.was_wanted("cpu")
+        return self.standing if worth_it else self.compiled

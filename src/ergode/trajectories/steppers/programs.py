@@ -1,0 +1,48 @@
+"""Equations as programs: which kernels take one, and the program of a field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ergode.core.compiler.tracer import traced
+from ergode.core.formulation import Compile, Formulation
+from ergode.core.kernels import Kernel
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.delays import history_ring, segments
+from ergode.trajectories.steppers import equations, explicit, inside_step, noise, stepper
+
+# What a kernel is made for besides the equations: with these it is always compiled.
+_FORMULAS = {
+    history_ring.initial_history, segments.TAUS, segments.SAMPLED, equations.looked_up,
+    inside_step.EVENTS, noise.diffusion,
+}  # fmt: skip
+
+
+def formulation_of(
+    field: VectorField, kernel: Kernel, when: Compile, may_stand: bool = True
+) -> Formulation:
+    """The kernel of a field, and the one that runs its program where there is one.
+
+    Parameters
+    ----------
+    field : VectorField
+    kernel : Kernel
+        Compiled for the field.
+    when : {"auto", "now", "never"}
+        When to compile.
+    may_stand : bool
+        Whether no other function of the user's is compiled with the field.
+    """
+    bound = kernel.bindings
+    is_explicit = bound.get(stepper.step, explicit.step) is explicit.step
+    if when == "now" or not may_stand or not is_explicit or any(map(bound.get, _FORMULAS)):
+        return Formulation(kernel, when=when)
+    delays = [len(field.delays)] if field.delays else []
+    lengths = [None, len(field.variables), *delays, len(field.parameters)]
+    program = traced(field.function, lengths, kernel.precision)
+    if program is None:
+        return Formulation(kernel, when=when)
+    own = (equations.rhs, equations.PARAMETERS)
+    bindings = {key: value for key, value in bound.items() if key not in own}
+    standing = replace(kernel, bindings={**bindings, equations.PROGRAM: True})
+    return Formulation(kernel, standing, (program.steps, program.registers, program.outputs), when)
