@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import ergode
+from ergode.core.formulation import Compile
 from ergode.epidemics import methods as epidemic_methods
 from ergode.epidemics.scenario import Scenario
 from ergode.kinetics import methods as kinetic_methods
@@ -195,7 +196,8 @@ def _trajectories() -> Iterator[Case]:
 def _run_trajectories(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
     # Adaptive steps and equal ones, of this field and of any that is a program.
-    for step, when in product((None, 1e-3), ("now", "never")):
+    ways: tuple[Compile, ...] = ("now", "never")
+    for step, when in product((None, 1e-3), ways):
         ergode.trajectories.integrate(
             field, times=[0, 1e-3], step=step, device=device, compile=when,
             initial=dict(zip(field.variables, _state(field), strict=True)),

@@ -25,7 +25,7 @@ from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import Observable
-from ergode.trajectories.steppers.programs import formulation_of
+from ergode.trajectories.programs import formulation_of
 
 _THREADS = 128
 # Trajectories that a CPU thread takes at a time: enough to keep its lanes full.

@@ -24,8 +24,8 @@ from ergode.trajectories.fixed.cpu import LANE_COUNT, integrate_cpu
 from ergode.trajectories.fixed.cuda import AHEAD, SHORT, integrate_cuda
 from ergode.trajectories.fixed.kernel import Out, Run
 from ergode.trajectories.fixed.tangents import TANGENTS
+from ergode.trajectories.programs import formulation_of
 from ergode.trajectories.steppers import equations, explicit, noise, stepper
-from ergode.trajectories.steppers.programs import formulation_of
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
