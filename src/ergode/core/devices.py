@@ -315,71 +315,52 @@ class CUDA(Device):
     index: int = 0
 
     @property
+    def _here(self) -> Any:
+        """CUDA's door, with this device as the one that this thread uses."""
+        cuda = _door()
+        cuda.select(self.index)
+        return cuda
+
+    @property
     def target(self) -> Target:
         return "cuda"
 
     def available_bytes(self) -> int:
-        from ergode.core import cuda
-
-        return int(0.9 * cuda.free_memory(self.index))
+        return int(0.9 * _door().free_memory(self.index))
 
     def put(self, array: np.ndarray) -> Any:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        return cuda.put(array)
+        return self._here.put(array)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        return cuda.empty(shape, dtype)
+        return self._here.empty(shape, dtype)
 
     def fill_zero(self, array: Any) -> None:
-        from ergode.core import cuda
-
         if array.size:
-            cuda.fill_zero(array)
+            _door().fill_zero(array)
 
     def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        return cuda.put_together(arrays)
+        return self._here.put_together(arrays)
 
     def zeros_together(self, layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        return cuda.zeros_together(layouts)
+        return self._here.zeros_together(layouts)
 
     def get(self, array: Any, into: np.ndarray | None = None) -> np.ndarray:
-        from ergode.core import cuda
-
         if into is None:
-            return cuda.get(array)
-        cuda.copy_from(array, into)
+            return _door().get(array)
+        _door().copy_from(array, into)
         return into
 
     def view(self, array: Any) -> Any:
-        from ergode.core import cuda
-
-        return cuda.view(array)
+        return _door().view(array)
 
     def like(self, sample: Any, array: Any) -> Any:
-        from ergode.core import cuda
-
-        return cuda.like(sample, array)
+        return _door().like(sample, array)
 
     def copy(self, source: Any, target: Any) -> None:
-        from ergode.core import cuda
-
-        cuda.copy_to(target, source)
+        _door().copy_to(target, source)
 
     def sort_together(self, by: Any, *others: Any) -> None:
-        from ergode.core import cuda
-
-        cuda.sort_together(by, *others)
+        _door().sort_together(by, *others)
 
     def run(
         self,
@@ -390,11 +371,9 @@ class CUDA(Device):
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
     ) -> None:
-        from ergode.core import cuda
-
         if count < 1:
             return
-        cuda.select(self.index)
+        cuda = self._here
         # A grid a few times the resident one hides latency; the kernel's loop takes the rest.
         blocks = min(-(-count // _THREADS_PER_BLOCK), 32 * self.core_count)
         last = first + count
@@ -404,10 +383,7 @@ class CUDA(Device):
             finished(first, last)
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        cuda.specialize(kernel.compiled("cuda"), arguments)
+        self._here.specialize(kernel.compiled("cuda"), arguments)
 
     def launch(
         self,
@@ -417,42 +393,34 @@ class CUDA(Device):
         *arguments: Any,
         shared_bytes: int = 0,
     ) -> None:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        cuda.launch(kernel.compiled("cuda"), blocks, threads, arguments, shared_bytes)
+        self._here.launch(kernel.compiled("cuda"), blocks, threads, arguments, shared_bytes)
 
     def resident_blocks(
         self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
     ) -> int:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
         compiled = kernel.compiled("cuda")
-        return cuda.cooperative_block_count(compiled, threads, arguments, shared_bytes)
+        return self._here.cooperative_block_count(compiled, threads, arguments, shared_bytes)
 
     def capture(self, kernel: Kernel, *arguments: Any) -> Any:
-        from ergode.core import cuda
-
-        cuda.select(self.index)
-        return cuda.Prepared(kernel.compiled("cuda"), arguments)
+        return self._here.Prepared(kernel.compiled("cuda"), arguments)
 
     def resources(self, kernel: Kernel) -> dict[str, int]:
-        from ergode.core import cuda
-
-        return cuda.resources(kernel.compiled("cuda"))
+        return _door().resources(kernel.compiled("cuda"))
 
     @property
     def shared_bytes_most(self) -> int:
-        from ergode.core import cuda
-
-        return cuda.shared_bytes_most(self.index)
+        return _door().shared_bytes_most(self.index)
 
     @property
     def cluster_most(self) -> int:
-        from ergode.core import cuda
+        return _door().cluster_most(self.index)
 
-        return cuda.cluster_most(self.index)
+
+def _door() -> Any:
+    """What all of CUDA is asked of; imported when there is something to ask."""
+    from ergode.core import cuda
+
+    return cuda
 
 
 def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
@@ -507,18 +475,14 @@ def is_on_cuda(array: Any) -> bool:
 
 def holding(array: Any) -> Device:
     """The CUDA device that another library's array is on."""
-    from ergode.core import cuda
-
-    return resolve(f"cuda:{cuda.index_of(array)}")
+    return resolve(f"cuda:{_door().index_of(array)}")
 
 
 def present() -> list[Device]:
     """Every device a kernel could run on here."""
     found: list[Device] = [_cpu("always present")]
     if not _cuda_problem():
-        from ergode.core import cuda
-
-        found += [_cuda(index, "present") for index in range(cuda.device_count())]
+        found += [_cuda(index, "present") for index in range(_door().device_count())]
     return found
 
 
@@ -539,9 +503,7 @@ def _memory_bytes() -> int:
 
 
 def _cuda(index: int, reason: str) -> CUDA:
-    from ergode.core import cuda
-
-    model, memory, multiprocessors = cuda.describe(index)
+    model, memory, multiprocessors = _door().describe(index)
     return CUDA(f"cuda:{index}", model, multiprocessors, memory, reason, index)
 
 
@@ -550,11 +512,8 @@ def _cuda_problem() -> str:
     if find_spec("numba_cuda") is None:
         return "numba-cuda is not installed (pip install 'ergode[cuda]')"
     # To import numba-cuda takes a third of a second, and a driver that is not there none.
-    if _has_cuda_driver():
-        from ergode.core import cuda
-
-        if cuda.device_count():
-            return ""
+    if _has_cuda_driver() and _door().device_count():
+        return ""
     return "no CUDA device or driver was found"
 
 

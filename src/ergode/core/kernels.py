@@ -117,21 +117,10 @@ def for_each(
     return Kernel(bodies, 0, precision, dict(bindings or {}), loop=True)
 
 
-def kernels(
-    *pairs: tuple[Callable[..., Any], Callable[..., Any]],
-    precision: Precision = "float64",
-    bindings: Mapping[Any, Any] | None = None,
-    registers: int | None = None,
-) -> list[Kernel]:
+def kernels(*pairs: tuple[Callable[..., Any], Callable[..., Any]], **options: Any) -> list[Kernel]:
     """Kernels with a body for the CPU and one for CUDA each, as `cpu_kernels`, `cuda_kernels`."""
-    bodies: dict[Target, Any] = {
-        "cpu": tuple(cpu for cpu, _ in pairs), "cuda": tuple(cuda for _, cuda in pairs)
-    }  # fmt: skip
-    bound = dict(bindings or {})
-    return [
-        Kernel(bodies, number, precision, bound, registers=registers)
-        for number in range(len(pairs))
-    ]
+    return _of({"cpu": tuple(one for one, _ in pairs), "cuda": tuple(one for _, one in pairs)},
+               **options)  # fmt: skip
 
 
 def kernel(cpu: Callable[..., Any], cuda: Callable[..., Any], **options: Any) -> Kernel:
@@ -139,14 +128,12 @@ def kernel(cpu: Callable[..., Any], cuda: Callable[..., Any], **options: Any) ->
     return kernels((cpu, cuda), **options)[0]
 
 
-def cpu_kernels(
-    *bodies: Callable[..., Any],
-    precision: Precision = "float64",
-    bindings: Mapping[Any, Any] | None = None,
-) -> list[Kernel]:
-    """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range."""
-    bound = dict(bindings or {})
-    return [Kernel({"cpu": bodies}, i, precision, bound) for i in range(len(bodies))]
+def cpu_kernels(*bodies: Callable[..., Any], **options: Any) -> list[Kernel]:
+    """Kernels for one CPU thread: each ``body(start, stop, *args)`` works through a range.
+
+    Options are `precision` and `bindings`.
+    """
+    return _of({"cpu": bodies}, **options)
 
 
 def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
@@ -154,26 +141,31 @@ def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
     return cpu_kernels(body, **options)[0]
 
 
-def cuda_kernels(
-    *bodies: Callable[..., Any],
-    precision: Precision = "float64",
-    bindings: Mapping[Any, Any] | None = None,
-    registers: int | None = None,
-) -> list[Kernel]:
+def cuda_kernels(*bodies: Callable[..., Any], **options: Any) -> list[Kernel]:
     """Kernels in CUDA's own vocabulary (threads, shared memory, grid barriers).
 
-    `registers` bounds what a thread may use, so that more of them are resident.
+    Options are `precision`, `bindings`, and `registers`: a bound on what a thread may use, so that
+    more of them are resident.
     """
-    bound = dict(bindings or {})
-    return [
-        Kernel({"cuda": bodies}, i, precision, bound, registers=registers)
-        for i in range(len(bodies))
-    ]
+    return _of({"cuda": bodies}, **options)
 
 
 def cuda_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
     """One kernel as `cuda_kernels` makes them."""
     return cuda_kernels(body, **options)[0]
+
+
+def _of(
+    bodies: Mapping[Target, tuple[Callable[..., Any], ...]],
+    *,
+    precision: Precision = "float64",
+    bindings: Mapping[Any, Any] | None = None,
+    registers: int | None = None,
+) -> list[Kernel]:
+    """Kernels made together; `bodies` has as many for each target."""
+    bound = dict(bindings or {})
+    count = len(next(iter(bodies.values())))
+    return [Kernel(bodies, k, precision, bound, registers=registers) for k in range(count)]
 
 
 @contextmanager

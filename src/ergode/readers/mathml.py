@@ -10,6 +10,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
@@ -72,23 +73,25 @@ class MathReader:
         for name in ("LT", "LEQ", "GT", "GEQ", "EQ", "NEQ"):
             kinds[getattr(libsbml, f"AST_RELATIONAL_{name}")] = self._relation(name.lower())
         for here, there in {**_FUNCTIONS, "min": "min", "max": "max"}.items():
-            kinds[getattr(libsbml, f"AST_FUNCTION_{there.upper()}")] = self._function(here)
+            kinds[getattr(libsbml, f"AST_FUNCTION_{there.upper()}")] = self._of(
+                partial(_called, here)
+            )
         for name, template in _REWRITTEN.items():
             kinds[getattr(libsbml, f"AST_FUNCTION_{name}")] = self._rewritten(template)
         kinds |= {
-            libsbml.AST_MINUS: self._minus,
-            libsbml.AST_DIVIDE: self._divide,
-            libsbml.AST_POWER: self._raise,
-            libsbml.AST_FUNCTION_POWER: self._raise,
-            libsbml.AST_FUNCTION_ROOT: self._root,
-            libsbml.AST_FUNCTION_LOG: self._log,
+            libsbml.AST_MINUS: self._of(_minus),
+            libsbml.AST_DIVIDE: self._of(lambda a, b: ast.BinOp(a, ast.Div(), b)),
+            libsbml.AST_POWER: self._of(_power),
+            libsbml.AST_FUNCTION_POWER: self._of(_power),
+            libsbml.AST_FUNCTION_ROOT: self._of(_root),
+            libsbml.AST_FUNCTION_LOG: self._of(_log),
             libsbml.AST_FUNCTION_PIECEWISE: self._piecewise,
             libsbml.AST_FUNCTION: self._call,
             libsbml.AST_LOGICAL_AND: self._logical(ast.And(), 1.0),
             libsbml.AST_LOGICAL_OR: self._logical(ast.Or(), 0.0),
             libsbml.AST_LOGICAL_XOR: self._xor,
-            libsbml.AST_LOGICAL_NOT: self._not,
-            libsbml.AST_LOGICAL_IMPLIES: self._implies,
+            libsbml.AST_LOGICAL_NOT: self._of(_not),
+            libsbml.AST_LOGICAL_IMPLIES: self._of(lambda a, b: ast.BoolOp(ast.Or(), [_not(a), b])),
             libsbml.AST_INTEGER: lambda node, bound: _number(node.getInteger()),
             libsbml.AST_REAL: lambda node, bound: _number(node.getReal()),
             libsbml.AST_REAL_E: _scientific,
@@ -170,11 +173,9 @@ class MathReader:
 
         return read
 
-    def _function(self, name: str) -> Callable[[Any, Any], ast.expr]:
-        def read(node: Any, bound: Any) -> ast.expr:
-            return ast.Call(ast.Name(name, ast.Load()), self._children(node, bound), [])
-
-        return read
+    def _of(self, build: Callable[..., ast.expr]) -> Callable[[Any, Any], ast.expr]:
+        """What is built of its arguments alone."""
+        return lambda node, bound: build(*self._children(node, bound))
 
     def _rewritten(self, template: str) -> Callable[[Any, Any], ast.expr]:
         def read(node: Any, bound: Any) -> ast.expr:
@@ -185,33 +186,6 @@ class MathReader:
             ).tree
 
         return read
-
-    def _minus(self, node: Any, bound: Any) -> ast.expr:
-        sides = self._children(node, bound)
-        if len(sides) == 1:
-            return ast.UnaryOp(ast.USub(), sides[0])
-        return ast.BinOp(sides[0], ast.Sub(), sides[1])
-
-    def _divide(self, node: Any, bound: Any) -> ast.expr:
-        above, below = self._children(node, bound)
-        return ast.BinOp(above, ast.Div(), below)
-
-    def _raise(self, node: Any, bound: Any) -> ast.expr:
-        base, exponent = self._children(node, bound)
-        return ast.BinOp(base, ast.Pow(), exponent)
-
-    def _root(self, node: Any, bound: Any) -> ast.expr:
-        degree, radicand = self._children(node, bound)
-        if isinstance(degree, ast.Constant) and degree.value == 2:
-            return ast.Call(ast.Name("sqrt", ast.Load()), [radicand], [])
-        return ast.BinOp(radicand, ast.Pow(), ast.BinOp(_number(1.0), ast.Div(), degree))
-
-    def _log(self, node: Any, bound: Any) -> ast.expr:
-        *base, argument = self._children(node, bound)
-        if not base or (isinstance(base[0], ast.Constant) and base[0].value == 10):
-            return ast.Call(ast.Name("log10", ast.Load()), [argument], [])
-        top, bottom = (ast.Call(ast.Name("log", ast.Load()), [x], []) for x in (argument, base[0]))
-        return ast.BinOp(top, ast.Div(), bottom)
 
     def _piecewise(self, node: Any, bound: Any) -> ast.expr:
         parts = self._children(node, bound)
@@ -238,17 +212,10 @@ class MathReader:
                 result = part
                 continue
             self._spend(sum(1 for _ in ast.walk(result)))
-            one = ast.BoolOp(ast.And(), [result, ast.UnaryOp(ast.Not(), part)])
-            other = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), result), part])
+            one = ast.BoolOp(ast.And(), [result, _not(part)])
+            other = ast.BoolOp(ast.And(), [_not(result), part])
             result = ast.BoolOp(ast.Or(), [one, other])
         return result
-
-    def _not(self, node: Any, bound: Any) -> ast.expr:
-        return ast.UnaryOp(ast.Not(), *self._children(node, bound))
-
-    def _implies(self, node: Any, bound: Any) -> ast.expr:
-        before, after = self._children(node, bound)
-        return ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), before), after])
 
     def _name(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
         name = node.getName()
@@ -292,6 +259,35 @@ def joined(parts: list[ast.expr], operator: type[ast.operator]) -> ast.expr:
         last = parts[-1:] if len(parts) % 2 else []
         parts = [*(ast.BinOp(a, operator(), b) for a, b in pairs), *last]
     return parts[0]
+
+
+def _called(name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _not(part: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), part)
+
+
+def _minus(first: ast.expr, *second: ast.expr) -> ast.expr:
+    return ast.BinOp(first, ast.Sub(), *second) if second else ast.UnaryOp(ast.USub(), first)
+
+
+def _power(base: ast.expr, exponent: ast.expr) -> ast.expr:
+    return ast.BinOp(base, ast.Pow(), exponent)
+
+
+def _root(degree: ast.expr, radicand: ast.expr) -> ast.expr:
+    if isinstance(degree, ast.Constant) and degree.value == 2:
+        return _called("sqrt", radicand)
+    return _power(radicand, ast.BinOp(_number(1.0), ast.Div(), degree))
+
+
+def _log(*parts: ast.expr) -> ast.expr:
+    *base, argument = parts
+    if not base or (isinstance(base[0], ast.Constant) and base[0].value == 10):
+        return _called("log10", argument)
+    return ast.BinOp(_called("log", argument), ast.Div(), _called("log", base[0]))
 
 
 def _number(value: float) -> ast.expr:

@@ -8,8 +8,8 @@ through the same kernels as the engines, and `code` is what an engine needs of i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,32 @@ __all__ = [
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Exponential(HoldingTime):
+class Family(HoldingTime):
+    """Distributions that differ in one or two parameters: the fields, in a kernel's order."""
+
+    _name: ClassVar[str]
+    _kind: ClassVar[int]
+
+    def _set(self, **values: float) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __repr__(self) -> str:
+        values = (f"{name}={value:.12g}" for name, value in self._values().items())
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def code(self) -> HoldingTimeCode:
+        return HoldingTimeCode(self._kind, *self._values().values())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distribution": self._name, **self._values()}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Exponential(Family):
     """Memoryless holding time.
 
     Parameters
@@ -61,6 +86,8 @@ class Exponential(HoldingTime):
     Exponential(rate=0.25)
     """
 
+    _name, _kind = "exponential", kernels.EXPONENTIAL
+
     rate: float
 
     def __init__(self, *, rate: float | None = None, mean: float | None = None) -> None:
@@ -71,10 +98,7 @@ class Exponential(HoldingTime):
         else:
             value = 1.0 / finite_number("Exponential", "mean", mean)
         check_derived("Exponential", rate=value)
-        object.__setattr__(self, "rate", value)
-
-    def __repr__(self) -> str:
-        return f"Exponential(rate={self.rate:.12g})"
+        self._set(rate=value)
 
     @property
     def mean(self) -> float:
@@ -83,12 +107,6 @@ class Exponential(HoldingTime):
     @property
     def variance(self) -> float:
         return 1.0 / self.rate**2
-
-    def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(kernels.EXPONENTIAL, self.rate)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"distribution": "exponential", "rate": self.rate}
 
     def _pdf(self, t: np.ndarray) -> Any:
         return self.rate * np.exp(-self.rate * t)
@@ -104,7 +122,7 @@ class Exponential(HoldingTime):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LogNormal(HoldingTime):
+class LogNormal(Family):
     """Holding time whose logarithm is normal.
 
     Parameters
@@ -136,6 +154,8 @@ class LogNormal(HoldingTime):
     >>> float(latent.survival(4.0))
     0.5
     """
+
+    _name, _kind = "log-normal", kernels.LOG_NORMAL
 
     mu: float
     sigma: float
@@ -176,11 +196,7 @@ class LogNormal(HoldingTime):
                 spread = math.sqrt(math.log1p((deviation / average) ** 2))
                 location = math.log(average) - 0.5 * spread**2
             check_derived(owner, sigma=spread)
-        object.__setattr__(self, "mu", location)
-        object.__setattr__(self, "sigma", spread)
-
-    def __repr__(self) -> str:
-        return f"LogNormal(mu={self.mu:.12g}, sigma={self.sigma:.12g})"
+        self._set(mu=location, sigma=spread)
 
     @property
     def mean(self) -> float:
@@ -194,12 +210,6 @@ class LogNormal(HoldingTime):
     @property
     def median(self) -> float:
         return _exp(self.mu)
-
-    def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(kernels.LOG_NORMAL, self.mu, self.sigma)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"distribution": "log-normal", "mu": self.mu, "sigma": self.sigma}
 
     def _z(self, t: np.ndarray) -> Any:
         return (np.log(t) - self.mu) / self.sigma
@@ -232,7 +242,7 @@ def _exp(x: float) -> float:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Weibull(HoldingTime):
+class Weibull(Family):
     """Holding time with survival exp(-(t / scale)^shape).
 
     Parameters
@@ -254,6 +264,8 @@ class Weibull(HoldingTime):
     >>> ergode.Weibull(mean=2, sd=2)
     Weibull(shape=1, scale=2)
     """
+
+    _name, _kind = "weibull", kernels.WEIBULL
 
     shape: float
     scale: float
@@ -284,11 +296,7 @@ class Weibull(HoldingTime):
             form = 1.0 / _inverse_weibull_shape(math.log1p(ratio**2))
             size = average / math.exp(math.lgamma(1.0 + 1.0 / form))
             check_derived(owner, shape=form, scale=size)
-        object.__setattr__(self, "shape", form)
-        object.__setattr__(self, "scale", size)
-
-    def __repr__(self) -> str:
-        return f"Weibull(shape={self.shape:.12g}, scale={self.scale:.12g})"
+        self._set(shape=form, scale=size)
 
     @property
     def mean(self) -> float:
@@ -298,12 +306,6 @@ class Weibull(HoldingTime):
     def variance(self) -> float:
         growth = _log_second_moment(1.0 / self.shape)
         return self.mean**2 * (math.expm1(growth) if growth < 700 else math.inf)
-
-    def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(kernels.WEIBULL, self.shape, self.scale)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"distribution": "weibull", "shape": self.shape, "scale": self.scale}
 
     def _pdf(self, t: np.ndarray) -> Any:
         density = self._hazard(t) * self._survival(t)
@@ -344,7 +346,7 @@ def _inverse_weibull_shape(wanted: float) -> float:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Gamma(HoldingTime):
+class Gamma(Family):
     """Gamma-distributed holding time.
 
     Parameters
@@ -367,6 +369,8 @@ class Gamma(HoldingTime):
     >>> ergode.Gamma(mean=6, sd=3)
     Gamma(shape=4, scale=1.5)
     """
+
+    _name, _kind = "gamma", kernels.GAMMA
 
     shape: float
     scale: float
@@ -397,15 +401,8 @@ class Gamma(HoldingTime):
                 size = finite_number(owner, "scale", scale)
             else:
                 size = 1.0 / finite_number(owner, "rate", rate)
-        self._set(owner, form, size)
-
-    def _set(self, owner: str, shape: float, scale: float) -> None:
-        check_derived(owner, shape=shape, scale=scale)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "scale", scale)
-
-    def __repr__(self) -> str:
-        return f"Gamma(shape={self.shape:.12g}, scale={self.scale:.12g})"
+        check_derived(owner, shape=form, scale=size)
+        self._set(shape=form, scale=size)
 
     @property
     def mean(self) -> float:
@@ -414,12 +411,6 @@ class Gamma(HoldingTime):
     @property
     def variance(self) -> float:
         return self.shape * self.scale**2
-
-    def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(kernels.GAMMA, self.shape, self.scale)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"distribution": "gamma", "shape": self.shape, "scale": self.scale}
 
     def _pdf(self, t: np.ndarray) -> Any:
         from scipy.special import gammaln, xlogy
@@ -493,9 +484,11 @@ class Erlang(Gamma):
         )
         count = whole(stages, "Erlang: stages", 1)
         if chosen == ("stages", "mean"):
-            self._set(owner, float(count), finite_number(owner, "mean", mean) / count)
+            size = finite_number(owner, "mean", mean) / count
         else:
-            self._set(owner, float(count), 1.0 / finite_number(owner, "rate", rate))
+            size = 1.0 / finite_number(owner, "rate", rate)
+        check_derived(owner, shape=float(count), scale=size)
+        self._set(shape=float(count), scale=size)
 
     @property
     def stages(self) -> int:
@@ -512,7 +505,7 @@ class Erlang(Gamma):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Deterministic(HoldingTime):
+class Deterministic(Family):
     """A holding time that is always the same.
 
     Its density and its hazard are infinite at that time; the hazard stays so, since nothing
@@ -535,10 +528,12 @@ class Deterministic(HoldingTime):
     array([1., 0.])
     """
 
+    _name, _kind = "deterministic", kernels.DETERMINISTIC
+
     value: float
 
     def __init__(self, value: float) -> None:
-        object.__setattr__(self, "value", finite_number("Deterministic", "value", value))
+        self._set(value=finite_number("Deterministic", "value", value))
 
     def __repr__(self) -> str:
         return f"Deterministic({self.value:.12g})"
@@ -550,12 +545,6 @@ class Deterministic(HoldingTime):
     @property
     def variance(self) -> float:
         return 0.0
-
-    def code(self) -> HoldingTimeCode:
-        return HoldingTimeCode(kernels.DETERMINISTIC, self.value)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"distribution": "deterministic", "value": self.value}
 
     def _pdf(self, t: np.ndarray) -> Any:
         return np.where(t == self.value, np.inf, 0.0)
