@@ -7,6 +7,7 @@ import ergode
 from ergode.epidemics import reproduction_number, simulate, summary
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
+from ergode.epidemics.gillespie import JumpEnsemble
 
 COMMON = {"times": range(0, 61, 5), "replicates": 3, "seed": 1, "device": "cpu"}
 
@@ -123,6 +124,33 @@ def test_what_cannot_be_is_said_in_one_line(contacts, changes, message):
     with pytest.raises(ergode.ModelError, match=message) as caught:
         simulate(given.pop("model"), contacts, **given, **COMMON)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        ("first-passage", FirstPassageEnsemble), ("sellke", EventEnsemble),
+        ("gillespie", JumpEnsemble),
+    ],
+)  # fmt: skip
+def test_points_of_an_exact_method_are_one_launch(contacts, monkeypatch, method, kind):
+    def model(rate):
+        return ergode.CompartmentModel.sir(
+            transmission_rate=rate, infectious=ergode.Exponential(mean=5)
+        )
+
+    run, launched = kind.run, []
+
+    def counted(self, first, count):
+        launched.append(count)
+        return run(self, first, count)
+
+    monkeypatch.setattr(kind, "run", counted)
+    parameters = {"rate": [0.1, 0.2, 0.3], "seeds": [3, 5, 3]}
+    found = simulate(model, contacts, parameters=parameters, initial=some, method=method, **COMMON)
+    assert launched == [9]
+    own = simulate(model(0.2), contacts, initial={"I": 5}, method=method, **COMMON)
+    np.testing.assert_array_equal(found["count"][1], own["count"])
 
 
 @pytest.mark.parametrize("method", ["first-passage", "sellke"])

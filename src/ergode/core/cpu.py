@@ -87,11 +87,14 @@ def run(
     arguments: tuple[Any, ...],
     threads: int,
     finished: Callable[[int, int], None] | None = None,
+    *,
+    is_brief: bool = False,
 ) -> None:
     """Call ``compiled(start, stop, *arguments)`` for every range, on `threads` threads.
 
     `finished(start, stop)` is called in this thread as each range ends.  An interruption
     (Ctrl-C) or an error lets the ranges already begun end and be reported, and drops the rest.
+    Work of one thread that `is_brief` is done in this thread: an interruption waits for it.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def run(
     """
     todo = deque(ranges)
     count = len(todo)
-    if (threads < 2 or count < 2) and current_thread() is not main_thread():
+    if (threads < 2 or count < 2) and (is_brief or current_thread() is not main_thread()):
         for start, stop in todo:
             compiled(start, stop, *arguments)
             if finished:

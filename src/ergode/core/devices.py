@@ -133,6 +133,7 @@ class Device(ABC):
         grain: int | None = None,
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
+        is_brief: bool = False,
     ) -> None:
         """Run a kernel over ``range(first, first + count)``.
 
@@ -150,6 +151,8 @@ class Device(ABC):
             The first index.
         finished : function, optional
             Called as ``finished(start, stop)`` when a range is done.
+        is_brief : bool
+            Work for one CPU thread - a second at the most - is done in the caller's own.
         """
 
     @abstractmethod
@@ -273,6 +276,7 @@ class CPU(Device):
         grain: int | None = None,
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
+        is_brief: bool = False,
     ) -> None:
         from ergode.core import cpu
 
@@ -280,7 +284,9 @@ class CPU(Device):
         pieces = 8 * self.core_count if self.core_count > 1 or finished else 1
         grain = grain or max(1, -(-count // pieces))
         ranges = [(first + start, first + stop) for start, stop in spans(count, grain)]
-        cpu.run(kernel.compiled("cpu"), ranges, arguments, self.core_count, finished)
+        cpu.run(
+            kernel.compiled("cpu"), ranges, arguments, self.core_count, finished, is_brief=is_brief
+        )
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
         kernel.compiled("cpu")(0, 0, *arguments)
@@ -370,6 +376,7 @@ class CUDA(Device):
         grain: int | None = None,
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
+        is_brief: bool = False,
     ) -> None:
         if count < 1:
             return

@@ -25,12 +25,19 @@ from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.seeding import Initial, Seeder, initial_compartment, seed_node
+from ergode.epidemics.seeding import (
+    Initial,
+    Seeder,
+    initial_compartment,
+    seed_node,
+    seeding_of_row,
+)
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import CountingEnsemble
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
-from ergode.epidemics.shared.resolution import check_stages
+from ergode.epidemics.shared.resolution import check_stages_of_group
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
 from ergode.epidemics.shared.tables import arc_weights, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -43,9 +50,7 @@ class JumpTables(NamedTuple):
     weights: Any  # real [arc], or [1] if there are none
     stages: Any  # see `shared.progression`
     seeding: Any
-    susceptible: Any  # compartments before and after each infection, int32 [infection_count]
-    infected: Any
-    rate: Any  # of infections, real [infection_count, compartment_count]
+    infections: Any  # see `shared.transmission`
     base: int  # compartment of those who are not seeds
     stratum: Any  # of each node, int32 [node_count]
     stratum_count: int
@@ -53,22 +58,37 @@ class JumpTables(NamedTuple):
     per_step: Any  # grid points a unit of time
 
 
-def gillespie_cpu(start, stop, tables, seed, first_replicate, counts, work):
+def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
     """Run replicates `start` to `stop`, on one thread.
 
-    Out: `counts` [row, time, (compartment, cases) x stratum], `work` [row, 2] (jumps, infections).
+    `tables` has the tables of all points (see `shared.sweep`).  Out: `counts` [row, time,
+    (compartment, cases) x stratum], `work` [row, 2] (jumps, infections).
     """
     node_count = tables.offsets.size - 1
     leaf = 1
     while leaf < node_count:
         leaf *= 2
     tree = np.empty(2 * leaf, np.float64)
-    pressure = np.empty((tables.susceptible.size, node_count), np.float64)
+    pressure = np.empty((tables.infections.susceptible.size, node_count), np.float64)
     compartment = np.empty(node_count, np.int64)
     for row in range(start, stop):
         _run_one(
-            tables, seed, first_replicate + row, row, counts, work, tree, pressure, compartment
-        )
+            _tables_of_row(tables, rows, row), seed, replicate_of(rows, row), row, counts, work,
+            tree, pressure, compartment,
+        )  # fmt: skip
+
+
+def _tables_of_row(tables, rows, row):
+    """The tables of the point that a row is of."""
+    if SWEPT:
+        return JumpTables(
+            tables.offsets, tables.targets, tables.weights,
+            progression.stages_of_row(tables.stages, rows, row),
+            seeding_of_row(tables.seeding, rows, row),
+            transmission.infections_of_row(tables.infections, rows, row), tables.base,
+            tables.stratum, tables.stratum_count, tables.times, tables.per_step,
+        )  # fmt: skip
+    return tables
 
 
 @no_refcount
@@ -77,7 +97,9 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
     # Tables are taken apart once: numba copies all of a tuple wherever it is named.
     offsets, targets, weights = tables.offsets, tables.targets, tables.weights
     stages, seeding, base = tables.stages, tables.seeding, tables.base
-    susceptible, infected, rate = tables.susceptible, tables.infected, tables.rate
+    susceptible, infected, rate = (
+        tables.infections.susceptible, tables.infections.infected, tables.infections.rate
+    )  # fmt: skip
     stratum, stratum_count = tables.stratum, tables.stratum_count
     times, per_step = tables.times, tables.per_step
     node_count = compartment.size
@@ -260,32 +282,33 @@ class JumpEnsemble(CountingEnsemble):
         seed: int,
         device: Device,
         precision: Precision = "float64",
+        group: PointGroup | None = None,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         contacts = scenario.contacts
-        stages = progression.stages_of(model, precision)
-        check_stages(model, stages, precision)
-        infections = transmission.infections_of(model, precision)
+        stages = progression.stages_of_group(model, group, precision)
+        check_stages_of_group(model, group, stages, precision)
+        infections = transmission.infections_of(model, precision, group)
         weights = arc_weights(model, contacts)
+        self._seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
         self._kernel = kernels.cpu_kernel(
             gillespie_cpu,
             precision=precision,
             bindings={
+                **bindings_of(group),
+                **self._seeds.bindings,
                 WEIGHTED: weights is not None,
                 HAS_STRATA: scenario.stratum is not None,
             },
         )
         arcs = np.zeros(1) if weights is None else weights
-        self._seeds = Seeder(model, contacts, initial, self.seed, device, precision)
         self._tables = JumpTables(
             device.put(contacts.offsets),
             device.put(contacts.targets),
             device.put(arcs.astype(precision)),
             progression.put(stages, device),
             self._seeds.of(0, 0),
-            device.put(infections.susceptible),
-            device.put(infections.infected),
-            device.put(infections.rate),
+            transmission.put(infections, device),
             self.base,
             device.put(or_nothing(scenario.stratum, np.int32)),
             self.stratum_count,
@@ -295,13 +318,17 @@ class JumpEnsemble(CountingEnsemble):
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
-        self.device.prepare(self._kernel, self._tables, self.seed, 0, *self._outputs(0))
+        self.device.prepare(
+            self._kernel, self._tables, self.seed, self.rows_from(0), *self._outputs(0)
+        )
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates; see `CountingEnsemble`."""
         counts, work = self._outputs(count)
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
-        self.device.run(self._kernel, count, tables, self.seed, first_replicate, counts, work)
+        self.device.run(
+            self._kernel, count, tables, self.seed, self.rows_from(first_replicate), counts, work
+        )
         return (counts,), work.sum(axis=0)
 
     def _outputs(self, count: int) -> tuple[np.ndarray, np.ndarray]:

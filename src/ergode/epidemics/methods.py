@@ -42,7 +42,12 @@ class Method(methods.Method):
     line_lists: bool = True
     comparable: bool = True  # runs that differ in interventions share their randomness
     steps: bool = False  # it takes time steps, and the options of those
-    sweeps: tuple[str, ...] = ()  # devices on which many points are one launch; else one by one
+    sweeps: tuple[str, ...] = ()
+    """Devices on which many points are one launch.
+
+    Elsewhere points run in turn: leaps, whose steps and tables of probabilities differ in number
+    between points, and ``"sellke"`` on CUDA, whose kernel reads the tables of one point.
+    """
 
 
 def _first_passage(
@@ -153,7 +158,7 @@ METHODS = {
             "exact, by effective contacts of every arc, which transmit or not",
             "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _beyond_sellke, (), _sellke,
+            True, _beyond_sellke, (), _sellke, sweeps=("cpu",),
         ),
         Method(
             "gillespie",
@@ -161,6 +166,7 @@ METHODS = {
             "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
             True, _beyond_gillespie, ("sellke",), _gillespie, devices=("cpu",), line_lists=False,
+            sweeps=("cpu",),
         ),
         Method(
             "renewal-leap",

@@ -54,10 +54,10 @@ class PointRuns:
             and points.count * replicates < ROWS_MOST
         )
         self._groups = points.groups(replicates) if together else []
-        # What cannot be is said before anything runs.
-        if not together:
-            self._check(range(1, points.count))
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
+        # What cannot be is said before anything runs.
+        now = set(self._groups[0][0].tolist()) if together else {0}
+        self._check(number for number in range(points.count) if number not in now)
 
     def run(self, collect: Collector, show: bool) -> tuple[np.ndarray, dict[str, Any]]:
         """Run everything.
@@ -125,7 +125,8 @@ class PointRuns:
                 **self._options,
             )  # fmt: skip
         except (ModelError, PlanError):
-            self._check(numbers.tolist())  # says which it is
+            for number in numbers.tolist():
+                self._ensemble(number)  # says which it is
             raise
 
     def _ensemble(self, point: int) -> Ensemble:

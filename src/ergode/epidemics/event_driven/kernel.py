@@ -40,7 +40,7 @@ from ergode.epidemics.event_driven.queue import (
     stay_of,
     with_room,
 )
-from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node, seeding_of_row
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
@@ -53,6 +53,7 @@ from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.importation import (
     importation_mark,
     importation_time,
+    importations_of_row,
     imported,
     imported_node,
 )
@@ -71,12 +72,16 @@ from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
     remaining_time,
+    stages_of_row,
     stay_index,
 )
+from ergode.epidemics.shared.sweep import SWEPT, replicate_of
+from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.shared.transmission import (
     TRACING_KIND,
     Source,
     guarded,
+    infections_of_row,
     outcome,
     triggered_start,
 )
@@ -156,42 +161,55 @@ class Cases(NamedTuple):
 
 
 def sellke_cpu(
-    start, stop, contacts, tables, seed, first_replicate, bucket_count, counts, work, cases
+    start, stop, contacts, points, seed, rows, seed_count, bucket_count, counts, work, cases
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
-    Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work` [row, 2],
-    `cases`.
+    `points` has the tables of all points (see `shared.sweep`); a replicate has `seed_count` seeds
+    at the most.  Out: `counts` [row, time, (compartment, and at the end cases) x stratum], `work`
+    [row, 2], `cases`.
     """
-    node_count, compartment_count, rows, room, announced = _sizes(contacts, tables)
+    node_count, compartment_count, plan_size, room, announced = _sizes(contacts, points, seed_count)
     queue = new_queue(4 * node_count + room + announced, bucket_count)
     nodes = Nodes(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
-        np.empty((rows if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
-        np.empty(compartment_count + 1, np.int64), np.empty(rows, real), np.empty(1, real),
+        np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
+        np.empty(compartment_count + 1, np.int64), np.empty(plan_size, real), np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
     for row in range(start, stop):
-        run = Run(row, first_replicate + row, seed, _per_time(queue, tables.end))
+        tables = _tables_of_row(points, rows, row)
+        run = Run(row, replicate_of(rows, row), seed, _per_time(queue, tables.end))
         _begin(queue, tables, nodes, cases, run)
         while not _advance(queue, contacts, tables, nodes, cases, room, run):
             queue = with_room(queue, queue.time.size)
         _finish(nodes, row, counts, work)
 
 
+def _tables_of_row(tables, rows, row):
+    """The tables of the point that a row is of."""
+    if SWEPT:
+        return EpidemicTables(
+            tables.meetings, stages_of_row(tables.stages, rows, row),
+            infections_of_row(tables.infections, rows, row), tables.calendars,
+            tables.interventions, seeding_of_row(tables.seeding, rows, row),
+            importations_of_row(tables.importations, rows, row), tables.stratum,
+            tables.stratum_count, tables.base, tables.times, tables.per_step, tables.end,
+        )  # fmt: skip
+    return tables
+
+
 @no_refcount
-def _sizes(contacts, tables):
+def _sizes(contacts, tables, seed_count):
     """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
     node_count = contacts.offsets.size - 1
     most = 0
     for node in range(node_count):
         most = max(most, contacts.offsets[node + 1] - contacts.offsets[node])
-    announced = (
-        tables.seeding.named_count + tables.seeding.drawn_count + tables.importations.rate.size
-    )
+    announced = seed_count + tables.importations.rate.size
     if tables.stages.kind[tables.base] >= 0:
         announced += node_count
     return (

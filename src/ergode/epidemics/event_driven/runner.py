@@ -16,6 +16,7 @@ from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.ensemble import CountingEnsemble
 from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
+from ergode.epidemics.shared.sweep import PointGroup
 from ergode.epidemics.shared.tables import or_nothing, tables_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -37,6 +38,8 @@ class EventEnsemble(CountingEnsemble):
         Whether to keep line lists.
     bucket_count : int, optional
         Buckets of the queue; affects speed alone.
+    group : PointGroup, optional
+        As for `first_passage.runner.FirstPassageEnsemble`.
     """
 
     work_names = ("events", "infections")
@@ -53,18 +56,19 @@ class EventEnsemble(CountingEnsemble):
         precision: Precision = "float32",
         listing: bool = False,
         bucket_count: int | None = None,
+        group: PointGroup | None = None,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         begin = float(times[0])
-        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
-        self.bindings = tables.bindings | {LISTING: listing}
+        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
+        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
+        self.bindings = tables.bindings | self._seeds.bindings | {LISTING: listing}
         self.bindings.pop(HAS_IMPORTATIONS)  # without them, none is announced
         self._kernel = kernels.cpu_kernel(
             kernel.sellke_cpu, precision=precision, bindings=self.bindings
         )
         put = device.put
-        imports = importations_of(scenario, model, begin, precision)
-        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
+        imports = importations_of(scenario, model, begin, precision, group)
         self._contacts = Contacts(
             put(scenario.contacts.offsets),
             put(scenario.contacts.targets),
@@ -86,8 +90,8 @@ class EventEnsemble(CountingEnsemble):
         """Compile the kernel, or load it from the cache, without running anything."""
         counts, work, cases = self._outputs(0, 1)
         self.device.prepare(
-            self._kernel, self._contacts, self._tables, self.seed, 0, self.bucket_count, counts,
-            work, cases,
+            self._kernel, self._contacts, self._tables, self.seed, self.rows_from(0),
+            self._seeds.most, self.bucket_count, counts, work, cases,
         )  # fmt: skip
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
@@ -104,8 +108,9 @@ class EventEnsemble(CountingEnsemble):
         while True:
             counts, work, cases = self._outputs(count, self._room)
             self.device.run(
-                self._kernel, count, self._contacts, tables, self.seed, first_replicate,
-                self.bucket_count, counts, work, cases,
+                self._kernel, count, self._contacts, tables, self.seed,
+                self.rows_from(first_replicate), self._seeds.most, self.bucket_count, counts, work,
+                cases,
             )  # fmt: skip
             most = int(cases.count.max(initial=0)) if self._listing else 0
             if most <= self._room:

@@ -15,6 +15,7 @@ from ergode.epidemics.leap.step import WORK_SIZE
 # A replicate with fewer nodes is not worth sharing among threads: a step would be too short.
 _SHARED_FROM = 200_000
 _CHUNK_BYTES = 2**25
+_BRIEF = 2**24  # looks at nodes, of some tenths of a second
 
 
 class CpuRuns:
@@ -46,14 +47,16 @@ class CpuRuns:
 
     def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
         """Counts of `count` replicates, and their work."""
-        device = self._layout.device
+        layout, device = self._layout, self._layout.device
         arguments = self._arguments(first_replicate, seeding, count)
         counts, work = arguments[-2:]
-        if count < device.core_count and self._layout.node_count >= _SHARED_FROM:
+        if count < device.core_count and layout.node_count >= _SHARED_FROM:
             for row in range(count):
                 self._run_shared(first_replicate + row, arguments[0], counts[row], work[row])
         else:
-            device.run(self.kernel, count, *arguments)
+            steps = int(layout.tables.schedule.grid_tick[-1])
+            brief = count * steps * layout.node_count < _BRIEF
+            device.run(self.kernel, count, *arguments, is_brief=brief)
         return counts, work.sum(axis=0)
 
     def _arguments(self, first_replicate: int, seeding: Any, count: int) -> tuple[Any, ...]:

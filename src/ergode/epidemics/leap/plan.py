@@ -172,6 +172,7 @@ def transition_probabilities(
             host.run(
                 _table_kernel(kinds, transition == "left-end"),
                 ages, progression.put(fine, host), int(compartment), float(schedule.tick), leaving,
+                is_brief=True,
             )  # fmt: skip
     infected = np.zeros(1)
     if ages and rounding == 0.0:

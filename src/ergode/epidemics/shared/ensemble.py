@@ -14,6 +14,7 @@ from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared import transmission
 from ergode.epidemics.shared.importation import Importations
 from ergode.epidemics.shared.resolution import check_range
+from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -70,6 +71,7 @@ class CountingEnsemble:
         seed: int,
         device: Device,
         precision: Precision,
+        group: PointGroup | None = None,
     ) -> None:
         real = np.dtype(precision).type
         self.device = device
@@ -82,6 +84,11 @@ class CountingEnsemble:
         self.per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
         self.seed = np.uint64(seed)
         self.base = model.index[model.infections[0].susceptible]
+        self._group = group
+
+    def rows_from(self, first: int) -> Rows:
+        """The rows of a launch from row `first` of all points on."""
+        return rows_from(first, self._group)
 
     def tables_on_device(
         self, tables: Tables, seeding: Seeding, importations: Importations

@@ -20,6 +20,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.epidemics.shared.transmission import compartment_index
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -34,7 +35,9 @@ class Importations(NamedTuple):
     stop: Any
     first: Any  # its times are first[i] : first[i + 1], int32 [plan_count + 1]
     time: Any  # real
-    probability: Any  # that a contact makes an infection happen, real [plan_count, infection_count]
+    # That a contact makes an infection happen, real [plan_count, infection_count]; of several
+    # points, by point.
+    probability: Any
     into: Any  # where the node then begins, int32 [plan_count, infection_count]
     susceptibility: Any  # of each node, one at most, real [node_count], or [1] for all
 
@@ -50,9 +53,13 @@ class ImportedCases(NamedTuple):
 
 
 def importations_of(
-    scenario: Scenario, model: CompartmentModel, begin: float, precision: Precision
+    scenario: Scenario,
+    model: CompartmentModel,
+    begin: float,
+    precision: Precision,
+    group: PointGroup | None = None,
 ) -> Importations:
-    """The plans of a scenario, on a clock that is zero at `begin`.
+    """The plans of a scenario, on a clock that is zero at `begin`, for a model or all of a group.
 
     Raises
     ------
@@ -60,10 +67,12 @@ def importations_of(
         An importation is into an unknown compartment, or one that no infection leads to.
     """
     plans = scenario.importations
-    probability = np.zeros((max(1, len(plans)), len(model.infections)))
-    into = np.zeros(probability.shape, np.int32)
+    models = [model] if group is None else group.models
+    probability = np.zeros((len(models), max(1, len(plans)), len(model.infections)))
+    into = np.zeros(probability.shape[1:], np.int32)
     for row, plan in enumerate(plans):
-        probability[row], into[row] = _outcomes(model, plan.compartment)
+        for point, one in enumerate(models):
+            probability[point, row], into[row] = _outcomes(one, plan.compartment)
     first, moments = [0], [0.0]
     for plan in plans:
         times = [t - begin for t in plan.moments if t >= begin]
@@ -75,7 +84,7 @@ def importations_of(
         np.array([p.stop - begin for p in plans], precision),
         np.array(first, np.int32),
         np.array(moments[1:] or [0.0], precision),
-        probability.astype(precision),
+        (probability[0] if group is None else probability).astype(precision),
         into,
         _susceptibility(scenario, model).astype(precision),
     )  # fmt: skip
@@ -158,6 +167,17 @@ def imported_cases_of(
 
 
 # ---- what kernels ask
+
+
+def importations_of_row(imports, rows, row):
+    """The importations of the point that a row is of."""
+    if SWEPT:
+        probability = imports.probability[point_of(rows, row)]
+        return Importations(
+            imports.rate, imports.start, imports.stop, imports.first, imports.time, probability,
+            imports.into, imports.susceptibility,
+        )  # fmt: skip
+    return imports
 
 
 def importation_time(imports, plan, number, after, seed, replicate):

@@ -42,49 +42,54 @@ class Stages(NamedTuple):
 
 def stages_of(model: CompartmentModel, precision: Precision) -> Stages:
     """The tables of a model on the host."""
-    count = len(model.compartments)
+    tables = stages_of_points([model], precision)
+    return tables._replace(**{name: getattr(tables, name)[0] for name in _BY_POINT})
+
+
+_BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_cdf")
+
+
+@np.errstate(over="ignore")  # `check_stages` says what is too large
+def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
+    """The tables of several models that differ in numbers alone (see `PointGroup`)."""
+    first, points = models[0], len(models)
+    index, count = first.index, len(first.compartments)
     kind = np.full(count, -1, np.int32)
-    parameters = np.zeros((2, count), precision)
-    rate = np.zeros(count, precision)
-    progressions = {model.index[p.compartment]: p for p in model.progressions}
+    parameters = np.zeros((2, points, count), precision)
+    rate = np.zeros((points, count), precision)
+    numbers = {index[p.compartment]: number for number, p in enumerate(first.progressions)}
     table_start, branch_start = [0], [0]
-    tables: list[tuple[np.ndarray, np.ndarray]] = []
+    tables: list[np.ndarray] = []  # [time or cdf, point, row]
     branch_to: list[int] = []
-    branch_cdf: list[float] = []
+    chances: list[np.ndarray] = []  # [point, branch]
     for compartment in range(count):
-        progression = progressions.get(compartment)
         length = 0
-        if progression is not None:
-            code = progression.holding_time.code()
-            kind[compartment] = code.kind
-            parameters[:, compartment] = code.a, code.b
-            if code.times is not None and code.cdf is not None:
-                tables.append((code.times, code.cdf))
-                length = len(code.times)
+        if compartment in numbers:
+            each = [model.progressions[numbers[compartment]] for model in models]
+            codes = [one.holding_time.code() for one in each]
+            kind[compartment] = codes[0].kind
+            parameters[0, :, compartment] = [code.a for code in codes]
+            parameters[1, :, compartment] = [code.b for code in codes]
+            if codes[0].times is not None:
+                tables.append(np.array([[c.times for c in codes], [c.cdf for c in codes]]))
+                length = tables[-1].shape[2]
             # In the order of compartments: equal models make equal draws.
-            branches = sorted((model.index[name], p) for name, p in progression.branches.items())
-            branch_to += [target for target, _ in branches]
-            branch_cdf += list(np.cumsum([p for _, p in branches]))
+            names = sorted(each[0].branches, key=lambda name: index[name])
+            branch_to += [index[name] for name in names]
+            chances.append(np.cumsum([[one.to[name] for name in names] for one in each], axis=1))  # type: ignore[index]
         table_start.append(table_start[-1] + length)
         branch_start.append(len(branch_to))
-    for infection in model.infections:
-        for name, value in infection.transmission_rate.items():
-            rate[model.index[name]] = value
-    empty = [(np.zeros(1), np.ones(1))]
-    times, cdf = (np.concatenate(columns) for columns in zip(*(tables or empty), strict=True))
+    for number, infection in enumerate(first.infections):
+        for name in infection.transmission_rate:
+            rate[:, index[name]] = [m.infections[number].transmission_rate[name] for m in models]
+    none = np.broadcast_to(np.array([[[0.0]], [[1.0]]]), (2, points, 1))
+    times, cdf = np.concatenate(tables or [none], axis=2).astype(precision)
+    cumulative = np.concatenate(chances or [np.ones((points, 1))], axis=1)
     return Stages(
-        kind,
-        parameters[0],
-        parameters[1],
-        np.array(table_start, np.int32),
-        times.astype(precision),
-        cdf.astype(precision),
-        rate,
-        np.array(branch_start, np.int32),
-        np.array(branch_to or [0], np.int32),
-        np.array(branch_cdf or [1.0], precision),
-        _order(model),
-    )
+        kind, parameters[0], parameters[1], np.array(table_start, np.int32), times, cdf, rate,
+        np.array(branch_start, np.int32), np.array(branch_to or [0], np.int32),
+        cumulative.astype(precision), _order(first),
+    )  # fmt: skip
 
 
 def _order(model: CompartmentModel) -> np.ndarray:
@@ -98,40 +103,6 @@ def _order(model: CompartmentModel) -> np.ndarray:
     except CycleError:
         order = list(model.compartments)
     return np.array([model.index[name] for name in order], np.int32)
-
-
-def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -> Stages:
-    """The tables of several models that differ in numbers alone (see `PointGroup`)."""
-    first = stages_of(models[0], precision)
-    count, index = len(models), models[0].index
-    parameters = np.zeros((2, count, first.kind.size), precision)
-    rate = np.zeros((count, first.kind.size), precision)
-    chances = np.ones((count, first.branch_cdf.size))
-    times, cdf = (
-        np.repeat(table[None], count, axis=0) for table in (first.table_time, first.table_cdf)
-    )
-    for number, progression in enumerate(models[0].progressions):
-        compartment = index[progression.compartment]
-        codes = [model.progressions[number].holding_time.code() for model in models]
-        parameters[0, :, compartment] = [code.a for code in codes]
-        parameters[1, :, compartment] = [code.b for code in codes]
-        start, stop = first.table_start[compartment], first.table_start[compartment + 1]
-        if stop > start:
-            times[:, start:stop] = [code.times for code in codes]
-            cdf[:, start:stop] = [code.cdf for code in codes]
-        names = sorted(progression.branches, key=lambda name: index[name])
-        start, stop = first.branch_start[compartment], first.branch_start[compartment + 1]
-        if stop - start > 1:
-            each = [model.progressions[number].to for model in models]
-            by_name = [[to[name] for name in names] for to in each]  # type: ignore[index]
-            chances[:, start:stop] = np.cumsum(by_name, axis=1)
-    for number, infection in enumerate(models[0].infections):
-        for name in infection.transmission_rate:
-            rate[:, index[name]] = [m.infections[number].transmission_rate[name] for m in models]
-    return first._replace(
-        a=parameters[0], b=parameters[1], table_time=times, table_cdf=cdf, transmission_rate=rate,
-        branch_cdf=chances.astype(precision),
-    )  # fmt: skip
 
 
 def stages_of_group(

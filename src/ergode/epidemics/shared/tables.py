@@ -27,7 +27,8 @@ from ergode.epidemics.shared.options import (
     THINNED,
     WEIGHTED,
 )
-from ergode.epidemics.shared.resolution import check_stages
+from ergode.epidemics.shared.resolution import check_stages_of_group
+from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
 from ergode.models.networks.contact_network import ContactNetwork
@@ -73,8 +74,9 @@ def tables_of(
     begin: float,
     horizon: float,
     precision: Precision,
+    group: PointGroup | None = None,
 ) -> Tables:
-    """The tables of a model under a scenario, on a clock that is zero at `begin`.
+    """The tables of a model, or of a group, under a scenario, on a clock that is zero at `begin`.
 
     Raises
     ------
@@ -82,14 +84,14 @@ def tables_of(
         Something is named that is not there, or is beyond what the methods can tell apart.
     """
     contacts = scenario.contacts
-    stages = progression.stages_of(model, precision)
-    check_stages(model, stages, precision)
+    stages = progression.stages_of_group(model, group, precision)
+    check_stages_of_group(model, group, stages, precision)
     weights = arc_weights(model, contacts)
-    infections = transmission.infections_of(model, precision)
+    infections = transmission.infections_of(model, precision, group)
     calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)
     plan = transmission.interventions_of(scenario.interventions, model, contacts, begin, precision)
     heaviest = 1.0 if weights is None or not weights.size else float(weights.max())
-    fastest = float(infections.peak) * float(calendars.peak.max()) * heaviest
+    fastest = float(infections.peak.max()) * float(calendars.peak.max()) * heaviest
     span = scenario.longest_exposure if scenario.meetings is not None else horizon
     if not fastest * span < contact_process.CELLS_MOST:
         raise ModelError(
@@ -101,10 +103,11 @@ def tables_of(
             f"{contacts.node_count:,} nodes in {len(calendars.peak)} layers exceed the 2^56 pairs "
             "that the method 'sellke' can tell apart"
         )
-    rates = infections.rate[infections.rate > 0]
+    thinned = (infections.rate > 0) & (infections.rate != infections.peak[..., None, None])
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
+        **bindings_of(group),
         WEIGHTED: weights is not None,
         LAYERED: contacts.layer is not None,
         TEMPORAL: scenario.meetings is not None,
@@ -116,10 +119,7 @@ def tables_of(
         HAS_STRATA: scenario.stratum is not None,
         HAS_AGES: seeding.has_ages(initial),
         THINNED: bool(
-            len(model.infections) > 1
-            or (rates != infections.peak).any()
-            or changing
-            or scenario.interventions
+            len(model.infections) > 1 or thinned.any() or changing or scenario.interventions
         ),
     }
     return Tables(

@@ -19,6 +19,7 @@ from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
 from ergode.core.math.random import INTERVENTION, draw_words, uniform
 from ergode.epidemics.shared.options import HAS_CALENDARS, HAS_INTERVENTIONS
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import (
     ALL_CONTACTS,
@@ -37,7 +38,7 @@ CLOSURE_KIND, LEAKY_KIND, ALL_OR_NOTHING_KIND, _ISOLATION, TRACING_KIND = range(
 
 
 class Infections(NamedTuple):
-    """Who infects whom into what: one row an infection."""
+    """Who infects whom into what: one row an infection; of several points, real ones by point."""
 
     susceptible: Any  # int32 [infection_count]
     infected: Any  # int32 [infection_count]
@@ -82,32 +83,48 @@ class Interventions(NamedTuple):
     trigger_delay: Any  # real [trigger_count]
 
 
-def infections_of(model: CompartmentModel, precision: Precision) -> Infections:
-    """The infections of a model; their profiles are the first calendars."""
-    count = len(model.compartments)
-    rate = np.zeros((len(model.infections), count), precision)
+@np.errstate(over="ignore")  # `check_stages` says what is too large
+def infections_of(
+    model: CompartmentModel, precision: Precision, group: PointGroup | None = None
+) -> Infections:
+    """The infections of a model, or of all models of a group; profiles are the first calendars."""
+    models, count = [model] if group is None else group.models, len(model.compartments)
+    rate = np.zeros((len(models), len(model.infections), count), precision)
     profile = np.full(count, -1, np.int32)
     for k, infection in enumerate(model.infections):
-        for name, value in infection.transmission_rate.items():
-            rate[k, model.index[name]] = value
+        for name in infection.transmission_rate:
+            rate[:, k, model.index[name]] = [
+                m.infections[k].transmission_rate[name] for m in models
+            ]
     for number, name in enumerate(model.profiles):
         profile[model.index[name]] = number
     susceptible = np.array([model.index[i.susceptible] for i in model.infections], np.int32)
     into: dict[int, np.ndarray] = {}
     for k, compartment in enumerate(susceptible.tolist()):
-        into[compartment] = into.get(compartment, 0) + rate[k].astype(float)
-    highest = [max(calendar.factors) for calendar in model.profiles.values()]
-    return Infections(
+        into[compartment] = into.get(compartment, 0) + rate[:, k].astype(float)
+    highest = max([1.0, *(max(calendar.factors) for calendar in model.profiles.values())])
+    peak = np.max([total.max(axis=1) for total in into.values()], axis=0) * highest
+    found = Infections(
         susceptible,
         np.array([model.index[i.infected] for i in model.infections], np.int32),
         rate,
         np.isin(np.arange(count), susceptible).astype(np.uint8),
-        (rate > 0).any(axis=0).astype(np.uint8),
-        np.dtype(precision).type(
-            max(total.max() for total in into.values()) * max([1.0, *highest])
-        ),
+        (rate[0] > 0).any(axis=0).astype(np.uint8),
+        peak.astype(precision),
         profile,
     )
+    return found._replace(rate=rate[0], peak=found.peak[0]) if group is None else found
+
+
+def infections_of_row(infections, rows, row):
+    """The infections of the point that a row is of."""
+    if SWEPT:
+        point = point_of(rows, row)
+        return Infections(
+            infections.susceptible, infections.infected, infections.rate[point],
+            infections.at_risk, infections.infectious, infections.peak[point], infections.profile,
+        )  # fmt: skip
+    return infections
 
 
 def calendars_of(
