@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.syntax import syntax
+from ergode.core.compiler.syntax import as_function, syntax
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.grid.lattice import Lattice
 from ergode.density.transport.diffusion import LONGEST
@@ -63,6 +63,7 @@ def noise_of(value: Any, field: VectorField) -> Noise | None:
     if value is None:
         return None
     if callable(value):
+        value = as_function(value)
         lengths = {"t": None, "y": len(field.variables), "p": len(field.parameters)}
         check_function(value, lengths, field.variables, "process_noise")
         return Noise(function=value)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, launch, results
 from ergode.core.arguments import choice, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
+from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
@@ -440,7 +441,7 @@ def _limits(
 ) -> Limits | None:
     if conserved is not None and region is not None:
         raise PlanError("conserved and region are both given; expected one of them")
-    function = region if conserved is None else conserved
+    function = as_function(region if conserved is None else conserved)
     if function is None:
         return None
     name = "region" if conserved is None else "conserved"

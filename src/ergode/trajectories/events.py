@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
@@ -18,7 +19,7 @@ from ergode.trajectories.steppers import inside_step
 
 
 @dataclass(frozen=True)
-class ZeroCrossing:
+class ZeroCrossing(HoldsFunctions):
     """An event of a vector field: a function of time and state crosses zero.
 
     Parameters
@@ -35,7 +36,7 @@ class ZeroCrossing:
         Whether the event ends the trajectory. Its status then is ``STOPPED``, and later values are
         NaN.
     name : str, optional
-        Name in results; the name of `function` if not given.
+        Name in results; the name of `function`, or "event", if not given.
 
     Raises
     ------
@@ -68,11 +69,12 @@ class ZeroCrossing:
     name: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
         if not self.name:
             name = getattr(self.function, "__name__", "event")
-            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "name", name if name.isidentifier() else "event")
 
 
 def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:

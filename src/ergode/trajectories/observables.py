@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
@@ -20,7 +21,7 @@ from ergode.trajectories.steppers import observing
 
 
 @dataclass(frozen=True)
-class Observable:
+class Observable(HoldsFunctions):
     """An observable of one's own: numbers that are kept, brought up to date, and summed up.
 
     Parameters

@@ -2,10 +2,11 @@
 
 import ast
 import functools
+import types
 
 import pytest
 
-from ergode.core.compiler.syntax import function_from_text, syntax
+from ergode.core.compiler.syntax import as_function, function_from_text, syntax
 from ergode.core.errors import ModelError
 
 
@@ -31,9 +32,32 @@ def test_a_function_without_source_is_an_error():
         syntax(names["unseen"])
 
 
-def test_a_lambda_is_an_error():
-    with pytest.raises(ModelError, match="must be defined with `def`, alone; a lambda cannot"):
-        syntax(lambda x: x)
+def test_a_lambda_is_a_definition():
+    (one, two), three = (lambda x: x + 1, lambda x: (lambda y: y, x)), lambda x, *, k=2: k * x
+    assert ast.unparse(syntax(one)) == "def formula(x):\n    return x + 1"
+    assert ast.unparse(syntax(two)) == "def formula(x):\n    return (lambda y: y, x)"
+    assert ast.unparse(syntax(two(0)[0])) == "def formula(y):\n    return y"
+    assert ast.unparse(syntax(three)) == "def formula(x, *, k):\n    return k * x"
+    for found in (lambda x: -x if x < 0 else x), (lambda x: max(x, 0.0) ** 2), (lambda x: x):
+        text = ast.unparse(syntax(found))[len("def formula(x):\n    return ") :]
+        assert eval(text, {"x": -3.0}) == found(-3.0)
+
+
+def test_lambdas_that_nothing_tells_apart_are_an_error():
+    one, two = lambda x: x + 1, lambda x: x + 2
+    bare = one.__code__.replace(co_linetable=b"")  # as `python -X no_debug_ranges` leaves it
+    unknown = types.FunctionType(bare, {})
+    with pytest.raises(ModelError, match="cannot be read; define it with `def`, or as the only"):
+        syntax(unknown)
+    assert ast.unparse(syntax(two)) == "def formula(x):\n    return x + 2"
+
+
+def test_a_partial_function_is_a_function():
+    assert as_function(functools.partial(scaled, by=3.0))(2.0) == 6.0
+    assert as_function(functools.partial(pow, 2)).__class__ is functools.partial
+    whole = as_function(functools.partial(lambda a, b, c: (a, b, c), 1, c=3))
+    assert whole(2) == (1, 2, 3)
+    assert ast.unparse(syntax(whole)).startswith("def formula(b):")
 
 
 def test_a_decorator_is_not_dropped_in_silence():

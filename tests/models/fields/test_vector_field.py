@@ -126,8 +126,8 @@ def by_name(t, y, p):
         (by_name, "'by_name' failed: TypeError: tuple indices must be integers"),
         (beyond_parameters, r"uses p\[1\], but there is 1 parameter"),
         (beyond_variables, r"uses y\[2\], but there is 1 variable"),
-        (lambda t, y, p: (y[0],), "a lambda cannot be compiled"),
-        (math.sin, "function is <built-in function sin>; expected a function written with `def`"),
+        (lambda t, y, p: y[0] + 1, "returns y\\[0\\] \\+ 1; expected a tuple"),
+        (math.sin, "function is <built-in function sin>; expected a function"),
         (3.0, "function is 3.0; expected a function"),
     ],
 )

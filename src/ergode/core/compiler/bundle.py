@@ -37,7 +37,7 @@ from ergode.core.compiler.language import (
 from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.source import Precision, Source, Target
-from ergode.core.compiler.syntax import local_names, syntax
+from ergode.core.compiler.syntax import local_names, outer_value, syntax
 from ergode.core.errors import ModelError
 
 # Modules that numba knows: what belongs to them stays as it is.
@@ -223,7 +223,8 @@ class Collector:
             for argument in tree.args.kwonlyargs
         ]
         self._open.pop()
-        tree.name = self._name(function, wanted or function.__name__)
+        named = function.__name__ if function.__name__.isidentifier() else tree.name
+        tree.name = self._name(function, wanted or named)
         if self.target == "cuda" and getattr(function, "noinline", False):
             self.words.add("noinline_function")
             tree.body.insert(
@@ -494,14 +495,8 @@ class _Rename(ast.NodeTransformer):
 
     def outer(self, name: str) -> Any:
         """What a name outside of the function stands for now."""
-        function = self.function
-        if name not in function.__code__.co_freevars or not function.__closure__:
-            return function.__globals__.get(name, _UNDEFINED)
-        try:
-            cell = function.__closure__[function.__code__.co_freevars.index(name)]
-            return cell.cell_contents
-        except ValueError:  # not assigned yet
-            return _UNDEFINED
+        found = outer_value(self.function, name)
+        return found[0] if found else _UNDEFINED
 
 
 class _RenameFormula(_Rename):

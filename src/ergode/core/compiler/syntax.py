@@ -1,14 +1,15 @@
-"""A function as its text and its syntax tree, and a function of a text."""
+"""A function as its text and its syntax tree, and a function of a text or of another function."""
 
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import inspect
 import linecache
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -35,10 +36,71 @@ def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
     return function
 
 
+def as_function(value: Any) -> Any:
+    """The function that a `functools.partial` of a function is; anything else as it is."""
+    plain = not isinstance(value, partial) or not isinstance(value.func, FunctionType)
+    return value if plain else _function_of_partial(value)
+
+
+@lru_cache(maxsize=256)
+def _function_of_partial(value: partial[Any]) -> FunctionType:
+    given = inspect.signature(value).parameters.values()
+    free = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    fixed = {f"given_{k}": one for k, one in enumerate(value.args)}
+    named = {f"given_{name}": one for name, one in value.keywords.items()}
+    arguments = [*fixed, *free, *(f"{name}=given_{name}" for name in value.keywords)]
+    name = value.func.__name__ if value.func.__name__.isidentifier() else "formula"
+    text = f"def {name}({', '.join(free)}):\n    return whole({', '.join(arguments)})\n"
+    return function_from_text(text, {"whole": value.func, **fixed, **named})
+
+
+def outer_value(function: FunctionType, name: str) -> tuple[Any] | None:
+    """What a name outside of a function stands for now, if anything."""
+    if name not in function.__code__.co_freevars or not function.__closure__:
+        return (function.__globals__[name],) if name in function.__globals__ else None
+    try:
+        cell = function.__closure__[function.__code__.co_freevars.index(name)]
+        return (cell.cell_contents,)
+    except ValueError:  # not assigned yet
+        return None
+
+
 @lru_cache(maxsize=1024)
-def _text_of(code: CodeType) -> str:
-    """Source of a function, read once: what the file says now may be another's."""
-    return textwrap.dedent(inspect.getsource(code))
+def _definition_of(code: CodeType) -> ast.FunctionDef | None:
+    """The definition of a function, read once: what the file says now may be another's."""
+    if code.co_name == "<lambda>":
+        return _definition_of_lambda(code)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+    except SyntaxError:
+        return None
+    return tree if isinstance(tree, ast.FunctionDef) else None
+
+
+def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
+    """A lambda as a definition; None where its line has others from which nothing tells it."""
+    lines, _ = inspect.findsource(code)
+    lambdas = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    if len(lambdas) > 1:
+        # Its instructions say where they were written. A lambda around it has them inside, too.
+        done_at = {(line, column) for line, _, column, _ in code.co_positions() if column}
+        around = [node for node in lambdas if done_at and done_at <= _places_in(node.body)]
+        lambdas = sorted(around, key=lambda node: len(_places_in(node.body)))[:1]
+    if not lambdas:
+        return None
+    body: list[ast.stmt] = [ast.Return(lambdas[0].body)]
+    tree = ast.FunctionDef("formula", lambdas[0].args, body, [], lineno=1, col_offset=0)
+    return ast.fix_missing_locations(tree)
+
+
+def _places_in(tree: ast.expr) -> set[tuple[int, int]]:
+    """Where the parts of an expression begin."""
+    parts = [part for part in ast.walk(tree) if isinstance(part, ast.expr)]
+    return {(part.lineno, part.col_offset) for part in parts}
 
 
 def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
@@ -49,21 +111,18 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
             "the function without it"
         )
     try:
-        text = _text_of(function.__code__)
+        definition = _definition_of(function.__code__)
     except (AttributeError, OSError, TypeError):
         raise ModelError(
-            f"the source of function '{function.__name__}' is not available; define it with "
-            "`def` in a file or a notebook cell"
+            f"the source of function '{function.__name__}' is not available; define it in a file "
+            "or a notebook cell"
         ) from None
-    try:
-        tree = ast.parse(text).body[0]
-    except SyntaxError:
-        tree = ast.Pass()
-    if not isinstance(tree, ast.FunctionDef):
+    if definition is None:
         raise ModelError(
-            f"function '{function.__name__}' must be defined with `def`, alone; a lambda cannot "
-            "be compiled"
+            f"the source of function '{function.__name__}' cannot be read; define it with `def`, "
+            "or as the only lambda of a line"
         )
+    tree = copy.deepcopy(definition)
     tree.decorator_list = []
     tree.returns = None
     tree.args.defaults = []

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import UserFunction, real
+from ergode.core.compiler.syntax import as_function
 from ergode.core.math import elementary
 
 # In a formula these are our own, which vectorise and are the same on every target.
@@ -35,6 +36,7 @@ WORDS = {POWER: elementary.power, ROOT: math.sqrt, REAL: real}
 
 def meaning(value: Any) -> Any:
     """What a name in a formula stands for: our own functions, or a formula in its turn."""
+    value = as_function(value)
     if isinstance(value, FunctionType):
         return value if value.__module__.startswith("ergode.") else UserFunction(value)
     try:

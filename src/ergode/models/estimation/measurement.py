@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.models.estimation.priors import covariance_of
 from ergode.models.fields.vector_field import VectorField, check_function
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class Measurement(HoldsFunctions):
     """A measurement of a function of the state, with Gaussian noise or any likelihood.
 
     Parameters
@@ -59,6 +60,7 @@ class Measurement:
     likelihood: Callable[..., tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             time = float(self.time)
         except (TypeError, ValueError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ergode.core.compiler.portable import HoldsFunctions
+
 
 @dataclass(frozen=True)
-class Delay:
+class Delay(HoldsFunctions):
     """A delay that depends on time and state, in place of a parameter's name.
 
     Parameters

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler import bundle
-from ergode.core.compiler.syntax import syntax
+from ergode.core.compiler.portable import HoldsFunctions
+from ergode.core.compiler.syntax import as_function, syntax
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
 from ergode.models.fields.delay import Delay
@@ -44,7 +45,7 @@ _NOT_SCALAR = {
 
 
 @dataclass(frozen=True)
-class VectorField:
+class VectorField(HoldsFunctions):
     """A system of ordinary or delay differential equations, y' = f(t, y, y(t - delay), p).
 
     Parameters
@@ -54,7 +55,9 @@ class VectorField:
         of each variable [variable / time]. ``y`` and ``p`` are indexed in the order of
         `variables` and `parameters`; ``yd[k]`` is the variable of the k-th pair of `delays`, that
         delay ago. It works on single numbers: arithmetic, comparisons, `math`, and other
-        functions of this kind. It is compiled, and never called by Python.
+        functions of this kind. It is compiled, and never called by Python. Its source must be in
+        a file or a notebook cell; a lambda, a closure over numbers and a `functools.partial` will
+        do. The field pickles with this source.
     variables : sequence of str
         Names of the state variables.
     parameters : sequence of str
@@ -90,6 +93,7 @@ class VectorField:
     diffusion: Callable[..., tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for what in ("variables", "parameters"):
             object.__setattr__(self, what, _names(what, getattr(self, what)))
         if not self.variables:
@@ -216,8 +220,9 @@ def check_function(
     ModelError
         It is not a function, or of another form; the message says which, in one line.
     """
+    function = as_function(function)
     if not isinstance(function, FunctionType):
-        raise ModelError(f"{what} is {function!r}; expected a function written with `def`")
+        raise ModelError(f"{what} is {function!r}; expected a function")
     name = function.__name__
     tree = syntax(function)
     parameters = inspect.signature(function).parameters.values()

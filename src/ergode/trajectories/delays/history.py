@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.compiler.portable import HoldsFunctions
+from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import ModelError
 from ergode.models.fields.vector_field import VectorField, check_function
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
@@ -19,7 +21,7 @@ _JUMP = 1e-9
 _ONE_SIDED = np.array([-147.0, 360.0, -450.0, 400.0, -225.0, 72.0, -10.0]) / 10.0
 
 
-class History:
+class History(HoldsFunctions):
     """The past of a delay equation: a function or samples, with the times where it jumps.
 
     Parameters
@@ -61,7 +63,7 @@ class History:
         if callable(past):
             if values is not None:
                 raise ModelError("a history is a function or samples, not both")
-            self.function = past
+            self.function = as_function(past)
             return
         if values is None:
             raise ModelError("a history of samples has times and values; there are no values")

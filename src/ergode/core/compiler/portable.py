@@ -1,0 +1,97 @@
+"""Models whose functions reach other processes: a function travels as its text.
+
+Pickle finds a function by its name in a module.  One of a notebook, of a prompt, inside another
+function or without a name is not found there.  Such a function travels as its text, with what the
+names in it stand for.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ergode.core.compiler.syntax import (
+    as_function,
+    function_from_text,
+    outer_value,
+    syntax,
+)
+
+
+class HoldsFunctions:
+    """A model with functions among its attributes, which pickles with their text.
+
+    A dataclass calls this `__post_init__` first: a `functools.partial` becomes a function.
+    """
+
+    def __post_init__(self) -> None:
+        vars(self).update({name: as_function(value) for name, value in vars(self).items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: _packed(value) for name, value in vars(self).items()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update({name: _unpacked(value) for name, value in state.items()})
+
+
+@dataclass(frozen=True)
+class _Module:
+    name: str
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A function: its definition, and what the names in it stand for."""
+
+    text: str
+    names: dict[str, Any]
+    defaults: Any
+    keyword_defaults: Any
+
+
+def _packed(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(_packed, value))
+    if type(value) is dict:
+        return {key: _packed(one) for key, one in value.items()}
+    if isinstance(value, ModuleType):
+        return _Module(value.__name__)
+    if not isinstance(value, FunctionType) or _is_found(value):
+        return value
+    tree = syntax(value)
+    used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    names = {name: outer_value(value, name) for name in used - {*value.__code__.co_varnames}}
+    known = {name: _packed(one[0]) for name, one in names.items() if one}
+    known = {name: one for name, one in known.items() if not hasattr(builtins, name)}
+    return _Text(ast.unparse(tree), known, value.__defaults__, value.__kwdefaults__)
+
+
+def _unpacked(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(_unpacked, value))
+    if type(value) is dict:
+        return {key: _unpacked(one) for key, one in value.items()}
+    if isinstance(value, _Module):
+        return importlib.import_module(value.name)
+    if not isinstance(value, _Text):
+        return value
+    function = function_from_text(value.text, _unpacked(value.names))
+    function.__defaults__ = value.defaults
+    function.__kwdefaults__ = value.keyword_defaults
+    return function
+
+
+def _is_found(function: FunctionType) -> bool:
+    """Whether another process finds it by its name."""
+    if function.__module__ == "__main__":
+        return False
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
