@@ -12,6 +12,8 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
@@ -60,6 +62,12 @@ class Comparison:
     error: float
     expected: float
     unit: str = ""
+
+    @classmethod
+    def of_mean(cls, name: str, values: np.ndarray, expected: float, unit: str = "") -> Comparison:
+        """The mean of random values, against its expectation."""
+        error = 2 * values.std(ddof=1) / np.sqrt(values.size)
+        return cls(name, float(values.mean()), float(error), float(expected), unit)
 
     def texts(self) -> tuple[str, str, str]:
         """What was computed, what was expected, and the difference, for people to read."""

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from ergode.core import results
 from ergode.core.errors import ErgodeError, PlanError, WriteError
+from ergode.plots.frame import save_figure
 from ergode.runfile.read import RunFile, read
 from ergode.runfile.spread import shortfall
 
@@ -124,7 +125,8 @@ def _refuges() -> Iterator[Path]:
 
 def _draw(dataset: xarray.Dataset, asked: RunFile, figure: Path) -> None:
     try:
-        asked.request.draw(dataset, figure, asked.title, overwrite=asked.overwrite)
+        drawn = asked.request.draw(dataset)
+        save_figure(drawn, figure, asked.title, overwrite=asked.overwrite)
     except ErgodeError as error:
         raise type(error)(f"{error}; the dataset is in '{asked.dataset}'") from None
 

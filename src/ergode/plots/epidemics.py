@@ -13,8 +13,8 @@ from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.plots.frame import (
     check_figure_path,
+    figure_of,
     new_axes,
-    new_figure,
     quiet,
     save_figure,
     time_label,
@@ -155,8 +155,7 @@ def save_epidemic_curves(
         The disk is full, or the like.
     """
     path = check_figure_path(path)
-    figure = new_figure()
-    epidemic_curves(dataset, compartments=compartments, ax=figure.subplots())
+    figure = figure_of(epidemic_curves, dataset, compartments=compartments)
     return save_figure(figure, path, title, overwrite=overwrite)
 
 

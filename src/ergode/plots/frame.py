@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,13 @@ def new_figure(size: tuple[float, float] = SIZE) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=size, dpi=DPI, layout="constrained")
+
+
+def figure_of(draw: Callable[..., Any], dataset: xarray.Dataset, **options: Any) -> Figure:
+    """The figure that a plot draws of a dataset, for a file."""
+    figure = new_figure()
+    draw(dataset, ax=figure.subplots(), **options)
+    return figure
 
 
 def new_axes() -> Axes:

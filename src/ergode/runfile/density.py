@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 from ergode.models.fields.equations import function_of_state
 from ergode.models.fields.vector_field import VectorField
-from ergode.plots.frame import new_figure, save_figure
+from ergode.plots.frame import new_figure
 from ergode.readers.gbees import read_gbees
 from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import is_swept, spread
@@ -23,6 +22,7 @@ from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 TABLES = ("equations", "diffusion", "prior", "parameters", "measurements", "propagate")
 OPTIONS = "propagate"
@@ -68,17 +68,15 @@ class DensityRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['cell_steps']:,} cell-steps"
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result: each variable over time."""
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result: each variable over time."""
         names = self.field.variables
         figure = new_figure((8, 1 + 2 * len(names)))
         axes: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for ax, name in zip(axes, names, strict=True):
             plots.density_strip(dataset, name, ax=ax)
             ax.label_outer()
-        save_figure(figure, path, title, overwrite=overwrite)
+        return figure
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

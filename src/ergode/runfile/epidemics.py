@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -18,6 +17,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
+from ergode.plots.frame import figure_of
 from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
@@ -27,6 +27,7 @@ from ergode.runfile.tables import Readers, Table, of_parameters
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
@@ -87,11 +88,9 @@ class EpidemicRun:
         points = math.prod(np.size(one) for one in self.options.get("parameters", {}).values())
         return f"{points * dataset.attrs['replicates']:,} epidemics"
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result."""
-        plots.save_epidemic_curves(dataset, path, title=title, overwrite=overwrite)
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result."""
+        return figure_of(plots.epidemic_curves, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out, each with the middle 95 % of replicates if it varies."""

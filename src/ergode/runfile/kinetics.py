@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergode import kinetics, plots
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.plots.frame import new_figure, save_figure
+from ergode.plots.frame import figure_of
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.spread import is_swept, spread, usable
 from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
@@ -63,13 +63,9 @@ class KineticRun:
         """What was run, in a few words."""
         return f"{dataset['status'].size:,} zones, {int(dataset['step_count'].sum()):,} steps"
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result: the first zone."""
-        figure = new_figure()
-        plots.abundances(dataset, zone=0, ax=figure.subplots())
-        save_figure(figure, path, title, overwrite=overwrite)
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result: the first zone."""
+        return figure_of(plots.abundances, dataset, zone=0)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out: the most abundant species at the end."""

@@ -18,6 +18,7 @@ from ergode.runfile.tables import Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 # The module that reads what each engine needs: its TABLES, of which OPTIONS names the one that the
 # command line may override, and ``read(top) -> Request``.
@@ -47,10 +48,8 @@ class Request(Protocol):
         """What was run, in a few words."""
         ...
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result."""
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result."""
         ...
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:

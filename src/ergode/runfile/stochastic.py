@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ergode import plots, stochastic
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.plots.frame import new_figure, save_figure
+from ergode.plots.frame import figure_of
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.spread import average, is_swept, usable
 from ergode.runfile.tables import Readers, Table
@@ -21,6 +20,7 @@ from ergode.stochastic.simulate import Output
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 TABLES = ("network", "simulate")
 OPTIONS = "simulate"
@@ -72,17 +72,11 @@ class StochasticRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['firings']:,} firings"
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result."""
-        figure = new_figure()
-        ax = figure.subplots()
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result."""
         if "histogram" in dataset:
-            plots.amounts(dataset, species=str(dataset["species"].values[0]), ax=ax)
-        else:
-            plots.realizations(dataset, ax=ax)
-        save_figure(figure, path, title, overwrite=overwrite)
+            return figure_of(plots.amounts, dataset, species=str(dataset["species"].values[0]))
+        return figure_of(plots.realizations, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
 from ergode.models.fields.vector_field import VectorField
-from ergode.plots.frame import new_figure, save_figure
+from ergode.plots.frame import figure_of
 from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import spread, usable
 from ergode.runfile.tables import Readers, Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
 OPTIONS = "integrate"
@@ -62,13 +62,9 @@ class TrajectoryRun:
         """What was run, in a few words."""
         return f"{dataset.attrs['trajectories']:,} trajectories"
 
-    def draw(
-        self, dataset: xarray.Dataset, path: Path, title: str | None, *, overwrite: bool
-    ) -> None:
-        """Write the figure of a result."""
-        figure = new_figure()
-        plots.trajectories(dataset, ax=figure.subplots())
-        save_figure(figure, path, title, overwrite=overwrite)
+    def draw(self, dataset: xarray.Dataset) -> Figure:
+        """The figure of a result."""
+        return figure_of(plots.trajectories, dataset)
 
     def summary(self, dataset: xarray.Dataset) -> dict[str, Any]:
         """Numbers that say what came out."""

@@ -76,10 +76,10 @@ def visit() -> Stop:
     transmissibility = percolation.transmissibility(_RATE, infectious)
     expected = percolation.final_size(_CONTACTS, transmissibility, _SEEDS / contacts.node_count)
     overall = float(np.average(expected, weights=_SIZES))
-    rows = [_row("everyone", attack, overall)]
+    rows = [Comparison.of_mean("everyone", attack, overall, "%")]
     rows += [
-        _row(name, listed[:, i], float(expected[i])) for i, name in enumerate(_GROUPS)
-    ]  # fmt: skip
+        Comparison.of_mean(name, listed[:, i], expected[i], "%") for i, name in enumerate(_GROUPS)
+    ]
     return Stop(
         engine="epidemics",
         title="SEIR in a town of three generations",
@@ -103,8 +103,3 @@ def visit() -> Stop:
         work=f"{_REPLICATES} epidemics among {contacts.node_count:,} nodes",
         dataset=counts,
     )
-
-
-def _row(name: str, simulated: np.ndarray, expected: float) -> Comparison:
-    error = 2 * simulated.std(ddof=1) / np.sqrt(simulated.size)
-    return Comparison(name, float(simulated.mean()), float(error), expected, "%")

@@ -75,14 +75,10 @@ def visit() -> Stop:
     probability = expm_multiply(matrix * _END, (n == _BEGIN).astype(float))
     counts = result["histogram"].values[-1, 0]
     values = np.repeat(np.arange(counts.size), counts).astype(float)
-
-    def row(name: str, each: np.ndarray, expected: float) -> Comparison:
-        error = 2 * each.std(ddof=1) / np.sqrt(each.size)
-        return Comparison(name, float(each.mean()), float(error), float(expected), "")
-
+    above, beyond = (values > _BETWEEN) * 1.0, probability[n > _BETWEEN].sum()
     rows = (
-        row("mean", values, probability @ n),
-        row(f"more than {_BETWEEN}", (values > _BETWEEN) * 1.0, probability[n > _BETWEEN].sum()),
+        Comparison.of_mean("mean", values, probability @ n),
+        Comparison.of_mean(f"more than {_BETWEEN}", above, beyond),
     )
 
     def draw(ax: Any) -> Any:
