@@ -1,8 +1,13 @@
-"""Realizations of a small network by code compiled for it (`algorithms.compiled_direct`)."""
+"""Realizations of a small network by code compiled for it (`algorithms.compiled_direct`).
+
+A short run of a new network on a CPU does not wait for a compiler: it goes by tables, with the
+same numbers (`algorithms.interpreted_direct`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,19 +15,30 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Target
-from ergode.stochastic.algorithms import compiled_direct
+from ergode.core.status import Status
+from ergode.stochastic.algorithms import compiled_direct, interpreted_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
 from ergode.stochastic.kernel.realization import Plan
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.ranges import run_ranges
 from ergode.stochastic.runners.runner import Report, Runner, new_queue
-from ergode.stochastic.tables import Tables
+from ergode.stochastic.tables import Net, Tables
 
 FIRINGS_MOST = 2**32 - 2
 LANES = 64
 _LANES_FROM = 8
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
+# Firings of a network by its tables, which take a fifth of the time of its compilation.
+_INTERPRETED_MOST = 4_000_000
+
+_LEFT: dict[tuple[str, int], int] = {}
+"""Firings that are left of them, by the code of a network and the number of its lanes."""
+
+
+@lru_cache(maxsize=1)
+def _interpreter() -> kernels.Kernel:
+    return kernels.cpu_kernel(interpreted_direct.interpret_cpu)
 
 
 class CompiledDirectRunner(Runner):
@@ -67,6 +83,9 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        found = self._interpret(first, count, wanted, report) if self._allowed(count) else None
+        if found is not None:
+            return found
         slots, grain = self._ranges(count)
         out = self.results(count, slots, self.points(first, count), wanted)
         arguments = (self.rates(), self._plan_from(first), out)
@@ -79,12 +98,56 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     def prepare(self, count: int, wanted: Wanted) -> None:
         """Compile what `run` needs."""
         out = self.results(0, 1, 1, wanted)
+        if self._allowed(count):
+            net, work = self._tables_and_rows(1)
+            self.device.prepare(_interpreter(), 1, net, work, self._plan, out)
+            return
         with kernels.readable_errors():
             self.device.prepare(self._kernel_for(count), 1, self.rates(), self._plan, out)
 
+    def _lanes(self, count: int) -> int:
+        return LANES if self._ranges(count)[1] >= _LANES_FROM else 1
+
     def _kernel_for(self, count: int) -> kernels.Kernel:
-        lanes = LANES if self._ranges(count)[1] >= _LANES_FROM else 1
-        return self.kernel({compiled_direct.LANES: lanes})
+        return self.kernel({compiled_direct.LANES: self._lanes(count)})
+
+    def _allowed(self, count: int) -> int:
+        """Firings that each of `count` realizations may do by tables; 0 if code is at hand."""
+        if not self.tables.once(interpreted_direct.rounds_alike):
+            return 0
+        code = self._text, self._lanes(count)
+        if code not in _LEFT:
+            standing = _interpreter()
+            # For the first network of a machine it is as quick to compile its own code.
+            able = standing.is_kept("cpu") or standing.was_wanted("cpu")
+            own = not able or self._kernel_for(count).is_kept("cpu")
+            _LEFT[code] = 0 if own else _INTERPRETED_MOST
+        return max(0, _LEFT[code]) // count
+
+    def _interpret(
+        self, first: int, count: int, wanted: Wanted, report: Report
+    ) -> dict[str, np.ndarray] | None:
+        """As `run`, by tables; None if a realization takes more firings than it may."""
+        workers, grain = self._ranges(count)
+        code = self._text, self._lanes(count)
+        plan = self._plan_from(first)
+        few = plan._replace(max_firings=np.int64(min(plan.max_firings, self._allowed(count))))
+        out = self.results(count, workers, self.points(first, count), wanted)
+        arguments = (*self._tables_and_rows(workers), few, out)
+        done: list[int] = []
+        out = run_ranges(self.device, _interpreter(), count, grain, arguments, wanted, done.append)
+        _LEFT[code] -= int(out.firings.sum())
+        if few.max_firings < plan.max_firings and (out.status == Status.TOO_MANY_STEPS).any():
+            _LEFT[code] = 0
+            return None
+        report(sum(done))
+        return self.fetch(out, wanted)
+
+    def _tables_and_rows(self, workers: int) -> tuple[Net, interpreted_direct.Work]:
+        tables, empty = self.tables, self.device.empty
+        lengths = (tables.variable_count + 1, tables.depth, tables.reaction_count)
+        rows = (empty((workers, length), np.float64) for length in lengths)
+        return Net(*map(self.device.put, tables.net)), interpreted_direct.Work(*rows)
 
     def _ranges(self, count: int) -> tuple[int, int]:
         """Number of ranges, and realizations of a range: a multiple of the lanes if possible."""
