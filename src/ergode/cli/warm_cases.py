@@ -84,7 +84,7 @@ def _run_epidemic(method: Any, family: str, lists: bool, device: str) -> None:
             )  # fmt: skip
 
 
-# ---- stochastic: by tables, which small networks of mass action alone are not
+# ---- stochastic: kernels that work on tables serve every network
 
 
 def _stochastic() -> Iterator[Case]:
@@ -92,11 +92,14 @@ def _stochastic() -> Iterator[Case]:
     for method in stochastic_methods.METHODS.values():
         by_algorithm.setdefault(id(method.algorithm), []).append(method.name)
     for names in by_algorithm.values():
-        yield Case("stochastic", ", ".join(names), partial(_run_reactions, names))
+        yield Case("stochastic", ", ".join(names), partial(_run_reactions, names, 70))
+    yield Case(
+        "stochastic", "direct, small networks", partial(_run_reactions, ["direct"], 2), ("cpu",)
+    )
 
 
-def _run_reactions(methods: Sequence[Any], device: str) -> None:
-    names = [f"S{i}" for i in range(70)]
+def _run_reactions(methods: Sequence[Any], count: int, device: str) -> None:
+    names = [f"S{i}" for i in range(count)]
     chain = [
         ergode.Reaction(f"{one} -> {other}", rate_constant=1.0)
         for one, other in zip(names, [*names[1:], names[0]], strict=True)
