@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import real
+from ergode.core.compiler.programs import Operation
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.algorithms.compiled_direct import outcome_of
 from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.outcomes import DONE, EXTINCT, INFINITY, OVERFLOW, TOO_MANY
 from ergode.stochastic.kernel.realization import change, write
-from ergode.core.compiler.programs import Operation
 from ergode.stochastic.tables import Tables
 
 _EQUAL = (
