@@ -120,7 +120,7 @@ def warm(
     device: _Device = None,
     json: _Json = False,
 ) -> None:
-    """Compile what models of an engine have in common, on all cores, before it is needed."""
+    """Compile the kernels that the models of an engine share, on all cores."""
     with _exit_codes():
         from ergode.cli.warm import show
 

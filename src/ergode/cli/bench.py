@@ -38,7 +38,7 @@ def run(engine: str | None, options: Sequence[str]) -> int:
 
 
 def _folder() -> Path:
-    """The folder ``benchmarks`` of the checkout one is in, or else that ergode runs from."""
+    """The folder ``benchmarks`` of the current checkout, or of the one that ergode runs from."""
     here = Path.cwd()
     for root in (here, *here.parents, Path(ergode.__file__).parents[2]):
         if _is_checkout(root):

@@ -46,7 +46,7 @@ def collect() -> dict[str, Any]:
 
 
 def show(*, as_json: bool) -> None:
-    """Print what is installed and what it would run on."""
+    """Print what is installed, and the devices."""
     found = collect()
     if as_json:
         print(json.dumps(found, indent=2))

@@ -38,7 +38,7 @@ def run(
     as_json: bool,
     overwrite: bool = False,
 ) -> bool:
-    """Run a file, write what it asks for, and say what came out.
+    """Run a file, write its outputs, and print a summary.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def run(
 
 @contextmanager
 def _finishing() -> Iterator[None]:
-    """Let the first Ctrl-C wait until what was computed is written."""
+    """Delay the first Ctrl-C until the result is written."""
     if current_thread() is not main_thread():
         yield
         return
@@ -115,7 +115,7 @@ def _save(dataset: xarray.Dataset, asked: RunFile) -> None:
 
 
 def _refuges() -> Iterator[Path]:
-    """New folders, each on another disk perhaps."""
+    """New folders, perhaps on several disks."""
     for place in (Path.cwd(), Path.home(), Path(tempfile.gettempdir()), Path("/var/tmp")):
         try:
             yield Path(tempfile.mkdtemp(prefix="ergode-result-", dir=place))

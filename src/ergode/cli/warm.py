@@ -16,7 +16,7 @@ from ergode.core.errors import ErgodeError, ErgodeWarning, PlanError
 
 
 def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
-    """Compile what engines have in common, a process for each core, and say what is there.
+    """Compile standing kernels in a process for each core, and print a summary.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
 
 
 def _run_all(cases: Sequence[tuple[str, str]], device: str, *, show: bool) -> list[str]:
-    """Run all cases in processes; what is wrong with those that failed."""
+    """Run all cases in processes; a line for each that failed."""
     workers = min(devices.resolve("cpu").core_count, len(cases))
     failed = []
     with (

@@ -1,7 +1,7 @@
 """What ``ergode warm`` computes: small public calls, whose kernels then are on disk.
 
-A record says which engine and what of it a call warms; a method in an engine's table is a record
-by itself.
+A record names an engine and what is warmed of it.  Records follow from the engines' tables of
+methods, so a new method needs no record here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Case:
     ----------
     engine : str
     name : str
-        What is warmed: a method, and what for.
+        A method, and the kind of model.
     run : function
         ``run(device)`` makes the calls.
     targets : tuple of str
@@ -182,7 +182,7 @@ def _nuclei() -> tuple[ergode.ReactionNetwork, dict[str, Any]]:
     return network, conditions
 
 
-# ---- vector fields: their kernels hold the field, so only those of the library can be warmed
+# ---- vector fields: a kernel contains its field, so only the fields of the library are warmed
 
 _FIELDS: dict[str, Callable[[], ergode.VectorField]] = {
     name: getattr(ergode.fields, name)

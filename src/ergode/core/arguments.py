@@ -67,7 +67,7 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
 
 
 def choice(name: str, value: Any, known: Collection[str]) -> None:
-    """Refuse a value that is not one of those known.
+    """Refuse an unknown value.
 
     Raises
     ------

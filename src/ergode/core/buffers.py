@@ -16,7 +16,7 @@ _SHARE = 0.25
 
 
 class Scratch:
-    """Arrays by name, each as large as it was asked for last.
+    """Named arrays, each of the shape of its last request.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ class Scratch:
         self._held: dict[str, Any] = {}
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: Any, zero: bool = False) -> Any:
-        """The array of a name, as the last call left it, unless its shape is another; or zeros."""
+        """The array of a name: the kept one if the shape is equal, zeroed only if `zero`."""
         held = self._held.get(name)
         if held is None or held.shape != (shape if isinstance(shape, tuple) else (shape,)):
-            self._held.pop(name, None)  # first free the one of another size
+            self._held.pop(name, None)  # free the old one before its successor is allocated
             self._held[name] = held = self._device.empty(shape, dtype)
         if zero:
             self._device.fill_zero(held)
@@ -40,12 +40,12 @@ class Scratch:
 
 
 class _Kept:
-    """Copies of host arrays on CUDA devices; those used last stay."""
+    """Copies of host arrays on CUDA devices; the least recently used ones are dropped."""
 
     def __init__(self) -> None:
-        # By array and device: what ends the copy with its array, the copy, its bytes.
+        # By array and device: the finalizer of the array, the copy, its size in bytes.
         self._copies: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
-        self._lock = RLock()  # an array may go while this thread holds it
+        self._lock = RLock()  # an array may be freed while this thread holds it
 
     def copy(self, array: np.ndarray, device: Device) -> Any:
         key = id(array), device.name
@@ -55,7 +55,7 @@ class _Kept:
                 return self._copies[key][1]
         copy = device.put(array)
         if array.nbytes <= _SHARE * device.memory_bytes:
-            # Another array may have the number of one that is gone.
+            # A new array may get the `id` of one that was freed.
             end = weakref.finalize(array, self._forget, key)
             end.atexit = False
             with self._lock:
@@ -74,7 +74,7 @@ class _Kept:
             self._forget(key)
 
     def _forget(self, key: tuple[int, str]) -> int:
-        """Let a copy go; its bytes."""
+        """Drop a copy; its size [bytes]."""
         with self._lock:
             end, _, size = self._copies.pop(key, (None, None, 0))
         if end is not None:
@@ -100,9 +100,9 @@ def put_kept(device: Device, array: np.ndarray) -> Any:
 
 
 def release() -> int:
-    """Free the arrays, such as those of networks, that ergode keeps on GPUs between calls.
+    """Free the arrays, such as networks, that ergode keeps on GPUs between calls.
 
-    At most a quarter of a device's memory is kept.  A copy also goes with its network.
+    They take at most a quarter of a device's memory.  A copy is also freed with its network.
 
     Returns
     -------

@@ -110,15 +110,15 @@ class Device(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> Any:
-        """Another library's array on this device, as an array of ours on the same memory."""
+        """View another library's device array as ours; the memory is shared."""
 
     @abstractmethod
     def like(self, sample: Any, array: Any) -> Any:
-        """An array of ours as one of the library that `sample` is of, on the same memory."""
+        """View our array as one of the library of `sample`; the memory is shared."""
 
     @abstractmethod
     def copy(self, source: Any, target: Any) -> None:
-        """Copy an array, of the host or of this device, into one of its shape on this device."""
+        """Copy an array from the host or this device into an equally shaped one on this device."""
 
     @abstractmethod
     def sort_together(self, by: Any, *others: Any) -> None:
@@ -187,11 +187,11 @@ class Device(ABC):
     def resident_blocks(
         self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0
     ) -> int:
-        """Largest grid whose blocks are all resident at once, so that they can wait."""
+        """Largest grid whose blocks are all resident at once, so that barriers cannot deadlock."""
         self._without_grids()
 
     def capture(self, kernel: Kernel, *arguments: Any) -> Any:
-        """A launch whose arguments are taken apart once (see `cuda.Prepared`)."""
+        """A launch whose arguments are converted once (see `cuda.Prepared`)."""
         self._without_grids()
 
     def resources(self, kernel: Kernel) -> dict[str, int]:
@@ -230,7 +230,7 @@ class CPU(Device):
         return int(0.8 * _free_memory(int(20 * monotonic())))
 
     def put(self, array: np.ndarray) -> np.ndarray:
-        # Always read-only: numba compiles anew for an array that differs in that.
+        # Always read-only: numba compiles another form for writable arrays.
         view = np.ascontiguousarray(array).view()
         view.flags.writeable = False
         return view

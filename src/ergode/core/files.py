@@ -125,12 +125,12 @@ def _publish(
     written_here: Callable[[Path], bool] | None,
     replaced: Path,
 ) -> None:
-    # It may have appeared, or someone may have put notes into it, while this was written.
+    # Meanwhile it may have appeared, or someone may have put files into it.
     check_new(path, overwrite=overwrite, written_here=written_here)
     if not path.is_dir():
         os.replace(partial, path)
         return
-    # A folder, unlike a file, does not replace another: move that one aside for a moment.
+    # A folder cannot replace another folder: move the old one aside first.
     os.replace(path, replaced)
     try:
         os.replace(partial, path)

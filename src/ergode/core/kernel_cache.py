@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: where they are kept, how much of them, and what is read from where.
+"""Compiled kernels on disk: their folder, its size limit, and a read-only folder to copy from.
 
 A kernel is a generated Python file named by its digest, and what numba keeps of it beside it.
 Numba's files hold pickled objects, which may run anything when they are read: a folder that other
@@ -27,7 +27,7 @@ DEFAULT_LIMIT = 2_000_000_000  # bytes; ERGODE_CACHE_LIMIT, in megabytes, is ano
 
 @dataclass(frozen=True)
 class Folders:
-    """Where kernels are written, and where else they are looked for.
+    """Where kernels are written, and where they are looked for.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Kept:
 
 
 def contents() -> list[Kept]:
-    """The kernels of this process's folder, the one used longest ago first."""
+    """The kernels of this process's folder, the least recently used first."""
     return _contents(folders().own)
 
 
@@ -225,7 +225,7 @@ def limit() -> int:
 
 
 def _make_room(folder: Path) -> None:
-    """Before a kernel is added: remove the ones used longest ago where there are too many."""
+    """Before a kernel is added: remove the least recently used ones beyond the limit."""
     most = limit()
     kept = _contents(folder)
     total = sum(one.bytes for one in kept)

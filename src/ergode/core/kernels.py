@@ -69,11 +69,11 @@ class Kernel:
         return _COMPILED[key]
 
     def key(self, target: Target) -> Any:
-        """What tells a kernel from others.
+        """What identifies a kernel in this process.
 
-        Gathering the sources takes longer than a small run, so a kernel is known by what it is
-        made of: a user's function by its text, with the constants and functions that it uses at
-        this moment, all else by itself.
+        Gathering the sources takes longer than a small run, so the key holds the parts of a kernel
+        instead.  A user's function counts by its text, with the constants and functions that it
+        uses at this moment.
         """
         return (
             self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
@@ -100,7 +100,7 @@ class Kernel:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a bound value from others: 1, 1.0 and True are equal, and are not the same."""
+    """A key for a bound value. The values 1, 1.0 and True are equal, but compile differently."""
     if isinstance(value, UserFunction):
         return formula_text(value.function)
     return repr(value) if isinstance(value, int | float | tuple | np.generic) else value

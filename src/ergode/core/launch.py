@@ -13,7 +13,7 @@ from ergode.core.errors import InterruptionWarning, PlanError
 
 
 def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> int:
-    """How many of something have room on a device at once.
+    """How many of something fit on a device at once.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
     bytes_each : int
         Memory that one needs [bytes].
     what : str
-        One of them, as the message calls it: ``"one replicate of 10 nodes"``.
+        Name of one of them in the message: ``"one replicate of 10 nodes"``.
     remedy : str
         What a user can do: ``"use fewer times"``.
 
     Raises
     ------
     PlanError
-        Not even one has.
+        Not even one fits.
     """
     room = device.available_bytes()
     if bytes_each > room and release():  # networks of earlier calls can be sent again
@@ -62,14 +62,14 @@ def run_chunks(
     size : int
         Most of it at a time.
     work : function
-        ``work(start, stop, report)`` does a chunk; ``report(amount)`` says that so much more is
-        done.  It returns how much of the chunk was done, if an interruption ended it, or None.
+        ``work(start, stop, report)`` does a chunk; ``report(amount)`` adds to the
+        progress.  It returns how much of the chunk was done, if an interruption ended it, or None.
     unit : str
         What is counted, in the plural: ``"replicates"``.
     show : bool
         Show progress on standard error.
     outcome : str
-        What the warning of an interruption says of what was done.
+        End of the warning of an interruption: what happens to the part that was done.
 
     Returns
     -------

@@ -19,8 +19,8 @@ class Table:
     ----------
     headers : sequence of str
     rows : iterable
-        A row is a sequence of anything with a text, as long as `headers`. Those that are not shown
-        are not asked for.
+        A row is a sequence of anything with a text, as long as `headers`. Rows that are
+        not shown are not computed.
     count : int
         Number of rows.
     """

@@ -32,8 +32,8 @@ class Variable:
     ----------
     name : str
     dims : tuple of str
-        `SWEPT` stands for the dims, none or more, of what a user sweeps; `STRATA` for those of
-        groups that values are divided by.
+        `SWEPT` stands for the dims of a sweep, none or more; `STRATA` for the dims of groups of
+        nodes.
     dtype : str
         NumPy type, or a kind such as ``"floating"``.
     unit : str
@@ -41,7 +41,7 @@ class Variable:
     meaning : str
         One sentence.
     optional : bool
-        Whether it is there only if it was asked for.
+        Whether a result may lack it.
     """
 
     name: str
@@ -172,7 +172,7 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
 
 def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
     failed = failures(codes, dims)
-    failed.pop(Status.NOT_RUN, None)  # whoever was interrupted knows
+    failed.pop(Status.NOT_RUN, None)  # an interruption has a warning of its own
     if failed:
         warn(" ".join(failed.values()), FailureWarning)
 
@@ -291,7 +291,7 @@ def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
         else:
             with xarray.open_dataset(path, engine="h5netcdf") as opened:
                 found = opened.load()
-    except Exception as error:  # what HDF5 and Zarr make of what is no such file
+    except Exception as error:  # HDF5 and Zarr raise many kinds for a file of another format
         raise ReadError(f"'{path}' cannot be read as a Dataset: {error}") from error
     found.attrs.pop(files.MARK, None)
     return found

@@ -71,7 +71,7 @@ def read_antimony(
     )  # fmt: skip
 
 
-# It runs in a process of its own: on some texts the package never ends, or fills memory.
+# In a separate process: on some texts the package never ends, or fills the memory.
 _CONVERT = """
 import sys
 import antimony

@@ -22,7 +22,7 @@ from ergode.models.reactions.species import Species
 from ergode.readers.bounded import text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
-# The rules of which the network was generated: it says nothing that the network does not.
+# The rules that generated the network; they add nothing to it.
 _RULES = (
     "model", "molecule types", "observables", "reaction rules", "compartments",
     "population maps", "population types", "energy patterns",
@@ -190,7 +190,7 @@ class _Reader:
             return Expression(self._called(text, line).strip())
 
     def _called(self, text: str, line: _Line) -> str:
-        """A formula with those calls written out that formulas here do not have."""
+        """A formula in which calls that ergode's formulas lack are written out."""
         while True:
             if len(text) > _LONGEST:
                 raise self.error(line.number, f"a formula has more than {_LONGEST} characters")

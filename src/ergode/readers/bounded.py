@@ -52,7 +52,7 @@ def text_of(
 
 
 def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
-    """What is in a file, of which a part is never read without need.
+    """The content of a file.
 
     Raises
     ------

@@ -160,7 +160,9 @@ def _read_matrix(file: Path, directed: bool) -> ContactNetwork:
             raise ValueError(f"it unpacks to {size / 1e6:,.0f} MB")
         matrix = scipy.sparse.load_npz(file)
         matrix.check_format() if hasattr(matrix, "check_format") else matrix.tocsr().check_format()
-    except Exception as error:  # what zip, zlib, NumPy and SciPy make of what is no such file
+    except (
+        Exception
+    ) as error:  # zip, zlib, NumPy and SciPy raise many kinds for a file of another format
         raise ReadError(f"{file}: expected a matrix of scipy.sparse.save_npz: {error}") from None
     try:
         return ContactNetwork.from_scipy(matrix, directed or None)

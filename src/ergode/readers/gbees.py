@@ -24,7 +24,7 @@ from ergode.readers.bounded import text_of
 if TYPE_CHECKING:
     import xarray
 
-# Centres of cells are whole widths apart, but for the digits that the files have.
+# Centres of cells are whole widths apart, within the digits of the files.
 _OFF_GRID = 1e-3
 _LARGEST = 1 << 32  # bytes; a density in six dimensions has tens of millions of cells
 _UNIT = re.compile(r"\([^)]*\)")

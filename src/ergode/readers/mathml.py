@@ -39,7 +39,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 _CONDITIONS = (ast.Compare, ast.BoolOp, ast.IfExp, ast.Constant)
 
-# What MathML has and formulas here do not, in terms of what they do; `{0}` and `{1}` are arguments.
+# MathML functions that formulas lack, in terms of others; `{0}` and `{1}` are arguments.
 _REWRITTEN = {
     "SEC": "1 / cos({0})", "CSC": "1 / sin({0})", "COT": "1 / tan({0})",
     "SECH": "1 / cosh({0})", "CSCH": "1 / sinh({0})", "COTH": "1 / tanh({0})",

@@ -120,7 +120,8 @@ def read_document(
     lines : bool
         Whether they name lines, too.
     implied : str, optional
-        A compartment that its author did not write: left out, if of size one and in no formula.
+        A compartment that the author did not write. It is left out if its size is one and no
+        formula uses it.
     """
     return _Reader(text, source, lines).network(implied, split_reversible)
 
@@ -145,7 +146,7 @@ class _Reader:
         self.rules = {
             one.getVariable(): self._formula(one, one) for one in self.model.getListOfRules()
         }
-        # What this library wrote of a parameter that is a formula and follows what events assign.
+        # Parameters that `write_sbml` marked as formulas, which follow what events assign.
         self.following = {
             one.getId()
             for one in self.model.getListOfParameters()

@@ -39,7 +39,7 @@ class Document:
         self.lines = lines
         self.libsbml = _libsbml(source)
         if not text.lstrip().startswith("<?xml"):
-            text = _DECLARATION + text  # libsbml would add a line of its own, and count it
+            text = _DECLARATION + text  # libsbml would add a line, and count it
         self.document = self.libsbml.readSBMLFromString(text)
         self._check_document()
         self.model = self.document.getModel()

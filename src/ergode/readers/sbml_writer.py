@@ -319,7 +319,7 @@ def _note(element: Element, **notes: Any) -> None:
 
 
 def _with(element: Element, **attributes: str | None) -> Element:
-    """An element with those attributes that have a value."""
+    """An element with the attributes that have a value."""
     for name, value in attributes.items():
         if value is not None:
             element.set(name, value)

@@ -40,9 +40,9 @@ from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, outer_value, syntax
 from ergode.core.errors import ModelError
 
-# Modules that numba knows: what belongs to them stays as it is.
+# Modules that numba compiles: their members stay as they are.
 _PLAIN_MODULES = (math, np)
-# Names with a meaning of their own in a generated module.
+# Names that a generated module defines itself.
 _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
     "kernel", "device_function", "opaque_int", "noinline_function", "no_refcount_function",
@@ -429,7 +429,7 @@ class _Rename(ast.NodeTransformer):
         return _counted_opaquely(visited)
 
     def _written_out(self, values: ast.expr) -> ast.expr:
-        """What a function of one line returns, where a loop goes over what it returns."""
+        """The returned expression of a one-line function that makes the values of a loop."""
         function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
         if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
             return values
@@ -466,7 +466,7 @@ class _Rename(ast.NodeTransformer):
         return name
 
     def _lookup_path(self, node: ast.expr) -> tuple[bool, Any]:
-        """What a dotted path of names stands for, as far as it goes through modules."""
+        """The value of a dotted path of names through modules."""
         if isinstance(node, ast.Name):
             return self._lookup(node.id)
         if isinstance(node, ast.Attribute):

@@ -47,7 +47,7 @@ class ByPrecision:
 
 @dataclass(frozen=True)
 class ByTarget:
-    """One name, one function for each target: where a method differs and what it is part of not."""
+    """One name, one function for each target: the step in which the targets differ."""
 
     cpu: Callable[..., Any]
     cuda: Callable[..., Any]

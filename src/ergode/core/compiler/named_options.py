@@ -36,7 +36,7 @@ def named_options(functions: Iterable[Any]) -> set[Option]:
 
 
 def _named(function: FunctionType) -> list[Any]:
-    """What the names in a function stand for, and those after a dot where they are of a module."""
+    """Values of the names in a function, and of the names after a dot in modules."""
     names = _names(function.__code__)
     found = [function.__globals__[name] for name in names if name in function.__globals__]
     for cell in function.__closure__ or ():

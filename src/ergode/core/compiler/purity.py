@@ -1,8 +1,8 @@
-"""What a user's function may use: what it is given, and functions of numbers.
+"""What a user's function may use: its arguments, and functions of numbers.
 
-A compiled function is called in another order, on several threads and on a GPU, and what it is
-compiled to is kept: randomness, clocks, files and what it changes outside would be lost, or come
-out the same for ever.  Noise is a field's `diffusion`.
+A compiled function is called in any order, on several threads and on a GPU, and its compiled form
+is kept.  Random numbers, clocks, files and changes outside would be lost, or frozen at their first
+value.  Noise is a field's `diffusion`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def check_pure(
     tree : ast.FunctionDef
         The function.
     lookup : function
-        ``lookup(path)`` tells whether a dotted path is not the function's own, and what it is.
+        ``lookup(path)`` tells whether a dotted path is defined outside of the function, and its
+        value.
     own : set of str
         Names of its local variables.
 

@@ -17,7 +17,7 @@ from ergode.core.errors import ModelError
 
 
 def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
-    """A function from its text, whose source is known as that of any other.
+    """A function from its text; `inspect` finds its source like any other's.
 
     Parameters
     ----------

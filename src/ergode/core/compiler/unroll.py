@@ -31,7 +31,7 @@ def write_out(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) 
     tree : ast.FunctionDef
         The function.
     lookup : function
-        ``lookup(name)`` tells whether a name is not the function's own, and what it is.
+        ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
 
     Raises
     ------

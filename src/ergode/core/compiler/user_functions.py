@@ -20,7 +20,7 @@ from ergode.core.compiler.language import UserFunction, real
 from ergode.core.compiler.syntax import as_function
 from ergode.core.math import elementary
 
-# In a formula these are our own, which vectorise and are the same on every target.
+# In a formula these are ergode's own, which vectorise and give the same bits on every target.
 _ELEMENTARY = {
     getattr(module, name): getattr(elementary, name)
     for module in (math, np)
@@ -53,7 +53,7 @@ def make_real(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) 
     tree : ast.FunctionDef
         The function.
     lookup : function
-        ``lookup(name)`` tells whether a name is not the function's own, and what it is.
+        ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
     """
     done = _MakeReal(tree, lookup).visit(tree)
     assert isinstance(done, ast.FunctionDef)

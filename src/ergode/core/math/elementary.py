@@ -48,7 +48,7 @@ NOT_A_NUMBER = math.nan
 
 
 def _log_parts_float32(x):
-    """The logarithm as two numbers, of which the second is what the first rounds off."""
+    """The logarithm as two numbers: the rounded value, and its rounding error."""
     # Subnormals have no implicit leading bit: scale them into the normal range first.
     tiny = x < 1.1754943508222875e-38
     word = to_bits(x * 8388608.0 if tiny else x)
@@ -71,7 +71,7 @@ def _log_parts_float32(x):
 
 
 def _log_parts_float64(x):
-    """The logarithm as two numbers, of which the second is what the first rounds off."""
+    """The logarithm as two numbers: the rounded value, and its rounding error."""
     tiny = x < 2.2250738585072014e-308
     word = to_bits(x * 18014398509481984.0 if tiny else x)
     k = np.int64(np.int64(word - np.uint64(0x3FE6A09E667F3BCD)) >> np.int64(52))

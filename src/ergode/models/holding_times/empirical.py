@@ -106,7 +106,7 @@ class Empirical(HoldingTime):
         if values.size == 1:
             values = np.repeat(values, 2)
         values = np.sort(values)
-        # Of equal times the first and the last row say all.
+        # Of rows with equal times the first and the last are enough.
         ends = np.ones(values.size, bool)
         ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
         return cls(values[ends], np.linspace(0.0, 1.0, values.size)[ends])

@@ -1,8 +1,8 @@
-"""Holding times: how long something stays as it is before it moves on.
+"""Holding times: how long a node stays in a compartment.
 
 Each distribution is made from the parameters that papers give, keeps one canonical pair, and
 answers for its mean, density, survival, hazard and quantiles on NumPy arrays.  `sample` draws
-through the same kernels as the engines, and `code` is what an engine needs of it.
+with the kernels of the engines, and `code` is the plain data that an engine needs.
 """
 
 from __future__ import annotations
@@ -506,10 +506,9 @@ class Erlang(Gamma):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Deterministic(Family):
-    """A holding time that is always the same.
+    """A fixed holding time.
 
-    Its density and its hazard are infinite at that time; the hazard stays so, since nothing
-    lasts longer.
+    Its density is infinite at that time, and its hazard from that time on.
 
     Parameters
     ----------

@@ -87,8 +87,8 @@ def configuration_model(degrees: ArrayLike, seed: int = 0) -> ContactNetwork:
     """Random network with (nearly) given degrees: the erased configuration model.
 
     Each node gets as many stubs as its degree, stubs are paired uniformly at random, and then
-    self-loops and all but one of parallel edges are erased; so nodes can end with a smaller degree
-    than asked. The share erased vanishes with `node_count` where degrees have a finite variance.
+    self-loops and all but one of parallel edges are erased; so a node may end with a smaller degree
+    than wanted. The share erased vanishes with `node_count` where degrees have a finite variance.
 
     Parameters
     ----------

@@ -307,7 +307,7 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
     with np.errstate(divide="ignore"):
         scale = 1.0 / np.log1p(-probabilities)  # -0.0 for probability 1: nothing is skipped
     expected = pairs * probabilities
-    # Room that suffices but for one in 10^20; should a task need more, all are drawn again with it.
+    # A task overflows its room once in 10^20; all tasks are then drawn again with more room.
     likely = expected + _SPARE_DEVIATIONS * np.sqrt(expected) + 30
     room = np.minimum(pairs, np.ceil(likely).astype(np.int64))
     ids = csr.index_dtype(node_count)

@@ -250,7 +250,7 @@ class TemporalContacts:
 
     @property
     def meeting_count(self) -> int:
-        """Number of meetings, those of a pair that touch being one."""
+        """Number of meetings; touching meetings of a pair count as one."""
         return int(self.begin.size) // (1 if self.network.directed else 2)
 
     @property
@@ -310,7 +310,7 @@ def _same_pair(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 def _joined(
     source: np.ndarray, target: np.ndarray, start: np.ndarray, stop: np.ndarray, same: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Sorted meetings, those that touch or overlap made one."""
+    """Sorted meetings; touching or overlapping ones are merged."""
     if not source.size:
         return source, target, start, stop
     # The latest end so far within the pair: a running maximum that begins anew with each pair. It
