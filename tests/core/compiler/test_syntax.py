@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import importlib
+import linecache
 import types
 
 import pytest
@@ -50,6 +52,38 @@ def test_lambdas_that_nothing_tells_apart_are_an_error():
     with pytest.raises(ModelError, match="cannot be read; define it with `def`, or as the only"):
         syntax(unknown)
     assert ast.unparse(syntax(two)) == "def formula(x):\n    return x + 2"
+
+
+WRITTEN = """
+def plain(x):
+    return x + {0}
+def closed(rate):
+    \"\"\"Documented.\"\"\"
+    def inner(x, scale=2.0):
+        total = sum(rate * k for k in (1, {0}))
+        return scale * x if x > total else (lambda y: -y)(x)
+    return inner
+short = lambda x: x * {0}
+"""
+
+
+def test_a_source_that_has_changed_since_is_an_error(tmp_path, monkeypatch):
+    """Python runs what was read; what would be compiled is what the file says now."""
+    path = tmp_path / "rates_of_a_user.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    path.write_text(WRITTEN.format(2))
+    module = importlib.import_module(path.stem)
+    path.write_text("\n" + WRITTEN.format(2))
+    again = importlib.reload(module)
+    for function in again.plain, again.closed(2.0), again.short:
+        syntax(function)
+    path.write_text(WRITTEN.format(3))
+    later = importlib.reload(module)
+    path.write_text(WRITTEN.format(4))
+    linecache.checkcache()
+    for function in later.plain, later.closed(2.0), later.short:
+        with pytest.raises(ModelError, match="has changed since it was read"):
+            syntax(function)
 
 
 def test_a_partial_function_is_a_function():

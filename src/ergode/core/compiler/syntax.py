@@ -67,7 +67,7 @@ def outer_value(function: FunctionType, name: str) -> tuple[Any] | None:
 
 @lru_cache(maxsize=1024)
 def _definition_of(code: CodeType) -> ast.FunctionDef | None:
-    """The definition of a function, read once: what the file says now may be another's."""
+    """The definition of a function, read once: what the file says later may be another's."""
     if code.co_name == "<lambda>":
         return _definition_of_lambda(code)
     try:
@@ -75,6 +75,38 @@ def _definition_of(code: CodeType) -> ast.FunctionDef | None:
     except SyntaxError:
         return None
     return tree if isinstance(tree, ast.FunctionDef) else None
+
+
+@lru_cache(maxsize=1024)
+def _is_source_of(code: CodeType) -> bool:
+    """Whether what the file says is what Python runs: the file may have changed since."""
+    lines, _ = inspect.findsource(code)
+    try:
+        written = _codes_of(code.co_filename, "".join(lines))
+    except SyntaxError:  # nobody can tell
+        return True
+    here = (code.co_name, code.co_firstlineno)
+    found = [one for one in written if (one.co_name, one.co_firstlineno) == here]
+    return any(_done_by(one) == _done_by(code) for one in found)
+
+
+@lru_cache(maxsize=16)
+def _codes_of(file: str, text: str) -> list[CodeType]:
+    """All functions of a file."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # which a notebook cell may have
+    found = [compile(text, file, "exec", flags, dont_inherit=True)]
+    for code in found:
+        found += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
+
+
+def _done_by(code: CodeType) -> Any:
+    """What a code does, wherever it was written."""
+    constants = [
+        _done_by(one) if isinstance(one, CodeType) else (type(one), repr(one))
+        for one in code.co_consts
+    ]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 
 
 def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
@@ -121,6 +153,14 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
         raise ModelError(
             f"the source of function '{function.__name__}' cannot be read; define it with `def`, "
             "or as the only lambda of a line"
+        )
+    asserts = any(isinstance(part, ast.Assert) for part in ast.walk(definition))
+    own = function.__module__.startswith("ergode.")
+    # Assertions are written anew by pytest.
+    if not own and not asserts and not _is_source_of(function.__code__):
+        raise ModelError(
+            f"the source of function '{function.__name__}' has changed since it was read; import "
+            "or define it again"
         )
     tree = copy.deepcopy(definition)
     tree.decorator_list = []

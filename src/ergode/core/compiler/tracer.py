@@ -70,14 +70,14 @@ def traced(
     """
     key = formula_text(function), tuple(lengths), precision
     if key not in _KNOWN:
-        if len(_KNOWN) >= _KNFORMULA_MOST:
+        if len(_KNOWN) >= _KNOWN_MOST:
             _KNOWN.clear()
         _KNOWN[key] = _program_of(function, lengths, precision)
     return _KNOWN[key]
 
 
 _KNOWN: dict[Any, Program | None] = {}
-_KNFORMULA_MOST = 256
+_KNOWN_MOST = 256
 
 
 def _program_of(
