@@ -31,88 +31,45 @@ _STATUS = [
 ]
 _GRID = (SWEPT, "replicate", "time")
 
-results.register(
-    "stochastic",
-    "trajectories",
-    [Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"), *_STATUS],
-)
-results.register(
-    "stochastic",
-    "trajectories and rules",
-    [
+_MOMENT, _RULE = (SWEPT, "time", "species"), (SWEPT, "time", "rule")
+_FIRING = ("firing",)
+_VARIABLES = {
+    "trajectories": [
         Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"),
-        Variable("value", (*_GRID, "rule"), "float64", "1", "what a rule defines, at a time"),
-        *_STATUS,
+        Variable("value", (*_GRID, "rule"), "float64", "1", "what a rule defines, at a time", True),
     ],
-)
-_STATISTICS = [
-    Variable("mean", (SWEPT, "time", "species"), "float64", "1", "mean of the amount"),
-    Variable("variance", (SWEPT, "time", "species"), "float64", "1", "unbiased variance of it"),
-    Variable(
-        "count",
-        (SWEPT, "time"),
-        "int64",
-        "1",
-        "realizations that both are over: those that got there",
-    ),
-    *_STATUS,
-]
-results.register("stochastic", "statistics", _STATISTICS)
-results.register(
-    "stochastic",
-    "statistics and rules",
-    [
-        *_STATISTICS,
-        Variable("value_mean", (SWEPT, "time", "rule"), "float64", "1", "mean of a rule's value"),
-        Variable("value_variance", (SWEPT, "time", "rule"), "float64", "1", "its variance"),
+    "statistics": [
+        Variable("mean", _MOMENT, "float64", "1", "mean of the amount"),
+        Variable("variance", _MOMENT, "float64", "1", "unbiased variance of it"),
+        Variable("count", (SWEPT, "time"), "int64", "1", "realizations that got to this time"),
+        Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
+        Variable("value_variance", _RULE, "float64", "1", "its variance", True),
     ],
-)
-results.register(
-    "stochastic",
-    "histogram",
-    [
+    "histogram": [
         Variable(
-            "histogram", (SWEPT, "time", "species", "bin"), "int64", "1",
-            "realizations with an amount in a bin",
+            "histogram", (*_MOMENT, "bin"), "int64", "1", "realizations with an amount in a bin"
         ),
-        *_STATUS,
     ],
-)  # fmt: skip
-results.register(
-    "stochastic",
-    "final",
-    [
+    "final": [
         Variable("amount", (*_REPLICATE, "species"), "number", "1", "molecules at the last time"),
-        *_STATUS,
     ],
-)
-results.register(
-    "stochastic",
-    "first-passage",
-    [
+    "first-passage": [
         Variable(
             "passage_time", _REPLICATE, "float64", "time",
             "when the condition was first met; NaN if it was not",
         ),
-        *_STATUS,
     ],
-)  # fmt: skip
-results.register(
-    "stochastic",
-    "events",
-    [
-        Variable("firing_time", ("firing",), "float64", "time", "when a reaction fired"),
-        Variable("reaction", ("firing",), "int32", "1", "which, in the network's order"),
+    "events": [
+        Variable("firing_time", _FIRING, "float64", "time", "when a reaction fired"),
+        Variable("reaction", _FIRING, "int32", "1", "which, in the network's order"),
         Variable(
-            "realization",
-            ("firing",),
-            "int64",
-            "1",
+            "realization", _FIRING, "int64", "1",
             "number of the realization it was in, over all points of a sweep",
         ),
-        *_STATUS,
     ],
-)
+}  # fmt: skip
+for _output, _variables in _VARIABLES.items():
+    results.register("stochastic", _output, [*_variables, *_STATUS])
 
 _VALUES_MOST = 1 << 28
 
@@ -225,7 +182,7 @@ class Trajectories(Collector):
         if self._values is None:
             return "trajectories", found, {}
         found["value"] = self._values.reshape(*shape[:-1], self._values.shape[-1])
-        return "trajectories and rules", found, {"rule": list(self.network.rules)}
+        return "trajectories", found, {"rule": list(self.network.rules)}
 
 
 class Statistics(Collector):
@@ -276,7 +233,7 @@ class Statistics(Collector):
             return "statistics", found, {}
         found["value_mean"] = self._moments.mean().reshape(*shape, -1)
         found["value_variance"] = self._moments.variance().reshape(*shape, -1)
-        return "statistics and rules", found, {"rule": list(self.network.rules)}
+        return "statistics", found, {"rule": list(self.network.rules)}
 
 
 class Histogram(Collector):

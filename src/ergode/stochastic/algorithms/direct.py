@@ -31,12 +31,35 @@ class MethodState(NamedTuple):
 
 
 def _add_up(block, w, state):
+    """Sum a block, which then is up to date."""
     width = state.width[0]
     first = block * width
     total = real(0.0)
     for j in range(first, min(first + width, state.a.shape[1])):
         total += state.a[w, j]
     state.sums[w, block] = total
+    state.dirty[w, block] = 0
+
+
+def add_up_all(w, state):
+    """Sum all blocks."""
+    for block in range(state.sums.shape[1]):
+        _add_up(block, w, state)
+
+
+def mark(block, count, w, state):
+    """Put a block on the list of `count` that are out of date; the length of the list."""
+    if state.dirty[w, block] == 0:
+        state.dirty[w, block] = 1
+        state.listed[w, count] = block
+        count += 1
+    return count
+
+
+def add_up_marked(count, w, state):
+    """Sum the blocks of the list."""
+    for k in range(count):
+        _add_up(state.listed[w, k], w, state)
 
 
 @noinline_cpu
@@ -48,9 +71,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
         negative += 1 if a < 0.0 else 0
         state.a[w, j] = a
     state.negative[w, 0] = negative
-    for block in range(state.sums.shape[1]):
-        _add_up(block, w, state)
-        state.dirty[w, block] = 0
+    add_up_all(w, state)
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
@@ -65,15 +86,8 @@ def update(j, w, t, point, plan, replicate, net, work, state):
             before = state.a[w, r]
             state.negative[w, 0] += (1 if a < 0.0 else 0) - (1 if before < 0.0 else 0)
             state.a[w, r] = a
-            block = r // width
-            if state.dirty[w, block] == 0:
-                state.dirty[w, block] = 1
-                state.listed[w, count] = block
-                count += 1
-    for k in range(count):
-        block = state.listed[w, k]
-        _add_up(block, w, state)
-        state.dirty[w, block] = 0
+            count = mark(r // width, count, w, state)
+    add_up_marked(count, w, state)
     return True
 
 
@@ -88,11 +102,17 @@ def choose(target, w, point, state):
     return chosen
 
 
-def total_of(w, state):
-    """Sum of all propensities; below zero where one of them is."""
+def sum_of_blocks(w, state):
+    """Sum of all blocks."""
     total = real(0.0)
     for block in range(state.sums.shape[1]):
         total += state.sums[w, block]
+    return total
+
+
+def total_of(w, state):
+    """Sum of all propensities; below zero where one of them is."""
+    total = sum_of_blocks(w, state)
     return real(-1.0) if state.negative[w, 0] > 0 else total
 
 

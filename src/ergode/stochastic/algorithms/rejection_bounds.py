@@ -95,14 +95,6 @@ def _bound(j, w, point, net, work, state):
     state.a[w, j] = max(high, real(0.0))
 
 
-def _add_up(block, w, state):
-    first = block * state.width[0]
-    total = real(0.0)
-    for j in range(first, min(first + state.width[0], state.a.shape[1])):
-        total += state.a[w, j]
-    state.sums[w, block] = total
-
-
 def _is_doubtful(j, w, state):
     """Whether the bounds of a reaction allow that something is wrong with it."""
     return not state.a[w, j] < INFINITY or state.lower[w, j] < 0.0
@@ -131,9 +123,7 @@ def _bound_all(w, t, point, net, work, state):
                 state.negative[w, 0] = 1
             if not a < INFINITY:
                 state.a[w, j] = real(INFINITY)
-    for block in range(state.sums.shape[1]):
-        _add_up(block, w, state)
-        state.dirty[w, block] = 0
+    direct.add_up_all(w, state)
 
 
 @noinline_cpu
@@ -162,23 +152,9 @@ def update(j, w, t, point, plan, replicate, net, work, state):
             _bound(r, w, point, net, work, state)
             if _is_doubtful(r, w, state):
                 return False
-            block = r // state.width[0]
-            if state.dirty[w, block] == 0:
-                state.dirty[w, block] = 1
-                state.listed[w, count] = block
-                count += 1
-    for k in range(count):
-        block = state.listed[w, k]
-        _add_up(block, w, state)
-        state.dirty[w, block] = 0
+            count = direct.mark(r // state.width[0], count, w, state)
+    direct.add_up_marked(count, w, state)
     return True
-
-
-def _total(w, state):
-    total = real(0.0)
-    for block in range(state.sums.shape[1]):
-        total += state.sums[w, block]
-    return total
 
 
 def _least(w, state):
@@ -193,7 +169,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """Candidates at the rate of the bounds, until one is accepted."""
     follows_time = state.follows_time[0] != 0
     while True:
-        total = _total(w, state)
+        total = direct.sum_of_blocks(w, state)
         if follows_time and t >= state.window[w, 1]:
             if t >= limit:
                 return t, NO_REACTION, draw
@@ -205,7 +181,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
                 state.window[w, 0] = t
                 state.window[w, 1] = t + width
                 _bound_all(w, t, point, net, work, state)
-                total = _total(w, state)
+                total = direct.sum_of_blocks(w, state)
                 # A pulse within the window bounds all of it: where that costs, look at less.
                 if total * width <= CANDIDATES or t + 0.5 * width <= t:
                     break
