@@ -1,6 +1,7 @@
 """What is kept on a device: scratch by name, inputs from call to call, and when it goes."""
 
 import gc
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -104,3 +105,24 @@ def test_scratch_is_as_large_as_asked_for_last():
     assert scratch.array("a", 3, np.int64, zero=True).tolist() == [0, 0, 0]
     assert scratch.array("a", 4, np.int64).size == 4
     assert scratch.array("b", 4, np.int64) is not scratch.array("a", 4, np.int64)
+
+
+class Inner(NamedTuple):
+    values: np.ndarray
+    count: int
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    scale: np.float32
+    times: np.ndarray
+
+
+def test_a_table_is_put_with_the_tables_in_it():
+    table = Outer(Inner(np.arange(3), 3), np.float32(2), np.zeros(2))
+    for kept in (False, True):
+        found = buffers.put_table(devices.resolve("cpu"), table, kept=kept)
+        assert type(found) is Outer and type(found.inner) is Inner
+        assert found.inner.count == 3 and found.scale is table.scale
+        assert found.inner.values.tolist() == [0, 1, 2]
+        assert not found.times.flags.writeable and table.times.flags.writeable

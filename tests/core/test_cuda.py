@@ -12,6 +12,7 @@ from ergode.core.math.random import draw_words, exponential, gamma, integer_belo
 from ergode.epidemics.first_passage.counts import count_on_grid_cuda
 from ergode.epidemics.first_passage.kernel import THREADS, search_cuda
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
+from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.sweep import PointGroup
 
@@ -37,8 +38,8 @@ def ensemble(request):
     source, target = np.arange(99), np.arange(1, 100)
     contacts = ergode.ContactNetwork.from_edges(source, target, weights=np.full(99, 0.5))
     return FirstPassageEnsemble(
-        model, contacts, {"I": 3, "J": [5]}, times=TIMES, seed=1, device=resolve("cpu"),
-        precision=request.param,
+        model, scenario_of(contacts), {"I": 3, "J": [5]}, times=TIMES, seed=1,
+        device=resolve("cpu"), precision=request.param,
     )  # fmt: skip
 
 
@@ -91,8 +92,8 @@ def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx(ensemble):
     ]  # fmt: skip
     for initials in ([{"I": 3}] * 2, [{"I": 3}, {"I": 4}]):
         many = FirstPassageEnsemble(
-            models[0], contacts, initials[0], times=TIMES, seed=1, device=resolve("cpu"),
-            precision=precision, group=PointGroup(models, initials, 5),
+            models[0], scenario_of(contacts), initials[0], times=TIMES, seed=1,
+            device=resolve("cpu"), precision=precision, group=PointGroup(models, initials, 5),
         )  # fmt: skip
         made = kernels.cuda_kernels(
             search_cuda, count_on_grid_cuda, precision=precision, bindings=many.bindings,

@@ -5,8 +5,8 @@ import heapq
 import numpy as np
 
 from ergode.core import devices, kernels
+from ergode.core.buffers import put_table
 from ergode.epidemics.first_passage.kernel import threshold
-from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time, next_compartment
 
@@ -44,7 +44,7 @@ def heap_first_passage(ensemble, start, replicate):
     stay, following = np.empty(shape, real), np.empty(shape, np.int32)
     device.run(
         kernels.for_each(_draw_stages, precision=precision, bindings=kinds),
-        stay.size, replicate, ensemble.seed, progression.put(ensemble.stages, device),
+        stay.size, replicate, ensemble.seed, put_table(device, ensemble.stages),
         stay, following,
     )  # fmt: skip
     rates = ensemble.stages.transmission_rate

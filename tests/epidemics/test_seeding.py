@@ -8,6 +8,7 @@ from scipy import stats
 
 import ergode
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import resolve
 from ergode.core.errors import ModelError
 from ergode.epidemics import seeding
@@ -47,7 +48,7 @@ def run(kernel, initial, node_count, replicates, device="cpu", columns=None):
     if columns is None:
         columns = total(seeds) if kernel is NODES else node_count
     out = where.empty((replicates, columns), np.int64)
-    where.run(kernel, replicates, seeding.put(seeds, where), node_count, np.uint64(7), out)
+    where.run(kernel, replicates, put_table(where, seeds), node_count, np.uint64(7), out)
     return where.get(out)
 
 

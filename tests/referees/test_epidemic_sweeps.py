@@ -13,9 +13,8 @@ from epidemics_world import FAMILIES, World, contacts_of, draw, model_of, option
 
 import ergode
 from ergode.epidemics import seeding, simulate
-from ergode.epidemics.first_passage import runner as first_passage
 from ergode.epidemics.methods import METHODS
-from ergode.epidemics.shared import progression
+from ergode.epidemics.shared import ensemble, progression
 
 FORMS = [
     ("float32", "counts"), ("float64", "statistics"), ("float32", "line_list"),
@@ -175,13 +174,13 @@ def test_each_point_of_one_launch_is_its_own_call():
 
 def _one_replicate_more(monkeypatch):
     """Rows that are numbered as if points had one replicate more."""
-    right = first_passage.rows_from
+    right = ensemble.rows_from
 
     def wrong(first, group):
         rows = right(first, group)
         return rows if group is None else rows._replace(replicates=rows.replicates + 1)
 
-    monkeypatch.setattr(first_passage, "rows_from", wrong)
+    monkeypatch.setattr(ensemble, "rows_from", wrong)
 
 
 def _first_rates(monkeypatch):

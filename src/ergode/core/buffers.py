@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -89,6 +89,9 @@ class _Kept:
 _KEPT = _Kept()
 
 
+_Table = TypeVar("_Table", bound=tuple[Any, ...])
+
+
 def put_kept(device: Device, array: np.ndarray) -> Any:
     """An array on a device; a copy on a CUDA device is kept for as long as the array lives.
 
@@ -97,6 +100,17 @@ def put_kept(device: Device, array: np.ndarray) -> Any:
     if device.is_cuda and not array.flags.writeable:
         return _KEPT.copy(array, device)
     return device.put(array)
+
+
+def put_table(device: Device, table: _Table, *, kept: bool = False) -> _Table:
+    """A named tuple of arrays, numbers and such tuples on a device; `kept` as by `put_kept`."""
+
+    def there(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return put_kept(device, value) if kept else device.put(value)
+        return put_table(device, value, kept=kept) if isinstance(value, tuple) else value
+
+    return type(table)(*map(there, table))
 
 
 def release() -> int:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.compiler.language import no_refcount
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
@@ -34,9 +35,9 @@ from ergode.epidemics.seeding import (
 )
 from ergode.epidemics.shared import progression, transmission
 from ergode.epidemics.shared.counts import grid_index
-from ergode.epidemics.shared.ensemble import CountingEnsemble
+from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
-from ergode.epidemics.shared.resolution import check_stages_of_group
+from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
 from ergode.epidemics.shared.tables import arc_weights, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -267,7 +268,7 @@ def _set_rate(tree, node, rate):
         i >>= 1
 
 
-class JumpEnsemble(CountingEnsemble):
+class JumpEnsemble(Ensemble):
     """Replicates of a memoryless model on a static network, jump by jump."""
 
     work_names = ("jumps", "infections")
@@ -287,7 +288,7 @@ class JumpEnsemble(CountingEnsemble):
         super().__init__(model, scenario, times, seed, device, precision, group)
         contacts = scenario.contacts
         stages = progression.stages_of_group(model, group, precision)
-        check_stages_of_group(model, group, stages, precision)
+        check_stages(model, stages, precision, group)
         infections = transmission.infections_of(model, precision, group)
         weights = arc_weights(model, contacts)
         self._seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
@@ -302,19 +303,12 @@ class JumpEnsemble(CountingEnsemble):
             },
         )
         arcs = np.zeros(1) if weights is None else weights
-        self._tables = JumpTables(
-            device.put(contacts.offsets),
-            device.put(contacts.targets),
-            device.put(arcs.astype(precision)),
-            progression.put(stages, device),
-            self._seeds.of(0, 0),
-            transmission.put(infections, device),
-            self.base,
-            device.put(or_nothing(scenario.stratum, np.int32)),
-            self.stratum_count,
-            device.put(self.times),
-            self.per_step,
-        )
+        tables = JumpTables(
+            contacts.offsets, contacts.targets, arcs.astype(precision), stages,
+            self._seeds.of(0, 0), infections, self.base, or_nothing(scenario.stratum, np.int32),
+            self.stratum_count, self.times, self.per_step,
+        )  # fmt: skip
+        self._tables = put_table(device, tables)
 
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
@@ -323,7 +317,7 @@ class JumpEnsemble(CountingEnsemble):
         )
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates; see `CountingEnsemble`."""
+        """Run `count` replicates; see `Ensemble`."""
         counts, work = self._outputs(count)
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         self.device.run(

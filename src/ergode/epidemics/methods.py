@@ -50,15 +50,6 @@ class Method(methods.Method):
     """
 
 
-def _first_passage(
-    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
-) -> Ensemble:
-    return FirstPassageEnsemble(
-        model, scenario.contacts, initial, stratum=scenario.stratum,
-        stratum_count=len(scenario.strata), **options,
-    )  # fmt: skip
-
-
 def _sellke(
     model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
 ) -> Ensemble:
@@ -67,16 +58,18 @@ def _sellke(
     return runner(model, scenario, initial, listing=listing, **options)
 
 
-def _gillespie(
-    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
-) -> Ensemble:
-    return JumpEnsemble(model, scenario, initial, **options)
+def _without_listing(kind: Callable[..., Ensemble]) -> Callable[..., Ensemble]:
+    """A runner that need not know whether a line list is asked for."""
+
+    def runner(
+        model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
+    ) -> Ensemble:
+        return kind(model, scenario, initial, **options)
+
+    return runner
 
 
-def _leap(
-    model: CompartmentModel, scenario: Scenario, initial: Initial, listing: bool, **options: Any
-) -> Ensemble:
-    return LeapEnsemble(model, scenario, initial, **options)
+_leap = _without_listing(LeapEnsemble)
 
 
 def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
@@ -150,7 +143,7 @@ METHODS = {
             "exact, by shortest paths from the seeds",
             "models without re-susceptibility on a static network",
             "exact, and the cheapest method for a model without re-susceptibility",
-            True, _beyond_first_passage, ("sellke",), _first_passage,
+            True, _beyond_first_passage, ("sellke",), _without_listing(FirstPassageEnsemble),
             comparable=False, sweeps=_EVERY_DEVICE,
         ),
         Method(
@@ -165,8 +158,8 @@ METHODS = {
             "exact, by one jump after another, on the CPU",
             "memoryless models and constant rates on a static network",
             "exact, for a memoryless model",
-            True, _beyond_gillespie, ("sellke",), _gillespie, devices=("cpu",), line_lists=False,
-            sweeps=("cpu",),
+            True, _beyond_gillespie, ("sellke",), _without_listing(JumpEnsemble), devices=("cpu",),
+            line_lists=False, sweeps=("cpu",),
         ),
         Method(
             "renewal-leap",

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels, launch
+from ergode.core.buffers import put_table
 from ergode.core.compiler.language import option
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve, spans
@@ -113,6 +114,7 @@ def seeding_of(
             ends.append(total)
             drawn.append(model.index[name])
             drawn_age.append(float(age))
+    infected = model.infected
     node = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
     place = np.concatenate(places) if places else np.zeros(0, np.int32)
     order = np.argsort(node, kind="stable")
@@ -138,7 +140,7 @@ def seeding_of(
         np.zeros((0, 0), np.int64),
         np.zeros((0, 0), np.int64),
         0,
-        np.isin(model.compartments, model.infected).astype(np.uint8),
+        np.array([name in infected for name in model.compartments], np.uint8),
     )
 
 
@@ -217,16 +219,16 @@ class Seeder:
         self._node_count = contacts.node_count
         self._device, self._seed = device, seed
         self._weights = _weights_of(model, initial, contacts, self.host)
-        self._same = put(self.host, device)
+        self._same = put_table(device, self.host)
 
     def of(self, first_replicate: int, count: int) -> Seeding:
         """The seeds of `count` replicates, on the device."""
         if self._weights is None:
             return self._same
-        return put(self.on_host(first_replicate, count), self._device)
+        return put_table(self._device, self.on_host(first_replicate, count))
 
     def on_host(self, first_replicate: int, count: int) -> Seeding:
-        """The same on the host."""
+        """The seeds of `count` replicates, on the host."""
         if self._weights is None:
             return self.host
         host = self.host
@@ -254,7 +256,7 @@ class Seeder:
             if self.bindings:
                 kernel = _NEVER_CASES_OF_OWN_SEEDS
             cpu.run(
-                kernel, count, put(self.on_host(first_replicate, count), cpu),
+                kernel, count, put_table(cpu, self.on_host(first_replicate, count)),
                 self._node_count, self._seed, rows_from(first_replicate, self._group),
                 cpu.put(stratum), spared,
             )  # fmt: skip
@@ -375,13 +377,8 @@ def _number(name: str, value: Any, node_count: int) -> int | float:
     return float(value)
 
 
-def put(seeding: Seeding, device: Device) -> Seeding:
-    """The same on a device."""
-    return Seeding(*(device.put(x) if isinstance(x, np.ndarray) else x for x in seeding))
-
-
 def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> list[Seeding]:
-    """The seeds of every point of a group; those that are alike are laid out once."""
+    """The seeds of every point of a group; equal initial conditions are laid out once."""
     known: dict[Any, Seeding] = {}
     found = []
     for model, initial in zip(group.models, group.initials, strict=True):
@@ -393,7 +390,7 @@ def seedings_of(group: PointGroup, node_count: int, precision: Precision) -> lis
 
 
 def seed_key(initial: Initial) -> Any:
-    """What tells an initial condition from another."""
+    """A key that differs between initial conditions that differ."""
     plain = all(type(value) in (int, float) for value in initial.values())
     return tuple(initial.items()) if plain else id(initial)
 

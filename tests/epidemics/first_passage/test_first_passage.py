@@ -7,6 +7,7 @@ from reference import heap_first_passage
 import ergode
 from ergode.core import devices
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
+from ergode.epidemics.scenario import scenario_of
 
 TIMES = np.arange(0.0, 200.0, 5.0)
 
@@ -40,7 +41,7 @@ def weighted_network(node_count=400, seed=3):
 def build(model, contacts, *, device="cpu", precision="float32", width=None, initial=None):
     return FirstPassageEnsemble(
         model,
-        contacts,
+        scenario_of(contacts),
         initial or {"I": [0, 7, 11], "E": [2]},
         times=TIMES,
         seed=11,

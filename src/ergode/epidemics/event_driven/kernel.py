@@ -204,7 +204,7 @@ def _tables_of_row(tables, rows, row):
 
 @no_refcount
 def _sizes(contacts, tables, seed_count):
-    """Nodes, compartments, interventions; what one event may add to the queue; events at first."""
+    """Nodes, compartments, interventions, most events after one event, events at time zero."""
     node_count = contacts.offsets.size - 1
     most = 0
     for node in range(node_count):

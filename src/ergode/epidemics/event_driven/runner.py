@@ -13,7 +13,7 @@ from ergode.epidemics.event_driven import kernel
 from ergode.epidemics.event_driven.kernel import Cases, Contacts
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared.ensemble import CountingEnsemble
+from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
 from ergode.epidemics.shared.sweep import PointGroup
@@ -23,7 +23,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 _BUCKETS_LEAST, _BUCKETS_MOST = 256, 65536
 
 
-class EventEnsemble(CountingEnsemble):
+class EventEnsemble(Ensemble):
     """Replicates of a model on a network, static or temporal, under a scenario.
 
     Parameters

@@ -1,8 +1,8 @@
 """Counts on a time grid from the times at which nodes were infected.
 
-Each node's path is walked again from its keys - nothing but its infection time was kept - and
-each move from one compartment to the next is noted at the first grid time not before it. The
-running sum over the grid, from everyone in the susceptible compartment, is the count.
+Only infection times were kept: the path of each node through the compartments is drawn again from
+its keys.  A move is counted at the first grid time that is not before it.  The running sum over the
+grid, from everyone in the susceptible compartment, is the count.
 """
 
 from __future__ import annotations

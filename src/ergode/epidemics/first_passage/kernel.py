@@ -1,23 +1,23 @@
 """The exact epidemic as a shortest-path problem: method ``"first-passage"``.
 
-Where nobody becomes susceptible again, an epidemic has no need of a clock.  Draw for every node
-how long it would stay in each compartment once infected, and for every arc (directed edge) i -> j
-an exponential threshold x: i would infect j when the pressure it has exerted along the arc,
+Where nobody becomes susceptible again, an epidemic needs no clock.  For every node, draw how long
+it stays in each compartment once it is infected.  For every arc (directed edge) i -> j, draw an
+exponential threshold x.  Node i infects j when the cumulative force of infection along the arc,
 
     the integral of transmission rate x arc weight over i's time since infection,
 
-reaches x, and never if it does not.  That age is the length of the arc.  The time at which a node
-is infected is then the length of the shortest path from the seeds - exactly, with no time step.
-Lengths are made on the fly: each is a function of (seed, replicate, node or arc) alone.
-(The construction is first-passage percolation; cf. Sellke 1983, J. Appl. Probab. 20, and Kenah and
-Robins 2007, Phys. Rev. E 76, 036113, for its epidemic reading.)
+reaches x, and never if it does not.  The age of i at that moment is the length of the arc.  The
+infection time of a node is the length of the shortest path from the seeds: exactly, with no time
+step.  A length is computed when it is needed: it is a function of (seed, replicate, node or arc).
+This is first-passage percolation (Sellke 1983, J. Appl. Probab. 20; for epidemics, Kenah and
+Robins 2007, Phys. Rev. E 76, 036113).
 
-The search keeps one word per node, ``2 x (bits of the time) + (1 if expanded)``: for positive
-floats the order of bits is the order of times, so that lowering a time is a minimum over integers
-and lowering it un-expands the node in the same write.  A pass expands every node that is pending
-and earlier than `limit`; the limit then moves to `width` after the earliest that is left.  The
-fixed point is the same whatever the order, so the result does not depend on width, threads,
-blocks or devices; only the number of nodes expanded twice does.
+The search keeps one word per node, ``2 x (bits of the time) + (1 if expanded)``.  The bits of
+positive floats have the order of the floats.  So to lower a time is a minimum over integers, and
+the same write marks the node as not expanded.  A pass expands every pending node earlier than
+`limit`.  The limit then moves to `width` after the earliest pending node.  The fixed point does not
+depend on the order, so the result does not depend on width, threads, blocks or devices.  Only the
+number of nodes that are expanded twice does.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _arc_words = ByPrecision(float32=_arc_words_32, float64=_arc_words_64)
 
 
 def threshold(seed, replicate, arc, weights):
-    """Pressure along an arc at which it transmits, per unit of weight."""
+    """Cumulative force of infection at which an arc transmits, per unit of weight."""
     w0, w1 = _arc_words(seed, replicate, arc)
     x = exponential(w0, w1)
     return x / weights[arc] if WEIGHTED else x
@@ -102,7 +102,8 @@ def threshold(seed, replicate, arc, weights):
 def arrival(x, since, before, rate, duration):
     """When a node transmits along an arc during one of its stages; infinite if it does not.
 
-    The stage begins at time `since`, after pressure `before`, and lasts `duration`.
+    The stage begins at time `since` and lasts `duration`.  The cumulative force of infection of
+    earlier stages is `before`.
     """
     if before <= x and x < fma(rate, duration, before):
         return since + (x - before) / rate
@@ -318,7 +319,7 @@ class Shares(NamedTuple):
     arc: Any  # first arc of a lane's share, less the arcs of lanes before it
     row: Any  # replicate, from the first of the chunk
     since: Any  # when the node's stage begins
-    before: Any  # pressure exerted before
+    before: Any  # cumulative force of infection of earlier stages
     rate: Any
     duration: Any
 

@@ -1,7 +1,7 @@
 """Who was infected, when, by whom, and what became of them.
 
-A replicate's infection times determine everything else: each case's stages are drawn again from
-its keys, and its infector is the neighbour whose transmission would have arrived first.
+Infection times determine the rest.  The stages of a case are drawn again from its keys.  Its
+infector is the neighbour whose transmission arrives first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.compiler.language import fma, real
 from ergode.core.devices import Device
-from ergode.epidemics import seeding
 from ergode.epidemics.first_passage.kernel import (
     Search,
     arrival,
@@ -23,7 +23,6 @@ from ergode.epidemics.first_passage.kernel import (
     time_of,
 )
 from ergode.epidemics.seeding import seeding_of_row
-from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.progression import holding_time, next_compartment, stages_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 
@@ -112,14 +111,7 @@ def cases_of(
         np.empty(count, np.float64), np.full((count, search.stages.kind.size), np.nan),
     )  # fmt: skip
     kernel = kernels.cpu_kernel(_list_cases, precision=precision.name, bindings=bindings)
-    held = search._replace(
-        offsets=host.put(search.offsets),
-        targets=host.put(search.targets),
-        weights=host.put(search.weights),
-        stages=progression.put(search.stages, host),
-        seeding=seeding.put(search.seeding, host),
-    )
-    host.run(kernel, len(words), held, host.put(words), first_case, cases)
+    host.run(kernel, len(words), put_table(host, search), host.put(words), first_case, cases)
     kept = cases.infector != _NO_CASE
     found = {"replicate": first + cases.row, **cases._asdict()}
     del found["row"]

@@ -1,7 +1,7 @@
 """Replicates of one epidemic on one device: reach every node, then count or list.
 
-It puts the model and the network on a device once and runs ranges of replicates on
-request; nothing in a replicate depends on which range it is in.
+The model and the network are put on a device once.  A replicate does not depend on the range of
+replicates that it is run in.
 """
 
 from __future__ import annotations
@@ -11,46 +11,36 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_kept
+from ergode.core.buffers import put_kept, put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
 from ergode.epidemics.first_passage.kernel import Search, search_cpu, search_cuda
 from ergode.epidemics.first_passage.line_list import cases_of
 from ergode.epidemics.first_passage.on_device import ON_DEVICE
+from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared import progression
-from ergode.epidemics.shared.ensemble import replicates_that_fit
+from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED
-from ergode.epidemics.shared.resolution import check_range, check_stages_of_group
-from ergode.epidemics.shared.sweep import PointGroup, bindings_of, rows_from
+from ergode.epidemics.shared.resolution import check_range, check_stages
+from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.networks.contact_network import ContactNetwork
 
 # Half of what the kernels would take: twice the threads to hide the latency of scattered reads.
 _REGISTERS = 64
 
 
-class FirstPassageEnsemble:
+class FirstPassageEnsemble(Ensemble):
     """First-passage replicates of a model on a network.
 
     Parameters
     ----------
-    model, contacts, initial
-        As for `simulate`, already checked.
-    times : ndarray, shape [time_count]
-        Ascending grid; replicates start at ``times[0]`` and end at ``times[-1]``.
-    seed : int
-        Key of every draw.
-    device : Device
-        Where to run.
-    precision : {"float32", "float64"}
-        Type of times and draws.
+    model, scenario, initial, times, seed, device, precision
+        As for `event_driven.runner.EventEnsemble`; of the scenario contacts and strata are read.
     width : float, optional
         Span of times expanded in one pass; affects speed alone.
-    stratum, stratum_count : ndarray of int32 [node_count] and int, optional
-        Stratum of each node, to count by.
     group : PointGroup, optional
         Points to run in one launch; `model` and `initial` are those of the first point. Replicates
         are numbered over all points.
@@ -61,7 +51,7 @@ class FirstPassageEnsemble:
     def __init__(
         self,
         model: CompartmentModel,
-        contacts: ContactNetwork,
+        scenario: Scenario,
         initial: Initial,
         *,
         times: np.ndarray,
@@ -69,31 +59,19 @@ class FirstPassageEnsemble:
         device: Device,
         precision: Precision = "float32",
         width: float | None = None,
-        stratum: np.ndarray | None = None,
-        stratum_count: int = 1,
         group: PointGroup | None = None,
     ) -> None:
-        real = np.dtype(precision).type
-        self.device = device
-        self.node_count = contacts.node_count
-        self.compartment_count = len(model.compartments)
-        self.susceptible = model.index[model.infections[0].susceptible]
+        super().__init__(model, scenario, times, seed, device, precision, group)
+        contacts, stratum = scenario.contacts, scenario.stratum
         self.word_type = np.dtype(f"uint{precision[-2:]}")
-        self.times = np.asarray(times - times[0]).astype(precision)
-        self.horizon = real(self.times[-1])
-        check_range("the time from the first of times to the last", self.horizon, precision)
-        self._per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
-        self.seed = np.uint64(seed)
-        self._group = group
         self.stages = progression.stages_of_group(model, group, precision)
         self.seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
         weights_of_arcs = arc_weights(model, contacts)
         weights = np.zeros(1) if weights_of_arcs is None else weights_of_arcs
         self.weights = weights.astype(precision, copy=False)
-        check_stages_of_group(model, group, self.stages, precision)
+        check_stages(model, self.stages, precision, group)
         if self.weights.size:
             check_range("the largest weight", self.weights.max(), precision)
-        self.stratum_count = stratum_count
         # What the search has a use for; beside it the counts have strata.
         self._bindings = {
             **progression.bindings_of(model),
@@ -111,26 +89,24 @@ class FirstPassageEnsemble:
             some = [model] if group is None else group.models[:: -(-len(group.models) // 9)]
             width = float(np.median([_width(one, weights_of_arcs) for one in some]))
             width *= self._on.width_factor
-        self.width = real(width)
+        self.width = np.dtype(precision).type(width)
         self._on_host = Search(
             contacts.offsets, contacts.targets, self.weights, self.stages, self.seeds.host,
-            self.seeds.most, self.seed, rows_from(0, group), self.horizon,
+            self.seeds.most, self.seed, self.rows_from(0), self.horizon,
         )  # fmt: skip
         self.search = self._on_host._replace(
             offsets=put_kept(device, contacts.offsets),
             targets=put_kept(device, contacts.targets),
             weights=put_kept(device, self.weights),
-            stages=progression.put(self.stages, device),
+            stages=put_table(device, self.stages),
             seeding=self.seeds.of(0, 0),
         )
         groups = np.zeros(1, np.int32) if stratum is None else stratum
-        at_first = np.zeros((self.compartment_count, stratum_count), np.int32)
-        at_first[self.susceptible] = (
-            contacts.node_count if stratum is None else np.bincount(groups, minlength=stratum_count)
-        )
+        at_first = np.zeros((self.compartment_count, self.stratum_count), np.int32)
+        at_first[self.base] = self.stratum_sizes
         self._stratum_on_host = groups
         self.grid = Grid(
-            device.put(self.times), self._per_step, self.susceptible, device.put(at_first.ravel()),
+            device.put(self.times), self.per_step, self.base, device.put(at_first.ravel()),
             device.put(groups),
         )  # fmt: skip
 
@@ -164,7 +140,7 @@ class FirstPassageEnsemble:
         """
         self.search = self.search._replace(
             seeding=self.seeds.of(first_replicate, count),
-            rows=rows_from(first_replicate, self._group),
+            rows=self.rows_from(first_replicate),
         )
         return self._on.search(count, (self.search, self.width))
 
@@ -175,19 +151,15 @@ class FirstPassageEnsemble:
         """
         columns = self.compartment_count * self.stratum_count
         shape = (found.shape[0], self.times.size, columns)
-        search = self.search._replace(rows=rows_from(first_replicate, self._group))
+        search = self.search._replace(rows=self.rows_from(first_replicate))
         counts = self._on.count(found, (search, self.grid), shape)
         if self.stratum_count == 1:
             return counts
         return counts.reshape(*shape[:2], self.compartment_count, self.stratum_count)
 
-    def counters(self, work: np.ndarray) -> dict[str, Any]:
-        """What the attributes of a result say of the work done."""
-        return {name: int(number) for name, number in zip(self.work_names, work, strict=True)}
-
     def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
         """Cases up to each time, seeds among them, from what `count` returned."""
-        left = counts[:, :, self.susceptible]
+        left = counts[:, :, self.base]
         everybody = counts[:, :1].sum(axis=2)
         spared = self.seeds.never_cases(
             first_replicate, len(counts), self._stratum_on_host, self.stratum_count
@@ -201,7 +173,7 @@ class FirstPassageEnsemble:
         words = self.device.get(found)
         search = self._on_host._replace(
             seeding=self.seeds.on_host(first_replicate, len(words)),
-            rows=rows_from(first_replicate, self._group),
+            rows=self.rows_from(first_replicate),
         )
         return cases_of(self._on.host, search, first_replicate, words, self._bindings)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices, kernels
+from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
@@ -171,7 +172,7 @@ def transition_probabilities(
         for compartment in np.flatnonzero(stages.kind >= 0):
             host.run(
                 _table_kernel(kinds, transition == "left-end"),
-                ages, progression.put(fine, host), int(compartment), float(schedule.tick), leaving,
+                ages, put_table(host, fine), int(compartment), float(schedule.tick), leaving,
                 is_brief=True,
             )  # fmt: skip
     infected = np.zeros(1)

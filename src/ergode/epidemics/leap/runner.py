@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core.arguments import choice
-from ergode.core.buffers import put_kept
+from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.epidemics.leap import arcs, plan
 from ergode.epidemics.leap.cpu_runs import CpuRuns
 from ergode.epidemics.leap.cuda_runs import CudaRuns
-from ergode.epidemics.leap.factors import Factors, factors_of
+from ergode.epidemics.leap.factors import factors_of
 from ergode.epidemics.leap.layout import Layout
 from ergode.epidemics.leap.options import LAYERS, MODULATED, SAMPLED, THRESHOLDS
 from ergode.epidemics.leap.step import (
@@ -25,16 +25,13 @@ from ergode.epidemics.leap.step import (
     INFECTIOUS,
     PUSH,
     TICKS_MOST,
-    Arcs,
     LeapTables,
-    Rules,
     Schedule,
-    TransitionProbabilities,
 )
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared import progression, transmission
-from ergode.epidemics.shared.ensemble import CountingEnsemble, replicates_that_fit
+from ergode.epidemics.shared import progression
+from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.tables import arc_weights
@@ -88,7 +85,7 @@ def check_model(model: CompartmentModel, transition: str) -> None:
         plan.check_left_end(model)
 
 
-class LeapEnsemble(CountingEnsemble):
+class LeapEnsemble(Ensemble):
     """Replicates of an epidemic in time steps.
 
     Parameters
@@ -156,7 +153,9 @@ class LeapEnsemble(CountingEnsemble):
             self.runs = CpuRuns(layout)
         else:
             often = self.step > plan.GATHER_STEP * self.time_scale
-            self.runs = CudaRuns(layout, host, self._at_first(scenario), switches=often)
+            at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int64)
+            at_first[self.base] = self.stratum_sizes
+            self.runs = CudaRuns(layout, host, at_first.ravel(), switches=often)
 
     def _tables(
         self, model: CompartmentModel, scenario: Scenario, stages: Any, times: np.ndarray
@@ -208,16 +207,6 @@ class LeapEnsemble(CountingEnsemble):
             )
         return ticks
 
-    def _at_first(self, scenario: Scenario) -> np.ndarray:
-        """Counts of each column where everyone is in the first susceptible compartment."""
-        counts = np.zeros((self.compartment_count + 1, self.stratum_count), np.int64)
-        counts[self.base] = (
-            self.node_count
-            if scenario.stratum is None
-            else np.bincount(scenario.stratum, minlength=self.stratum_count)
-        )
-        return counts.ravel()
-
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate needs beside the network [bytes]."""
@@ -259,23 +248,9 @@ class LeapEnsemble(CountingEnsemble):
 
 def _put(host: LeapTables, device: Device) -> LeapTables:
     """Tables on a device."""
-
-    def put(fields: Any) -> list[Any]:
-        return [device.put(one) if isinstance(one, np.ndarray) else one for one in fields]
-
-    outgoing = Arcs(*(put_kept(device, one) for one in host.outgoing))
-    same = host.incoming is host.outgoing
-    return LeapTables(
-        outgoing if same else Arcs(*(put_kept(device, one) for one in host.incoming)),
-        outgoing,
-        Rules(*put(host.rules)),
-        progression.put(host.stages, device),
-        TransitionProbabilities(*put(host.probabilities)),
-        Schedule(*put(host.schedule)),
-        Factors(
-            device.put(host.factors.change),
-            device.put(host.factors.factor),
-            transmission.put(host.factors.vaccines, device),
-        ),
-        None,
-    )
+    outgoing = put_table(device, host.outgoing, kept=True)
+    incoming = outgoing
+    if host.incoming is not host.outgoing:
+        incoming = put_table(device, host.incoming, kept=True)
+    rest = put_table(device, host._replace(incoming=(), outgoing=()))
+    return rest._replace(incoming=incoming, outgoing=outgoing)

@@ -1,17 +1,18 @@
-"""What runs replicates of every method, and the part that methods counting on the way share."""
+"""What runs replicates of every method, and what the methods share of it."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
+from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Seeding
-from ergode.epidemics.shared import transmission
 from ergode.epidemics.shared.importation import Importations
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
@@ -21,39 +22,12 @@ from ergode.models.epidemic.compartments import CompartmentModel
 _CHUNK_BYTES = 2**23
 
 
-class Ensemble(Protocol):
+class Ensemble(ABC):
     """Replicates of one epidemic on one device, as `simulate` runs them.
 
-    Nothing in a replicate depends on the range of replicates that it is run in.
-    """
-
-    def chunk_size(self, replicates: int) -> int:
-        """Replicates to run together."""
-
-    def prepare(self) -> None:
-        """Compile the kernels, or load them from the cache, without running anything."""
-
-    def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
-
-    def count(self, found: Any, first_replicate: int) -> np.ndarray:
-        """Nodes in each compartment (and stratum) at each time."""
-
-    def case_count(self, found: Any, counts: np.ndarray, first_replicate: int) -> np.ndarray:
-        """Cases up to each time (by stratum), seeds among them."""
-
-    def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
-        """The line list as flat arrays, ordered by replicate, node and time."""
-
-    def counters(self, work: np.ndarray) -> dict[str, Any]:
-        """What the attributes of a result say of the work done."""
-
-
-class CountingEnsemble:
-    """What the methods share that count while they go through time.
-
-    Counts are int32 [replicate, time, column]; columns are compartments, and last those who ever
-    became a case, each of them by stratum.
+    Nothing in a replicate depends on the range of replicates that it is run in.  Most methods count
+    while they go through time: int32 [replicate, time, column], where columns are compartments, and
+    last those who ever became a case, each of them by stratum.
 
     Attributes
     ----------
@@ -84,6 +58,9 @@ class CountingEnsemble:
         self.per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
         self.seed = np.uint64(seed)
         self.base = model.index[model.infections[0].susceptible]
+        self.stratum_sizes = np.full(1, self.node_count)
+        if scenario.stratum is not None:
+            self.stratum_sizes = np.bincount(scenario.stratum, minlength=self.stratum_count)
         self._group = group
 
     def rows_from(self, first: int) -> Rows:
@@ -95,22 +72,13 @@ class CountingEnsemble:
     ) -> EpidemicTables:
         """What kernels read beside arcs; `seeding` is there already."""
         real = self.times.dtype.type
-        put = transmission.put
-        return EpidemicTables(
-            put(tables.meetings, self.device),
-            put(tables.stages, self.device),
-            put(tables.infections, self.device),
-            put(tables.calendars, self.device),
-            put(tables.interventions, self.device),
-            seeding,
-            put(importations, self.device),
-            self.device.put(or_nothing(tables.stratum, np.int32)),
-            self.stratum_count,
-            self.base,
-            self.device.put(self.times),
-            self.per_step,
+        whole = EpidemicTables(
+            tables.meetings, tables.stages, tables.infections, tables.calendars,
+            tables.interventions, seeding, importations, or_nothing(tables.stratum, np.int32),
+            self.stratum_count, self.base, self.times, self.per_step,
             real(np.nextafter(self.horizon, real(np.inf))),
-        )
+        )  # fmt: skip
+        return put_table(self.device, whole)
 
     @property
     def column_count(self) -> int:
@@ -128,13 +96,13 @@ class CountingEnsemble:
         work = self.bytes_per_replicate + 16 * self.node_count
         return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
 
+    @abstractmethod
     def prepare(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
-        raise NotImplementedError
 
     def count(self, found: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment (and stratum) at each time."""

@@ -1,8 +1,8 @@
 """What happens to a node after it is infected: the stages it passes through, and how long.
 
-Shared by every method: the tables a model becomes, and the two questions device functions ask of
-them - how long does this node stay in this compartment, and where does it go next.  Both answers
-are pure functions of (seed, replicate, node, compartment).
+Every method shares this module.  It makes the tables of a model, and has the device functions that
+read them: how long a node stays in a compartment, and where it goes next.  Both are pure functions
+of (seed, replicate, node, compartment).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
-from ergode.core.devices import Device
 from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -82,8 +81,9 @@ def stages_of_points(models: Sequence[CompartmentModel], precision: Precision) -
     for number, infection in enumerate(first.infections):
         for name in infection.transmission_rate:
             rate[:, index[name]] = [m.infections[number].transmission_rate[name] for m in models]
-    none = np.broadcast_to(np.array([[[0.0]], [[1.0]]]), (2, points, 1))
-    times, cdf = np.concatenate(tables or [none], axis=2).astype(precision)
+    times, cdf = np.zeros((points, 1), precision), np.ones((points, 1), precision)
+    if tables:
+        times, cdf = np.concatenate(tables, axis=2).astype(precision)
     cumulative = np.concatenate(chances or [np.ones((points, 1))], axis=1)
     return Stages(
         kind, parameters[0], parameters[1], np.array(table_start, np.int32), times, cdf, rate,
@@ -126,11 +126,6 @@ def stages_of_row(stages, rows, row):
     return stages
 
 
-def put(stages: Stages, device: Device) -> Stages:
-    """The same tables on a device."""
-    return Stages(*(device.put(array) for array in stages))
-
-
 def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
     """Which kinds of holding time a kernel for this model must contain."""
     return kernels.flags({p.holding_time.code().kind for p in model.progressions})
@@ -150,7 +145,7 @@ def holding_time(stages, compartment, seed, replicate, node):
 
 
 def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
-    """The same for the stay of an index (see `stay_index`)."""
+    """How long a node stays in a compartment, at the stay of an index (see `stay_index`)."""
     kind = stages.kind[compartment]
     if kind < 0:
         return _FOR_EVER
@@ -171,7 +166,7 @@ def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
 
 
 def remaining_time(stages, compartment, index, age, seed, replicate, node):
-    """How much longer a node stays that has been in a compartment for `age`."""
+    """How much longer a node stays in a compartment after it has been there for `age`."""
     if not age > 0.0:
         return holding_time_of_stay(stages, compartment, index, seed, replicate, node)
     kind = stages.kind[compartment]
@@ -195,7 +190,7 @@ def next_compartment(stages, compartment, seed, replicate, node):
 
 
 def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
-    """The same for the stay of an index (see `stay_index`)."""
+    """Where a node goes from a compartment, after the stay of an index (see `stay_index`)."""
     branch = stages.branch_start[compartment]
     last = stages.branch_start[compartment + 1] - 1
     if branch < last:
@@ -238,8 +233,8 @@ def new_lanes():
 def hold(lanes, count, stages, compartment, horizon, seed, replicate):
     """Group the lanes whose node is in a compartment by `horizon`; draw how long each stays.
 
-    Taking compartments in the order of `stages.order`, one sweep sees every stage of every node,
-    and all draws of a loop are from one distribution.  Returns the size of the group.
+    One sweep over `stages.order` sees every stage of every node, and all draws of a loop are from
+    one distribution.  Returns the size of the group.
     """
     size = 0
     for lane in range(count):

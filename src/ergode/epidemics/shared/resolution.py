@@ -1,9 +1,9 @@
 """Whether times in a working precision are fine enough for a model.
 
-Methods that go from event to event keep the time since the beginning, so that late in a run two
-moments are told apart only if they differ by the spacing of numbers there.  Of the transmissions
-within a stay a share is lost that is a quarter of the spacing over the length of the stay.  (Rates
-do not matter: who transmits sooner than can be told transmits at the next moment there is.)
+Methods that go from event to event keep the time since the beginning.  Late in a run, two moments
+differ only if the spacing of numbers there can tell them apart.  A share of the transmissions of a
+stay is lost: a quarter of the spacing over the length of the stay.  Rates do not matter: what is
+transmitted sooner than times can tell is transmitted at the next representable time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ergode.core.arguments import choice
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
-from ergode.epidemics.shared.progression import Stages, stages_of
+from ergode.epidemics.shared.progression import Stages
 from ergode.epidemics.shared.sweep import PointGroup
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -46,14 +46,14 @@ def precision_of(
 def check_resolution(
     precision: Precision, steps: bool, model: CompartmentModel, grid: np.ndarray
 ) -> None:
-    """Refuse a precision that is too coarse for the shortest stay in so long a run.
+    """Refuse a precision that is too fits for the shortest stay in so long a run.
 
     Methods that take `steps` count those, and keep no times.
 
     Raises
     ------
     PlanError
-        It is too coarse.
+        It is too fits.
     """
     spacing = _spacing(precision, model, grid)
     if spacing > _SPACING_MOST and not steps:
@@ -86,37 +86,27 @@ def check_range(what: str, value: Any, precision: Precision) -> None:
         )
 
 
-def check_stages_of_group(
-    model: CompartmentModel, group: PointGroup | None, stages: Stages, precision: Precision
+def check_stages(
+    model: CompartmentModel, stages: Stages, precision: Precision, group: PointGroup | None = None
 ) -> None:
-    """As `check_stages`, of a model or of all models of a group."""
-    if group is None:
-        check_stages(model, stages, precision)
-        return
+    """Refuse rates and holding times that the working precision cannot hold.
+
+    `stages` are those of the model, or of all models of a group.
+    """
+    models = [model] if group is None else group.models
     limits = np.finfo(precision)
-    fine = (abs(stages.transmission_rate) < 0.1 * limits.max).all(axis=1)
-    fine &= ((abs(stages.a) < 0.1 * limits.max) & (abs(stages.b) < 0.1 * limits.max)).all(axis=1)
-    fine &= ~((stages.a > 0) & (stages.a < limits.tiny)).any(axis=1)
-    for point in np.flatnonzero(~fine).tolist():
-        one = group.models[point]
-        check_stages(one, stages_of(one, precision), precision)
-
-
-def check_stages(model: CompartmentModel, stages: Stages, precision: Precision) -> None:
-    """Refuse rates and holding times that the working precision cannot hold."""
-    for name, index in model.index.items():
-        where = f"the transmission rate of '{name}'"
-        check_range(where, stages.transmission_rate[index], precision)
-        where = f"a parameter of the holding time of '{name}'"
-        check_range(where, max(abs(stages.a[index]), abs(stages.b[index])), precision)
-    lost = [
-        p.compartment
-        for p in model.progressions
-        if p.holding_time.mean > 0
-        and 0 < stages.a[model.index[p.compartment]] < np.finfo(precision).tiny
-    ]
-    if lost:
-        raise ModelError(
-            f"the holding time of '{lost[0]}' is shorter than {precision} can hold; use another "
-            "unit of time"
-        )
+    rate, a, b = np.atleast_2d(stages.transmission_rate, stages.a, stages.b)
+    fits = np.maximum(np.maximum(abs(rate), abs(a)), abs(b)) < 0.1 * limits.max
+    lost = (a > 0) & (a < limits.tiny)
+    for point in np.flatnonzero((lost | ~fits).any(axis=1)).tolist():
+        for name, index in model.index.items():
+            check_range(f"the transmission rate of '{name}'", rate[point, index], precision)
+            where = f"a parameter of the holding time of '{name}'"
+            check_range(where, max(abs(a[point, index]), abs(b[point, index])), precision)
+        for progression in models[point].progressions:
+            name = progression.compartment
+            if lost[point, model.index[name]] and progression.holding_time.mean > 0:
+                raise ModelError(
+                    f"the holding time of '{name}' is shorter than {precision} can hold; use "
+                    "another unit of time"
+                )

@@ -1,7 +1,8 @@
 """Many points of a sweep in one launch: which point and which replicate a row is.
 
-Rows of a launch are numbered point by point.  A row reads the tables of its point alone, which have
-a leading axis of points; its draws have the key of its replicate, as in the point's own call.
+Rows of a launch are numbered point by point.  Tables that differ between points have a leading axis
+of points, and a row reads those of its point.  Its draws have the key of its replicate, as in the
+call of the point alone.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ergode.epidemics.shared.options import (
     THINNED,
     WEIGHTED,
 )
-from ergode.epidemics.shared.resolution import check_stages_of_group
+from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
@@ -85,7 +85,7 @@ def tables_of(
     """
     contacts = scenario.contacts
     stages = progression.stages_of_group(model, group, precision)
-    check_stages_of_group(model, group, stages, precision)
+    check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
     infections = transmission.infections_of(model, precision, group)
     calendars = transmission.calendars_of(model, contacts, scenario.layer_factors, begin, precision)

@@ -14,7 +14,6 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
-from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
 from ergode.core.math.random import INTERVENTION, draw_words, uniform
@@ -108,7 +107,7 @@ def infections_of(
         susceptible,
         np.array([model.index[i.infected] for i in model.infections], np.int32),
         rate,
-        np.isin(np.arange(count), susceptible).astype(np.uint8),
+        np.bincount(susceptible, minlength=count).astype(bool).astype(np.uint8),
         (rate[0] > 0).any(axis=0).astype(np.uint8),
         peak.astype(precision),
         profile,
@@ -268,11 +267,6 @@ def attribute(contacts: ContactNetwork, name: str, where: str) -> np.ndarray:
         known = ", ".join(contacts.attributes) or "none"
         raise ModelError(f"{where} needs the node attribute '{name}'; the network has {known}")
     return np.asarray(contacts.attributes[name])
-
-
-def put(table: Any, device: Device) -> Any:
-    """A table of this module on a device."""
-    return type(table)(*(device.put(x) if isinstance(x, np.ndarray) else x for x in table))
 
 
 # ---- what kernels ask

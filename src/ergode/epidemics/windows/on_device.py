@@ -13,7 +13,7 @@ from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.importation import ImportedCases
-from ergode.epidemics.shared.options import HAS_STRATA, HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.windows.kernel import THREADS
 from ergode.epidemics.windows.moves import Records, Results
@@ -26,8 +26,8 @@ _POSITIONS = 2**22
 _INDEXABLE = 2**31
 
 
-class OnCPU:
-    """One replicate a thread at a time.
+class _Windows:
+    """What runs the kernel, and on what.
 
     Parameters
     ----------
@@ -38,8 +38,9 @@ class OnCPU:
     bindings : dict
         Of the kernel.
     precision : {"float32", "float64"}
-    shape : tuple of int
-        Times, and columns of counts.
+    at_first : ndarray of int32, shape [column_count]
+        Counts before anybody has moved.
+    time_count : int
     """
 
     def __init__(
@@ -49,11 +50,24 @@ class OnCPU:
         arcs: Arcs,
         bindings: dict[Any, Any],
         precision: Precision,
-        shape: tuple[int, int],
+        at_first: np.ndarray,
+        time_count: int,
     ) -> None:
         self._device, self._kernel, self._arcs = device, kernel, arcs
-        self._precision, self._shape = precision, shape
-        self.host = device
+        self._bindings, self._precision, self._at_first = bindings, precision, at_first
+        self._shape = time_count, at_first.size
+        self._buffers: tuple[Any, ...] = ()
+        self._made_for: tuple[int, ...] = ()
+        self._blocks = 0
+
+
+class OnCPU(_Windows):
+    """One replicate a thread at a time."""
+
+    @property
+    def host(self) -> Device:
+        """Where importations are listed."""
+        return self._device
 
     def bytes_per_node(self, plan_size: int, detections: int) -> int:
         """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
@@ -87,24 +101,13 @@ class OnCPU:
         return counts, work.sum(axis=0), records, int(needed.max(initial=0))
 
 
-class OnCUDA:
-    """All replicates of a chunk in one persistent grid; parameters as for `OnCPU`."""
+class OnCUDA(_Windows):
+    """All replicates of a chunk in one persistent grid."""
 
-    def __init__(
-        self,
-        device: Device,
-        kernel: Kernel,
-        arcs: Arcs,
-        bindings: dict[Any, Any],
-        precision: Precision,
-        shape: tuple[int, int],
-    ) -> None:
-        self._device, self._kernel, self._arcs = device, kernel, arcs
-        self._bindings, self._precision, self._shape = bindings, precision, shape
-        self._buffers: tuple[Any, ...] = ()
-        self._made_for: tuple[int, ...] = ()
-        self._blocks = 0
-        self.host = resolve("cpu")
+    @property
+    def host(self) -> Device:
+        """Where importations are listed."""
+        return resolve("cpu")
 
     def bytes_per_node(self, plan_size: int, detections: int) -> int:
         """Memory that a node of a replicate needs for as long as its chunk [bytes]."""
@@ -144,7 +147,7 @@ class OnCUDA:
         arguments = epidemic, first_replicate, width, queue, waiting, results, work
         if not self._blocks:
             self._blocks = self._device.resident_blocks(self._kernel, THREADS, *arguments)
-            self._at_first = self._device.put(self._count_at_first(tables, node_count))
+            self._at_first = self._device.put(self._at_first)
         blocks = min(self._blocks, -(-count * node_count // THREADS))
         self._device.launch(self._kernel, blocks, THREADS, *arguments)
         columns = count * self._shape[1]
@@ -154,17 +157,6 @@ class OnCUDA:
             detections = int(self._device.get(tracing.room)[0])
         get = self._device.get
         return get(results.moves), get(work), results.records, detections
-
-    def _count_at_first(self, tables: EpidemicTables, node_count: int) -> np.ndarray:
-        """Everybody in the base compartment, int32 [column]."""
-        strata = tables.stratum_count
-        stratum = np.zeros(node_count, np.int32)
-        if self._bindings[HAS_STRATA]:
-            stratum = self._device.get(tables.stratum)
-        at_first = np.zeros(self._shape[1], np.int32)
-        first = tables.base * strata
-        at_first[first : first + strata] = np.bincount(stratum, minlength=strata)
-        return at_first
 
 
 ON_DEVICE: dict[Target, type[OnCPU] | type[OnCUDA]] = {"cpu": OnCPU, "cuda": OnCUDA}

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_kept
+from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
-from ergode.epidemics.shared.ensemble import CountingEnsemble
-from ergode.epidemics.shared.importation import ImportedCases, importations_of, imported_cases_of
+from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.shared.importation import importations_of, imported_cases_of
 from ergode.epidemics.shared.options import LISTING, TEMPORAL
 from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
 from ergode.epidemics.windows.kernel import HUB, windows_cpu, windows_cuda
@@ -32,7 +32,7 @@ _REGISTERS = 64
 _DETECTIONS = 4  # of a node, with consequences to come, that there is room for at first
 
 
-class WindowEnsemble(CountingEnsemble):
+class WindowEnsemble(Ensemble):
     """Replicates of a model on a network under a scenario.
 
     Parameters
@@ -75,7 +75,7 @@ class WindowEnsemble(CountingEnsemble):
             registers=_REGISTERS,
         )  # fmt: skip
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
-        self.arcs = Arcs(*(put_kept(device, one) for one in arcs))
+        self.arcs = put_table(device, arcs, kept=True)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self._imports = importations_of(scenario, model, begin, precision)
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0), self._imports)
@@ -84,10 +84,11 @@ class WindowEnsemble(CountingEnsemble):
         self._plan_size = tables.interventions.kind.size
         self._record_room = 2 * self.node_count if listing else 1
         self._detection_room = _DETECTIONS
+        at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int32)
+        at_first[self.base] = self.stratum_sizes
         self._on = ON_DEVICE[device.target](
-            device, kernel, self.arcs, self.bindings, precision,
-            (self.times.size, self.column_count),
-        )  # fmt: skip
+            device, kernel, self.arcs, self.bindings, precision, at_first.ravel(), self.times.size
+        )
 
     @property
     def bytes_per_replicate(self) -> int:
@@ -118,7 +119,7 @@ class WindowEnsemble(CountingEnsemble):
             self._imports, self.node_count, self.tables.end, self.seed, first_replicate, count,
             self._on.host, self._precision,
         )  # fmt: skip
-        imported_cases = ImportedCases(*map(self.device.put, imported_cases))
+        imported_cases = put_table(self.device, imported_cases)
         tables = self.tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, records, detections = self._on.run(
