@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import atomic_add, cuda, no_refcount, no_unroll, option, real
+from ergode.core.compiler.language import (
+    atomic_add,
+    cuda,
+    no_refcount,
+    no_unroll,
+    noinline_cpu,
+    option,
+    real,
+)
 from ergode.density.grid.cells import (
     CLAIMED,
     COMPLETE,
@@ -32,6 +40,7 @@ MOVES = option()
 
 
 @no_refcount
+@noinline_cpu
 def build(thread_rank, thread_count, used, t, cells, frame):
     """Table, rates and neighbours of all cells, from their keys."""
     if thread_rank == 0:
@@ -52,6 +61,7 @@ def build(thread_rank, thread_count, used, t, cells, frame):
 
 
 @no_refcount
+@noinline_cpu
 def expand(thread_rank, thread_count, used, floor, listed, t, cells, due, p, q, frame):
     """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
 

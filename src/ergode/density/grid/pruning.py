@@ -16,6 +16,7 @@ from ergode.core.compiler.language import (
     from_bits,
     no_refcount,
     no_unroll,
+    noinline_cpu,
     option,
     real,
     to_bits,
@@ -76,6 +77,7 @@ def _highest_floor(allowed, ladder):
 
 
 @no_refcount
+@noinline_cpu
 def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
     """Drop the cells below the floor, but for those that mass above it flows into.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import no_unroll, option, real
+from ergode.core.compiler.language import no_unroll, noinline_cpu, option, real
 from ergode.density.grid.cells import (
     CELL_STEPS,
     FLOOR,
@@ -86,7 +86,8 @@ def advance(
     counters = cells.counters
     p, q = masses.now, masses.next
     used, ready, steps, since, cell_steps, peak = _counts_of(counters)
-    t, target, noise_time, earlier, taken, seen = _times_of(control)
+    t, noise_time, earlier, taken, seen = _times_of(control)
+    target = control[TARGET]
     to_prune = control[TO_PRUNE] != 0.0
     is_stuck = t < target and ready != 0 and not to_prune and is_undefined(cells)
     state = UNDEFINED if is_stuck else REACHED
@@ -115,42 +116,25 @@ def advance(
             if is_undefined(cells):
                 state = UNDEFINED
                 break
-        left = target - t
-        if ANY_NOISE:
-            used, state, noise_time, seen = _diffuse_ahead(
-                thread_rank, thread_count, used, (t, left, taken, noise_time, earlier, seen),
-                cells, masses, p, q, frame, control,
-            )  # fmt: skip
-            if state != REACHED:
-                break
-        fresh = control[THRESHOLD] * total_mass(counters)
-        # Cells due to grow were listed as mass moved, by the floor of that step.
-        floor = real(earlier if earlier > 0.0 else fresh)
-        # A field that depends on time is taken in the middle of the step that is expected.
-        middle = t + 0.5 * min(_LONGER * taken, left) if VARYING else t
-        used, state = expand(
-            thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
-        )
+        used, state, (t, noise_time, earlier, taken, seen) = _prepare(
+            thread_rank, thread_count, used, listed, (t, noise_time, earlier, taken, seen), cells,
+            masses, p, q, frame, control,
+        )  # fmt: skip
         if state != REACHED:
             break
-        seen = middle
-        earlier = fresh
-        dt = _longest_step(t, taken, cells, frame, control)
-        taken = dt
-        last = dt >= left
-        dt = left if last else dt
+        last = taken >= target - t
+        dt = target - t if last else taken
+        steps += 1
+        since += 1
         # What the next step needs is listed as mass moves, unless something comes in between.
-        listed = not ANY_NOISE and not last and (since + 1) % prune_every != 0
-        backward = (steps & 1) != 0
+        listed = not ANY_NOISE and not last and since % prune_every != 0
         _transport(
-            thread_rank, thread_count, used, real(dt), real(fresh), listed, backward, cells, masses,
-            p, q,
+            thread_rank, thread_count, used, real(dt), real(earlier), listed, (steps & 1) == 0,
+            cells, masses, p, q,
         )  # fmt: skip
         if CORNER or DIMENSION & 1 != 0:
             p, q = q, p
         t = target if last else t + dt
-        steps += 1
-        since += 1
         peak = max(peak, used - 1)
         if since % prune_every == 0:
             used = drop(thread_rank, thread_count, used, t, cells, masses, p, q, control)
@@ -181,11 +165,40 @@ def _counts_of(counters):
 
 
 def _times_of(control):
-    """Time, target, time of noise, mass at the threshold, length of a step and time of rates."""
+    """Time, time of noise, mass at the threshold, length of a step and time of rates."""
     t = control[TIME]
-    target = control[TARGET]
-    taken = control[TAKEN] if control[TAKEN] > 0.0 else (target - t) * _FIRST_STEP
-    return t, target, control[NOISE_TIME], control[FLOOR], taken, control[SEEN]
+    taken = control[TAKEN] if control[TAKEN] > 0.0 else (control[TARGET] - t) * _FIRST_STEP
+    return t, control[NOISE_TIME], control[FLOOR], taken, control[SEEN]
+
+
+@noinline_cpu
+def _prepare(
+    thread_rank, thread_count, used, listed, times, cells, masses, p, q, frame, control
+):  # fmt: skip
+    """Let noise act up to the middle of the next step, and grow the grid.
+
+    `times` are those of `_times_of`. Returns the number of cells, a value of STATE, and `times`
+    with the mass at the threshold and the length of the next step.
+    """
+    t, noise_time, earlier, taken, seen = times
+    if ANY_NOISE:
+        used, state, noise_time, seen = _diffuse_ahead(
+            thread_rank, thread_count, used, times, cells, masses, p, q, frame, control
+        )
+        if state != REACHED:
+            return used, state, (t, noise_time, earlier, taken, seen)
+    fresh = control[THRESHOLD] * total_mass(cells.counters)
+    # Cells due to grow were listed as mass moved, by the floor of that step.
+    floor = real(earlier if earlier > 0.0 else fresh)
+    # A field that depends on time is taken in the middle of the step that is expected.
+    middle = t + 0.5 * min(_LONGER * taken, control[TARGET] - t) if VARYING else t
+    used, state = expand(
+        thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
+    )
+    if state != REACHED:
+        return used, state, (t, noise_time, earlier, taken, seen)
+    taken = _longest_step(t, taken, cells, frame, control)
+    return used, state, (t, noise_time, fresh, taken, middle)
 
 
 def _diffuse_ahead(
@@ -196,13 +209,13 @@ def _diffuse_ahead(
     Returns the number of cells, a value of STATE, the time up to which noise has acted, and the
     time at which rates were last computed.
     """
-    t, left, taken, noise_time, earlier, seen = times
+    t, noise_time, earlier, taken, seen = times
     state = REACHED
     fresh = control[THRESHOLD] * total_mass(cells.counters)
     floor = real(earlier if earlier > 0.0 else fresh)
     # The rates of a field that depends on time may be those of one moment or another.
     ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
-    until = t + 0.5 * min(ahead, left)
+    until = t + 0.5 * min(ahead, control[TARGET] - t)
     if until > noise_time:
         middle = 0.5 * (noise_time + until)
         used, state = diffuse(

@@ -163,14 +163,7 @@ def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
             block = flux[first : first + count]
             for n in range(count):
                 block[n] = moved(
-                    step,
-                    rate[n],
-                    beyond[n],
-                    here[n],
-                    there[n],
-                    far[n],
-                    corners[n],
-                    joined[n],
+                    step, rate[n], beyond[n], here[n], there[n], far[n], corners[n], joined[n]
                 )
             for n in range(count):
                 if joined[n] == 0.0:

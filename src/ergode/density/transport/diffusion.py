@@ -149,18 +149,9 @@ def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, 
         fresh = used
         target = q if j & 1 == 0 else half
         used, state = expand(
-            thread_rank,
-            thread_count,
-            used,
-            floor,
-            False,
-            t,
-            cells,
-            masses.key,
-            latest,
-            target,
+            thread_rank, thread_count, used, floor, False, t, cells, masses.key, latest, target,
             frame,
-        )
+        )  # fmt: skip
         if state != REACHED:
             return first, state
         if used > fresh:
