@@ -52,3 +52,4 @@ def test_a_density_is_returned_as_far_as_it_was_moved():
     found = interrupted("density")
     assert found["raised"] is None
     assert found["attrs"]["ended_early"] == "interrupted"
+    assert found["status"] == [ergode.Status.INTERRUPTED]

@@ -239,6 +239,9 @@ def test_full_memory_ends_the_run_with_what_there_is(limited_by, device, monkeyp
     with pytest.warns(RuntimeWarning, match=r"ended at time .*cells of .* bytes.*larger widths"):
         result = lorenz("split", times, **options)
     assert "larger widths" in result.attrs["ended_early"]
+    assert result["status"] == ergode.Status.NO_ROOM
+    with pytest.raises(ergode.ErgodeError, match="More cells were needed"):
+        result.ergode.raise_for_status()
     assert 1 < result.sizes["time"] < 10
     monkeypatch.undo()
     end = float(result["time"][-1])
@@ -269,6 +272,7 @@ def test_densities_of_a_batch_end_each_for_itself(device):
     whole = run(rates, device)
     reached = result["time_reached"].values
     assert (reached[:3] == 1.2).all() and 0.4 < reached[3] < 0.8
+    assert result["status"].values.tolist() == [0, 0, 0, ergode.Status.NO_ROOM]
     for which, end in enumerate(reached):
         good = np.array(times) <= end
         assert np.array_equal(result["mean"][which, good], whole["mean"][which, good])

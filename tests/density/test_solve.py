@@ -1,5 +1,7 @@
 """Many filters at once: each with a prior, measured values, or parameters of its own."""
 
+import math
+
 import numpy as np
 import pytest
 from density_cases import LINEAR, first, on_plane
@@ -135,11 +137,27 @@ def test_an_impossible_measurement_ends_one_of_them():
             prior, ergode.Measurement(0.4, first, values, 1e-2), device="cpu:2", keep="last"
         )
     assert found["time_reached"].values.tolist() == [0.8, 0.4, 0.8]
+    assert found["status"].values.tolist() == [0, ergode.Status.IMPOSSIBLE, 0]
     before = run(prior, [], times=[0, 0.4], device="cpu:2")
     assert np.array_equal(found["prior_mean"][1, 0], before["mean"][-1])
     assert np.isnan(found["mean"][1, 1:]).all() and np.isneginf(found["log_evidence"][1, 0])
     assert np.isnan(found["unreliable_from"][1])
     assert np.isfinite(found["mean"][[0, 2]]).all()
+
+
+def up_to_two(t, y, p):
+    return (math.sqrt(2.0 - y[0]),)
+
+
+def test_a_field_that_is_not_finite_ends_the_run():
+    prior = ergode.Gaussian([0.0], [0.01])
+    with pytest.warns(RuntimeWarning, match="not a finite number in the cell at"):
+        found = ergode.density.propagate(
+            ergode.VectorField(up_to_two, ["y"]), prior, times=[0, 0.1, 4], device="cpu:1"
+        )
+    assert found["status"] == ergode.Status.NOT_FINITE
+    assert found["status"].attrs["flag_meanings"].split()[3] == "not_finite"
+    assert 0.1 < float(found["time_reached"]) < 4
 
 
 def test_by_name():

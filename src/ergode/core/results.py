@@ -78,6 +78,7 @@ def dataset(
     swept: Sequence[str] = (),
     strata: Sequence[str] = (),
     computed_rows: np.ndarray | None = None,
+    has_warned: bool = False,
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
 
@@ -93,6 +94,8 @@ def dataset(
         How many times of the grid each replicate (zone, trajectory) reached with values that
         hold; what lies beyond becomes missing in the variables with those dims and ``time``.
         Without it a failed one keeps what the engine wrote.
+    has_warned : bool
+        Whether the engine itself has warned of failures.
 
     Raises
     ------
@@ -125,7 +128,8 @@ def dataset(
         notes: dict[str, Any] = {"units": variable.unit, "long_name": variable.meaning}
         if name == "status":
             notes |= flags()
-            _warn_of_failures(value, dims)
+            if not has_warned:
+                _warn_of_failures(value, dims)
         arrays[name] = xarray.Variable(dims, value, notes)
     return xarray.Dataset(arrays, coords=_coordinates(coords), attrs=dict(attrs))
 

@@ -30,6 +30,10 @@ class Status(IntEnum):
     STOPPED = 8, "An event ended the run before the last time."
     DELAY_OUT_OF_RANGE = 9, "A delay left the range that was given for it."
     INVALID_INPUT = 10, "What was given is negative, zero, or does not add up to one."
+    NO_ROOM = 11, "More cells were needed than memory or max_cells has room for."
+    OUT_OF_LATTICE = 12, "The density reached the end of its lattice."
+    IMPOSSIBLE = 13, "A measurement was impossible: its likelihood was zero everywhere."
+    INTERRUPTED = 14, "The run was interrupted before its last time."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
 
     @property

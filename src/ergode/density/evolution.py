@@ -12,6 +12,7 @@ from ergode.core import kernels
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.status import Status
 from ergode.density import bayes
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
@@ -65,8 +66,9 @@ class Evolution:
 
     Attributes
     ----------
-    has_ended : ndarray of bool, shape [density_count]
-        Which cannot go on: they are as they were before what they could not do.
+    status : ndarray of uint8, shape [density_count]
+        Values of `Status`. One that is not DONE cannot go on: it is as it was before what it could
+        not do.
     why_ended : str
         Why the latest of them could not.
     """
@@ -118,7 +120,7 @@ class Evolution:
         self._device_counters, self._device_control = self._parts_of(self._device_words)
         self._control[:, cells.THRESHOLD] = threshold
         self._control[:, cells.LOSS_RATE] = loss_rate or 0.0
-        self.has_ended = np.zeros(count, bool)
+        self.status = np.full(count, Status.DONE, np.uint8)
         self.why_ended = ""
         self._cells: Cells | None = None
         self._masses: Masses | None = None
@@ -131,6 +133,11 @@ class Evolution:
         return max(1, device.available_bytes() // each)
 
     # ---- what they are
+
+    @property
+    def has_ended(self) -> np.ndarray:
+        """Which densities cannot go on."""
+        return np.asarray(self.status != Status.DONE)
 
     @property
     def count(self) -> int:
@@ -215,23 +222,24 @@ class Evolution:
             at_edge, undefined = state == cells.EDGE, state == cells.UNDEFINED
             if at_edge.any():
                 self.end(
-                    at_edge,
+                    at_edge, Status.OUT_OF_LATTICE,
                     f"the density reaches the end of the lattice, {self.lattice.reach} cells from "
                     "its centre; use larger widths",
-                )
+                )  # fmt: skip
             elif undefined.any():
-                self.end(undefined, self._where_undefined(int(undefined.argmax())))
+                where = self._where_undefined(int(undefined.argmax()))
+                self.end(undefined, Status.NOT_FINITE, where)
             elif full.any():
                 why_not = self._enlarge()
                 if why_not:
-                    self.end(full, why_not)
+                    self.end(full, Status.NO_ROOM, why_not)
             elif (state == cells.REACHED).all():
                 return
             else:
                 for which in np.flatnonzero(self._counters[:, cells.READY] == 0):
                     self._sort(int(which))
 
-    def end(self, chosen: np.ndarray, why: str) -> None:
+    def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
         """Let some go on no more, and say why.
 
         Raises
@@ -239,7 +247,7 @@ class Evolution:
         EndedError
             None is left.
         """
-        self.has_ended |= chosen
+        self.status[chosen] = status
         self.why_ended = why
         if self.has_ended.all():
             raise EndedError(why)

@@ -67,6 +67,7 @@ results.register(
             "standard deviation of the density's features along each axis, in cells: below about 2 "
             "they are not resolved",
         ),
+        Variable("status", (SWEPT,), "uint8", "1", "how the density ended (see Status)"),
         *of_measurements(SWEPT),
         Variable(
             "posterior_cut", (SWEPT, "measurement"), "floating", "1",
@@ -248,7 +249,8 @@ def propagate(
     FailureWarning, InterruptionWarning
         The run ended early - memory, a field that is not finite, an impossible measurement, Ctrl-C:
         the result ends with the last good density, at ``time_reached``. Of many densities the
-        others go on, and what this one did not reach is missing (NaN).
+        others go on, and what this one did not reach is missing (NaN). ``status`` says how each
+        ended: DONE, NO_ROOM, NOT_FINITE, OUT_OF_LATTICE, IMPOSSIBLE, INTERRUPTED or NOT_RUN.
 
     References
     ----------
@@ -343,8 +345,9 @@ def _dataset(
         for name, value in every.items()
     }  # fmt: skip
     return results.dataset(
-        "density", "moments", shaped, coords=coords, attrs=attrs, swept=layout.dims
-    )
+        "density", "moments", shaped, coords=coords, attrs=attrs, swept=layout.dims,
+        has_warned=True,
+    )  # fmt: skip
 
 
 def _thresholds(

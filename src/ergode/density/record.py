@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ergode.core.status import Status
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
 
@@ -50,6 +51,7 @@ class Record:
         }
         # What is not computed stays missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
 
     def at_time(
         self,

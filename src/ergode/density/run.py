@@ -9,6 +9,7 @@ import numpy as np
 
 from ergode.core import launch, progress
 from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
+from ergode.core.status import Status
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
@@ -75,6 +76,7 @@ class Run:
                 self._end_early(error)
         if not self.ended_early and self.evolution.has_ended.any():
             self._tell(self.evolution.why_ended)
+        self._note_status()
         for record, time in zip(self.records, self.evolution.times.tolist(), strict=True):
             record.values["time_reached"] = np.array(time)
 
@@ -103,10 +105,10 @@ class Run:
         impossible = goes_on & ~np.isfinite(evidence)
         if impossible.any():
             evolution.end(
-                impossible,
+                impossible, Status.IMPOSSIBLE,
                 f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
                 "zero wherever the density is not",
-            )
+            )  # fmt: skip
             goes_on &= ~impossible
         after = evolution.summaries()
         for which in np.flatnonzero(goes_on).tolist():
@@ -130,7 +132,7 @@ class Run:
                 raise error
             if evolution.count == 1:
                 self.records[0].stop(float(self.records[0].times[self._row - 1]))
-            self.tell_at_once(error)
+            self.tell_at_once(error, Status.INTERRUPTED)
             return
         if evolution.times.max() <= self.records[0].times[0]:
             raise error
@@ -138,12 +140,19 @@ class Run:
         if evolution.count == 1:
             self.records[0].stop(float(evolution.times[0]))
             self._note(np.full(1, not self.records[0].is_complete))
-        self.tell_at_once(error)
+        self.tell_at_once(error, Status.INTERRUPTED)
 
-    def tell_at_once(self, error: BaseException) -> None:
-        """Say that no density goes on, and why."""
+    def tell_at_once(self, error: BaseException, interrupted: Status = Status.NOT_RUN) -> None:
+        """Say that no density goes on, and why; what an interruption makes of the others."""
         self.is_interrupted = not isinstance(error, EndedError)
         self._tell("interrupted" if self.is_interrupted else str(error))
+        if self.is_interrupted:
+            self.evolution.status[~self.evolution.has_ended] = interrupted
+        self._note_status()
+
+    def _note_status(self) -> None:
+        for record, status in zip(self.records, self.evolution.status, strict=True):
+            record.values["status"] = np.array(status)
 
     def _tell(self, why: str) -> None:
         ended = self.evolution.has_ended

@@ -40,8 +40,8 @@ def is_swept(options: Mapping[str, Any]) -> bool:
 
 
 def shortfall(dataset: xarray.Dataset) -> dict[str, float]:
-    """How many failed, and how many were not run, if any."""
-    if "status" not in dataset:
+    """How many failed, and how many were not run, if any; densities hold as far as they got."""
+    if "status" not in dataset or "time_reached" in dataset:
         return {}
     codes = dataset["status"].values
     missing = int((codes == Status.NOT_RUN).sum())
