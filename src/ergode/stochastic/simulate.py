@@ -53,12 +53,11 @@ def simulate(
     ----------
     network : ReactionNetwork
     times : array_like, shape [time_count]
-        Ascending grid, at least two times: realizations begin at the first and end at the last
-        [time]. Which times are asked for does not change a realization (only where a rate follows
-        time does the last: bounds hold for a share of what is left). The same holds for the
-        approximate methods, whose steps pass over these times.
+        Ascending grid of at least two times [time]. Realizations begin at the first and end at
+        the last. The grid changes neither a realization nor the steps of approximate methods. One
+        exception: where a rate depends on time, its bounds depend on the last time.
     replicates : int
-        Realizations, of every point of a sweep.
+        Realizations of each point of a sweep.
     seed : int
         Key of all random numbers, 0 to 2^64 - 1. Replicate k has the same random numbers at every
         point of a sweep.

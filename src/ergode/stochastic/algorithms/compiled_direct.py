@@ -1,9 +1,9 @@
 """The direct method of a small network as straight-line code, made for that network.
 
-All propensities, their running sum and the choice are written out, without a branch or a table:
-what fires is whatever running sum the target has passed last.  On a GPU a thread keeps a
-realization in its registers; on a CPU the innermost loop is over realizations, and becomes vector
-instructions.  Who has finished takes the next realization from a queue.
+All propensities, their running sum and the choice are written out, without a branch or a table.
+The reaction that fires is the last whose running sum of predecessors the target reaches.  On a GPU
+a thread keeps a realization in its registers; on a CPU the innermost loop is over realizations, and
+becomes vector instructions.  A thread or lane that ends a realization takes the next from a queue.
 
 D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
 (1977).
@@ -182,7 +182,7 @@ def next_firing(seed, replicate, draw, t, x, c, p):
 
 
 def outcome_of(total, least):
-    """How a realization ended in which nothing fires before infinity, or something is wrong."""
+    """How a realization ended whose total is 0 or invalid, or in which something is negative."""
     if least < 0.0 or total < 0.0:
         return NEGATIVE
     return EXTINCT if total == 0.0 else NOT_FINITE
@@ -333,7 +333,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
     following = start
     active = 0
     for lane in range(LANES):
-        # A lane without work of its own goes through the motions of the last.
+        # A lane without a realization of its own repeats the last one, unreported.
         _begin(lane, min(following, stop - 1), rates, plan, rows, words)
         mine = following < stop
         places[lane] = following if mine else -1

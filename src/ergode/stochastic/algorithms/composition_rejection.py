@@ -106,7 +106,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def _exchange(here, there, w, state):
-    """Exchange what stands at two places of the list."""
+    """Swap two entries of the list."""
     if here != there:
         a, b = state.order[w, here], state.order[w, there]
         state.order[w, here] = b
@@ -222,7 +222,7 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 
 def copy_prepared(w, lane, lanes, point, state):
-    """Begin with the groups of the initial state: a share of every array."""
+    """Copy the groups of the initial state: this lane's share of every array."""
     for j in range(lane, state.order.shape[1], lanes):
         state.order[w, j] = state.first_order[point, j]
         state.place[w, j] = state.first_place[point, j]

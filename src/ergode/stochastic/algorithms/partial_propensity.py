@@ -1,4 +1,4 @@
-"""Partial propensities: for mass action in which everything reacts with everything.
+"""Partial propensities: for strongly coupled mass action.
 
 The propensity of a reaction of two molecules is n times what is left, its partial propensity,
 which depends on the other molecule alone.  Reactions that share a factor n form a group, of which
@@ -113,7 +113,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def choose(target, w, point, state):
-    """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
+    """Reaction in whose share of the sum `target` falls; -1 if rounding finds none."""
     block, target = find(target, state.sums, w, 0, state.sums.shape[1])
     if block < 0:
         return -1
@@ -150,7 +150,7 @@ def choose(target, w, point, state):
 
 
 def _sum_of_block(block, w, state):
-    """Sum of the propensities of a block, in four parts that do not wait for each other."""
+    """Sum of the propensities of a block, in four independent parts."""
     s0, s1, s2, s3 = real(0.0), real(0.0), real(0.0), real(0.0)
     for g in range(block * BLOCK, (block + 1) * BLOCK, 4):
         s0 += state.counts[w, at(g)] * state.partial[w, at(g)]
@@ -196,7 +196,7 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 
 def _spread(found: dict[str, np.ndarray], place: np.ndarray, count: int) -> dict[str, np.ndarray]:
-    """Members at their places; between them are some that nothing makes react."""
+    """Members at their places; the gaps hold members with the coefficient 0."""
     members = np.zeros(count, np.int32)
     partners = np.zeros(count, np.int32)
     coefficients = np.zeros((len(found["coefficients"]), count))

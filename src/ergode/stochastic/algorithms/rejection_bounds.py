@@ -1,4 +1,4 @@
-"""Rejection by bounds: expensive rate laws are looked at only when they might have fired.
+"""Rejection by bounds: an expensive rate law is evaluated only where its bounds do not decide.
 
 Around every count there is an interval, and every propensity has an upper bound that holds in all
 of it; candidates come at the rate of the bounds and are accepted with the ratio of propensity to
@@ -63,7 +63,7 @@ class MethodState(NamedTuple):
 
 
 def _surround(variable, w, work, state):
-    """Put an interval around what there is."""
+    """Put an interval around the count of a variable."""
     x = work.x[w, variable]
     half = max(real(LEAST), math.floor(SHARE * abs(x)))
     state.low[w, variable] = max(x - half, min(x, real(0.0)))
@@ -96,13 +96,13 @@ def _bound(j, w, point, net, work, state):
 
 
 def _is_doubtful(j, w, state):
-    """Whether the bounds of a reaction allow that something is wrong with it."""
+    """Whether a propensity may be negative or infinite within its bounds."""
     return not state.a[w, j] < INFINITY or state.lower[w, j] < 0.0
 
 
 @noinline_cpu
 def _bound_all(w, t, point, net, work, state):
-    """All bounds and sums; of the state itself if something may be wrong within its interval."""
+    """All bounds and sums; intervals shrink to the state if a propensity may be invalid in them."""
     doubtful = False
     state.negative[w, 0] = 0
     for j in range(state.a.shape[1]):
@@ -139,7 +139,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
 
 
 def update(j, w, t, point, plan, replicate, net, work, state):
-    """Nothing, as long as counts are in their intervals; else new ones, and new bounds."""
+    """Renew intervals and bounds where a count has left its interval."""
     count = 0
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]

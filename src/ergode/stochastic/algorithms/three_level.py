@@ -136,7 +136,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 
 
 def choose(target, w, point, state):
-    """Reaction in whose share of the sum `target` falls; none if rounding led astray."""
+    """Reaction in whose share of the sum `target` falls; -1 if rounding finds none."""
     block, target = find(target, state.blocks, w, 0, state.blocks.shape[1])
     if block < 0:
         return -1
