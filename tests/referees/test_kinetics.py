@@ -18,9 +18,11 @@ from kinetics_reference import solve
 from kinetics_sweeps import sweep_and_own_calls, swept_case
 
 import ergode
+from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.kinetics import integrate
 from ergode.kinetics import sweep as sweeping
+from ergode.kinetics.explicit import asymptotic
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.network import rate_tables, to_tables
 
@@ -226,3 +228,20 @@ def test_a_broken_engine_is_noticed(mutant, monkeypatch):
     mutant(monkeypatch)
     cases = [random_case(seed, "nuclei") for seed in range(6)]
     assert any(findings(case, ("rodas4",)) for case in cases)
+
+
+@pytest.mark.slow
+def test_an_error_estimate_of_the_last_step_alone_is_noticed(monkeypatch):
+    """Not the sum of the errors of all steps."""
+    count = asymptotic.count_error
+
+    def of_the_last_step(workspace, size, dt):
+        for i in range(size):
+            workspace.predicted[i] = 0.0
+        count(workspace, size, dt)
+
+    case = random_case(50, "nuclei")
+    assert not findings(case, ("asymptotic",))
+    monkeypatch.setattr(asymptotic, "count_error", of_the_last_step)
+    monkeypatch.setattr(kernels, "_COMPILED", {})
+    assert findings(case, ("asymptotic",))

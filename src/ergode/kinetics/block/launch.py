@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,7 +59,9 @@ def put_all(device: Device, value: Any) -> Any:
 class Launch(Protocol):
     """A kernel with the tables of a network on a device."""
 
-    device: Device
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
 
     def start(self, history: ConditionHistory, grid: Any, amounts: Any) -> Outcome:
         """Start the kernel on zones whose arrays are on the device; returns at once.
@@ -67,6 +70,7 @@ class Launch(Protocol):
         """
 
 
+@dataclass(eq=False)
 class BlockLaunch:
     """Launches a kernel in which a block of threads integrates a zone.
 
@@ -84,24 +88,18 @@ class BlockLaunch:
         Numbers of a block in shared memory, and in device memory.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        kernel: kernels.Kernel,
-        tables: tuple[Any, ...],
-        options: tuple[float, ...],
-        *,
-        threads: int,
-        shared_count: int,
-        scratch_count: int,
-    ) -> None:
-        self.device = device
-        self.kernel = kernel
-        self.tables = tables
-        self.options = options
-        self.threads = threads
-        self.shared_bytes = 8 * shared_count
-        self.scratch_count = scratch_count
+    device: Device
+    kernel: kernels.Kernel
+    tables: tuple[Any, ...]
+    options: tuple[float, ...]
+    threads: int
+    shared_count: int
+    scratch_count: int
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block."""
+        return 8 * self.shared_count
 
     def arguments(
         self, history: ConditionHistory, grid: Any, scratch: Any, counter: Any, outcome: Outcome
@@ -127,6 +125,7 @@ _ALONE_THREADS = 32
 _ALONE_BLOCKS_PER_CORE = 16
 
 
+@dataclass(eq=False)
 class ThreadLaunch:
     """Launches a kernel in which a single thread integrates a zone.
 
@@ -136,17 +135,10 @@ class ThreadLaunch:
         As of `BlockLaunch`.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        kernel: kernels.Kernel,
-        tables: tuple[Any, ...],
-        options: tuple[float, ...],
-    ) -> None:
-        self.device = device
-        self.kernel = kernel
-        self.tables = tables
-        self.options = options
+    device: Device
+    kernel: kernels.Kernel
+    tables: tuple[Any, ...]
+    options: tuple[float, ...]
 
     def arguments(
         self, history: ConditionHistory, grid: Any, counter: Any, outcome: Outcome

@@ -60,9 +60,6 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 
 
 # --- device functions ---------------------------------------------------------------------------
-#
-# NATURAL says of an index that it is not negative; the entries of the tables are unsigned and need
-# no saying.
 
 
 def factorize_shifted(plan, matrix, diagonal, row):
@@ -101,12 +98,12 @@ def solve(plan, factors, x, scratch):
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
-        total = x[plan.order[k]] - _dot(plan, factors, scratch, int(begin), int(middle))
+        total = x[plan.order[k]] - _dot(plan, factors, scratch, np.int64(begin), np.int64(middle))
         scratch[k] = total
     for back in range(size):
         k = (size - 1 - back) & NONNEGATIVE
         middle, end = plan.pivot[k], plan.start[k + 1]
-        total = scratch[k] - _dot(plan, factors, scratch, int(middle) + 1, int(end))
+        total = scratch[k] - _dot(plan, factors, scratch, np.int64(middle) + 1, np.int64(end))
         scratch[k] = total * factors[middle]
         x[plan.order[k]] = scratch[k]
 
