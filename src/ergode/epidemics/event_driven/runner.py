@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
@@ -14,7 +15,6 @@ from ergode.epidemics.event_driven.kernel import Cases, Contacts
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.options import HAS_IMPORTATIONS, LISTING
 from ergode.epidemics.shared.sweep import PointGroup
 from ergode.epidemics.shared.tables import or_nothing, tables_of
@@ -67,15 +67,12 @@ class EventEnsemble(Ensemble):
         self._kernel = kernels.cpu_kernel(
             kernel.sellke_cpu, precision=precision, bindings=self.bindings
         )
-        put = device.put
-        imports = importations_of(scenario, model, begin, precision, group)
-        self._contacts = Contacts(
-            put(scenario.contacts.offsets),
-            put(scenario.contacts.targets),
-            put(or_nothing(tables.weights, precision)),
-            put(or_nothing(tables.layer, np.uint8)),
-        )
-        self._tables = self.tables_on_device(tables, self._seeds.of(0, 0), imports)
+        contacts = Contacts(
+            scenario.contacts.offsets, scenario.contacts.targets,
+            or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8),
+        )  # fmt: skip
+        self._contacts = put_table(device, contacts)
+        self._tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._listing = listing
         self._room = 2 * self.node_count if listing else 1
         self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)

@@ -13,7 +13,6 @@ from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Seeding
-from ergode.epidemics.shared.importation import Importations
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
@@ -67,15 +66,14 @@ class Ensemble(ABC):
         """The rows of a launch from row `first` of all points on."""
         return rows_from(first, self._group)
 
-    def tables_on_device(
-        self, tables: Tables, seeding: Seeding, importations: Importations
-    ) -> EpidemicTables:
+    def tables_on_device(self, tables: Tables, seeding: Seeding) -> EpidemicTables:
         """What kernels read beside arcs; `seeding` is there already."""
         real = self.times.dtype.type
         whole = EpidemicTables(
             tables.meetings, tables.stages, tables.infections, tables.calendars,
-            tables.interventions, seeding, importations, or_nothing(tables.stratum, np.int32),
-            self.stratum_count, self.base, self.times, self.per_step,
+            tables.interventions, seeding, tables.importations,
+            or_nothing(tables.stratum, np.int32), self.stratum_count, self.base, self.times,
+            self.per_step,
             real(np.nextafter(self.horizon, real(np.inf))),
         )  # fmt: skip
         return put_table(self.device, whole)

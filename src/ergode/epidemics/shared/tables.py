@@ -14,6 +14,7 @@ from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
@@ -54,13 +55,14 @@ class EpidemicTables(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Host arrays; `transmission`, `progression` and `contacts` say what is in them."""
+    """Host arrays; `transmission`, `progression`, `contacts`, `importation` say what they are."""
 
     stages: Any
     infections: Any
     calendars: Any
     interventions: Any
     meetings: Any
+    importations: Any
     weights: np.ndarray | None  # of outgoing arcs, in the working precision
     layer: np.ndarray | None
     stratum: np.ndarray | None
@@ -128,6 +130,7 @@ def tables_of(
         calendars,
         plan,
         scenario.meetings_table(begin, precision),
+        importations_of(scenario, model, begin, precision, group),
         None if weights is None else weights.astype(precision, copy=False),
         contacts.layer,
         scenario.stratum,

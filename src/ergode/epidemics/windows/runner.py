@@ -17,7 +17,7 @@ from ergode.core.errors import PlanError
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.importation import importations_of, imported_cases_of
+from ergode.epidemics.shared.importation import imported_cases_of
 from ergode.epidemics.shared.options import LISTING, TEMPORAL
 from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
 from ergode.epidemics.windows.kernel import HUB, windows_cpu, windows_cuda
@@ -77,8 +77,8 @@ class WindowEnsemble(Ensemble):
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
         self.arcs = put_table(device, arcs, kept=True)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
-        self._imports = importations_of(scenario, model, begin, precision)
-        self.tables = self.tables_on_device(tables, self._seeds.of(0, 0), self._imports)
+        self._importations = tables.importations
+        self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._precision = precision
         self._listing = listing
         self._plan_size = tables.interventions.kind.size
@@ -116,7 +116,7 @@ class WindowEnsemble(Ensemble):
             Paths and windows, summed over the replicates.
         """
         imported_cases = imported_cases_of(
-            self._imports, self.node_count, self.tables.end, self.seed, first_replicate, count,
+            self._importations, self.node_count, self.tables.end, self.seed, first_replicate, count,
             self._on.host, self._precision,
         )  # fmt: skip
         imported_cases = put_table(self.device, imported_cases)
