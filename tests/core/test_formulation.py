@@ -1,5 +1,7 @@
 """When a formula is compiled, and when a program does its work; the results are the same."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from ergode.core.errors import PlanError
 
 def run(when="auto", count=10, slope="-p[0] * y[0]", **options):
     text = f"def f(t, y, p):\n    return ({slope},)\n"
-    function = function_from_text(text, {})
+    function = function_from_text(text, {"math": math})
     field = ergode.VectorField(function, variables=["u"], parameters=["k"])
     return ergode.trajectories.integrate(
         field, times=[0, 1], initial={"u": np.linspace(1, 2, count)}, parameters={"k": 0.5},
@@ -59,6 +61,20 @@ def test_the_compiled_kernel_takes_over(monkeypatch):
     assert (result["state"].values == program["state"].values).all()
     monkeypatch.undo()
     assert run("auto", 10, slope).attrs["equations"] == "compiled"
+
+
+def test_a_program_that_takes_many_steps_is_left_for_the_compiled_kernel(monkeypatch):
+    slope, options = "p[0] * y[0] - math.sin(t)", {"method": "tsit5", "step": None, "rtol": 1e-10}
+    program = run("never", 10, slope, **options)
+    assert program["step_count"].min() > 8
+    monkeypatch.setattr(formulation, "_SPENT", {})
+    monkeypatch.setattr(kernels.Kernel, "is_kept", lambda *_: False)
+    monkeypatch.setattr(formulation, "_EACH", 3.0 / (8 * 64))  # a budget of 7 steps
+    result = run("auto", 10, slope, **options)
+    assert result.attrs["equations"] == "program, compiled"
+    assert (result["status"] == 0).all()
+    for name in ("state", "step_count"):
+        assert (result[name].values == program[name].values).all()
 
 
 def test_what_a_tracer_cannot_follow_is_compiled():

@@ -4,6 +4,7 @@ The generator writes what a user may write; what the tracer cannot follow is cou
 the smaller part.
 """
 
+import math
 import random
 
 import numpy as np
@@ -174,3 +175,22 @@ def test_trajectories_are_the_same_to_the_last_bit(run, precision):
 def test_trajectories_of_every_method_are_the_same(run, precision):
     for seed in range(2):
         check_both_ways(seed, precision, **RUNS[run])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"method": "rk4", "step": 0.02}, ADAPTIVE], ids=repr)
+def test_delay_equations_are_the_same(options):
+    def field(t, y, yd, p):
+        drive = math.sin(t) if yd[1] > y[0] else p[0] * yd[0] ** 3
+        return math.tanh(drive) - 0.5 * y[0], yd[0] * math.exp(-(y[1] ** 2)) - y[1]
+
+    delayed = ergode.VectorField(field, ["u", "v"], ["k", "tau"], [("u", "tau"), ("v", "tau")])
+    program, compiled = (
+        integrate(
+            delayed, times=TIMES, initial={"u": np.linspace(-1, 1, 100), "v": 0.5},
+            parameters={"k": 2.0, "tau": 0.3}, device="cpu", compile=when, **options,
+        )
+        for when in ("never", "now")
+    )  # fmt: skip
+    assert program.attrs["equations"] == "program"
+    assert equal_bits(compiled["state"].values, program["state"].values).all()

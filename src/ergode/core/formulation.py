@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ergode.core.devices import Device
 from ergode.core.kernels import Kernel
@@ -27,6 +27,21 @@ _EACH, _EACH_STEP = 15e-9, 2.5e-9
 
 _SPENT: dict[Any, float] = {}
 """Seconds that a program has run in this process, by the kernel that it stands for."""
+
+
+class Trial(NamedTuple):
+    """A run that ends after a while, in which it may not come to its end.
+
+    Attributes
+    ----------
+    arguments : tuple
+        Of the kernel, that make it end.
+    was_cut : function
+        ``was_cut(start, stop)``: whether any of these indices was ended so.
+    """
+
+    arguments: tuple[Any, ...]
+    was_cut: Callable[[int, int], bool]
 
 
 @dataclass
@@ -61,6 +76,7 @@ class Formulation:
         grain: int,
         first: int,
         seconds: float = 0.0,
+        trial: Trial | None = None,
         finished: Callable[[int, int], None],
     ) -> None:
         """Run the kernel over ``range(count)``.
@@ -79,35 +95,73 @@ class Formulation:
             decides whether the formula is compiled for the others.
         seconds : float
             What is known before of the time that the program needs for all indices.
+        trial : Trial, optional
+            How a program ends that would run for too long.
         finished : function
             ``finished(start, stop)`` is called when a range is done.
         """
-
-        def do(kernel: Kernel, start: int, stop: int, grain: int) -> None:
-            name, last = ("program", self.program) if kernel is self.standing else ("compiled", ())
-            if name not in self.used:
-                self.used.append(name)
-            device.prepare(kernel, *arguments, last)
-            begin = perf_counter()
-            device.run(
-                kernel, stop - start, *arguments, last, grain=grain, first=start, finished=finished
-            )
-            if name == "program":
-                _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
-
         key = self.compiled.key("cpu")
         kernel, done = self._first_kernel(key, seconds), 0
-        if kernel is self.standing and self.when == "auto" and first * device.core_count < count:
-            before = _SPENT.get(key, 0.0)
-            done = first * device.core_count
-            do(kernel, 0, done, first)
-            if (_SPENT[key] - before) * (count / done) > COMPILING:
-                kernel = self.compiled
-        do(kernel, done, count, grain)
+        if kernel is self.standing and self.when == "auto":
+            trial = trial or Trial(arguments, lambda start, stop: False)
+            begin = min(first * device.core_count, count)
+            for stop, size in ((begin, -(-begin // device.core_count)), (count, grain)):
+                before = _SPENT.get(key, 0.0)
+                if done == count or not self._tried(device, done, stop, trial, size, finished):
+                    break
+                each, done = (_SPENT[key] - before) / (stop - done), stop
+                if each * (count - done) > COMPILING:
+                    break
+            kernel = self.compiled
+        if done < count:
+            self._run(device, kernel, done, count, arguments, grain, finished)
+
+    def _tried(
+        self, device: Device, start: int, stop: int, trial: Trial, grain: int,
+        finished: Callable[[int, int], None],
+    ) -> bool:  # fmt: skip
+        """Run the program over a range; whether it came to its end."""
+        assert self.standing is not None
+        ended: list[tuple[int, int]] = []
+
+        def keep(start: int, stop: int) -> None:
+            ended.append((start, stop))
+
+        try:
+            self._run(device, self.standing, start, stop, trial.arguments, grain, keep)
+        except BaseException:
+            for one in ended:
+                if not trial.was_cut(*one):
+                    finished(*one)
+            raise
+        if trial.was_cut(start, stop):
+            return False
+        for one in ended:
+            finished(*one)
+        return True
+
+    def _run(
+        self, device: Device, kernel: Kernel, start: int, stop: int, arguments: tuple[Any, ...],
+        grain: int, finished: Callable[[int, int], None],
+    ) -> None:  # fmt: skip
+        name, last = ("program", self.program) if kernel is self.standing else ("compiled", ())
+        if name not in self.used:
+            self.used.append(name)
+        device.prepare(kernel, *arguments, last)
+        begin, key = perf_counter(), self.compiled.key("cpu")
+        device.run(
+            kernel, stop - start, *arguments, last, grain=grain, first=start, finished=finished
+        )
+        if name == "program":
+            _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
 
     def seconds(self, evaluations: float) -> float:
         """About how long a core takes to run the program so many times."""
         return evaluations * (_EACH + _EACH_STEP * len(self.program[0])) if self.program else 0.0
+
+    def evaluations(self, seconds: float) -> int:
+        """How often a core runs the program in this time, about."""
+        return int(seconds / self.seconds(1)) if self.program else 0
 
     def _first_kernel(self, key: Any, seconds: float) -> Kernel:
         if self.standing is None or self.when == "now":

@@ -414,9 +414,10 @@ def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Fo
     return _Found(out, status, work | _equations(ensemble.formulation), {})
 
 
-def _equations(formulation: Formulation) -> dict[str, str]:
+def _equations(*used: Formulation) -> dict[str, str]:
     """The attribute that says what the equations were: a program, compiled, or both in turn."""
-    return {"equations": ", ".join(formulation.used)} if formulation.used else {}
+    names = dict.fromkeys(name for one in used for name in one.used)
+    return {"equations": ", ".join(names)} if names else {}
 
 
 def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_step: bool) -> _Found:
@@ -445,6 +446,7 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
         runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
         outcome = runner.integrate(initial, parameters)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
+    used = [runner.formulation]
     if chosen.otherwise is not None:
         failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
         slow = np.flatnonzero(failed)
@@ -452,11 +454,12 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
             runner = Runner(field, chosen.otherwise, control, **options)
             runner.has_results = slow.size < count
             again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
+            used.append(runner.formulation)
             outcome.put(slow, again)
         work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
     work = {
         "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
-        **_equations(runner.formulation),
+        **_equations(*used),
     }  # fmt: skip
     values = _values(outcome, control, problem.layout.shape)
     return _Found(outcome.states, outcome.status, work, values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ergode.core.compiler.tracer import traced
 from ergode.core.formulation import Compile, Formulation
@@ -19,7 +21,11 @@ _FORMULAS = {
 
 
 def formulation_of(
-    field: VectorField, kernel: Kernel, when: Compile, may_stand: bool = True
+    field: VectorField,
+    kernel: Kernel,
+    when: Compile,
+    may_stand: bool = True,
+    more: Mapping[Any, Any] | None = None,
 ) -> Formulation:
     """The kernel of a field, and the one that runs its program where there is one.
 
@@ -32,6 +38,8 @@ def formulation_of(
         When to compile.
     may_stand : bool
         Whether no other function of the user's is compiled with the field.
+    more : mapping, optional
+        What the kernel that runs programs is made for besides.
     """
     bound = kernel.bindings
     is_explicit = bound.get(stepper.step, explicit.step) is explicit.step
@@ -44,5 +52,5 @@ def formulation_of(
         return Formulation(kernel, when=when)
     own = (equations.rhs, equations.PARAMETERS)
     bindings = {key: value for key, value in bound.items() if key not in own}
-    standing = replace(kernel, bindings={**bindings, equations.PROGRAM: True})
+    standing = replace(kernel, bindings={**bindings, **(more or {}), equations.PROGRAM: True})
     return Formulation(kernel, standing, (program.steps, program.registers, program.outputs), when)

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import formulation, kernels, launch
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned, InterruptionWarning
-from ergode.core.formulation import Compile
+from ergode.core.formulation import Compile, Trial
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cpu, integrate_cuda
-from ergode.trajectories.adaptive.lanes import LANE_COUNT
+from ergode.trajectories.adaptive.lanes import LANE_COUNT, LANES
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.history import InitialHistory
@@ -30,6 +30,10 @@ from ergode.trajectories.programs import formulation_of
 _THREADS = 128
 # Trajectories that a CPU thread takes at a time: enough to keep its lanes full.
 _GRAIN = 16 * LANE_COUNT
+# Of a program, which is no vector instructions: few lanes are seldom idle.
+_FEW_LANES = 8
+# Slopes of a step, about.
+_SLOPES = 8
 # Breaks that a free trajectory remembers: of single delays, and of several, whose sums are many.
 _BREAKPOINTS, _MANY_BREAKPOINTS = 32, 64
 # Cells of the longest delay to begin with, how often the mesh is refined, and most cells.
@@ -92,7 +96,7 @@ class Runner:
         )
         plain = not any(isinstance(one, Observable) for one in self.control.observables)
         when: Compile = "now" if self.device.is_cuda else self._when
-        self.formulation = formulation_of(self.field, self.kernel, when, plain)
+        self.formulation = formulation_of(self.field, self.kernel, when, plain, {LANES: _FEW_LANES})
 
     def integrate(
         self,
@@ -296,11 +300,24 @@ class CPUThreads:
     ) -> None:  # fmt: skip
         """Integrate all trajectories."""
         runner, count = self._runner, outcome.status.size
-        runner.formulation.run(
-            runner.device, count, run, outcome.arrays(), runner.breakpoint_count,
-            grain=_grain(count, runner.device.core_count, plan.shared), first=LANE_COUNT,
-            finished=lambda start, stop: report(stop - start),
-        )  # fmt: skip
+        rest = outcome.arrays(), runner.breakpoint_count
+        most = runner.formulation.evaluations(formulation.COMPILING) // (_FEW_LANES * _SLOPES)
+        short = run._replace(most=np.int64(min(run.most, most)))
+
+        def was_cut(start: int, stop: int) -> bool:
+            cut = outcome.status[start:stop] == Status.TOO_MANY_STEPS
+            return bool(short.most < run.most and cut.any())
+
+        try:
+            runner.formulation.run(
+                runner.device, count, run, *rest, trial=Trial((short, *rest), was_cut),
+                grain=_grain(count, runner.device.core_count, plan.shared), first=LANE_COUNT,
+                finished=lambda start, stop: report(stop - start),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            if was_cut(0, count):
+                outcome.status[outcome.status == Status.TOO_MANY_STEPS] = Status.NOT_RUN
+            raise
 
 
 class CUDAThreads:
