@@ -11,7 +11,7 @@ import ast
 import builtins
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -34,10 +34,10 @@ class HoldsFunctions:
         vars(self).update({name: as_function(value) for name, value in vars(self).items()})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: _packed(value) for name, value in vars(self).items()}
+        return _each(_packed, vars(self))
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        vars(self).update({name: _unpacked(value) for name, value in state.items()})
+        vars(self).update(_each(_unpacked, state))
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,16 @@ class _Text:
     keyword_defaults: Any
 
 
-def _packed(value: Any) -> Any:
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    """A value with everything in its tuples, lists and dictionaries changed."""
     if type(value) in (tuple, list):
-        return type(value)(map(_packed, value))
+        return type(value)(_each(change, one) for one in value)
     if type(value) is dict:
-        return {key: _packed(one) for key, one in value.items()}
+        return {key: _each(change, one) for key, one in value.items()}
+    return change(value)
+
+
+def _packed(value: Any) -> Any:
     if isinstance(value, ModuleType):
         return _Module(value.__name__)
     if not isinstance(value, FunctionType) or _is_found(value):
@@ -67,21 +72,17 @@ def _packed(value: Any) -> Any:
     tree = syntax(value)
     used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     names = {name: outer_value(value, name) for name in used - {*value.__code__.co_varnames}}
-    known = {name: _packed(one[0]) for name, one in names.items() if one}
+    known = {name: _each(_packed, one[0]) for name, one in names.items() if one}
     known = {name: one for name, one in known.items() if not hasattr(builtins, name)}
     return _Text(ast.unparse(tree), known, value.__defaults__, value.__kwdefaults__)
 
 
 def _unpacked(value: Any) -> Any:
-    if type(value) in (tuple, list):
-        return type(value)(map(_unpacked, value))
-    if type(value) is dict:
-        return {key: _unpacked(one) for key, one in value.items()}
     if isinstance(value, _Module):
         return importlib.import_module(value.name)
     if not isinstance(value, _Text):
         return value
-    function = function_from_text(value.text, _unpacked(value.names))
+    function = function_from_text(value.text, _each(_unpacked, value.names))
     function.__defaults__ = value.defaults
     function.__kwdefaults__ = value.keyword_defaults
     return function
