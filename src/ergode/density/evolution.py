@@ -1,4 +1,4 @@
-"""Densities on one device: their arrays, their kernels, and how they are moved forward."""
+"""Densities on one device: their arrays, their kernels, and the calls that advance them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EndedError(PlanError):
 
 
 class Evolution:
-    """Densities that move, side by side.
+    """Densities that advance in time, side by side.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Evolution:
     max_cells : int, optional
         More cells of a density than this are treated as if memory were full.
     loss_rate : float, optional
-        The threshold follows from what may be lost, a unit of time.
+        Probability that may be lost per unit of time; the threshold follows from it.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Evolution:
 
     @property
     def budget(self) -> dict[str, np.ndarray]:
-        """Masses of each since it was loaded: loaded, pruned, lost at faces, clipped."""
+        """Mass balance of each since it was loaded: loaded, pruned, lost at faces, clipped."""
         names = ("loaded", "pruned", "lost", "clipped")
         places = (cells.LOADED, cells.PRUNED, cells.LOST, cells.CLIPPED)
         return {
@@ -182,9 +182,9 @@ class Evolution:
         priors: Sequence[tuple[np.ndarray, np.ndarray]],
         may_lose: float | np.ndarray = 0.0,
     ) -> None:
-        """Begin with these cells: for each density keys, and masses.
+        """Load cells: keys and masses of each density.
 
-        `may_lose` is what may be pruned at once, where the threshold follows from that.
+        `may_lose` is the probability that may be pruned at once, if the threshold follows from it.
         """
         self._control[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
         self._control[:, cells.ALLOWED] = may_lose
@@ -240,12 +240,12 @@ class Evolution:
                     self._sort(int(which))
 
     def end(self, chosen: np.ndarray, status: Status, why: str) -> None:
-        """Let some go on no more, and say why.
+        """Stop the chosen densities; the others go on.
 
         Raises
         ------
         EndedError
-            None is left.
+            No density is left.
         """
         self.status[chosen] = status
         self.why_ended = why
@@ -253,13 +253,13 @@ class Evolution:
             raise EndedError(why)
 
     def settle(self) -> None:
-        """See to it that grids are built and densities summarized, without a step."""
+        """Build grids and summarize densities, without a step."""
         times = self._control[:, cells.TIME]
         self._control[:, cells.TARGET] = times
         self._run((FOREVER, PRUNE_EVERY, FOREVER))
 
     def summaries(self) -> list[Summary]:
-        """Each density in a few numbers, as it was reached or settled."""
+        """Moments and sharpness of each density, from the latest call."""
         return [
             summary_of(lattice, counters)
             for lattice, counters in zip(self.lattices, self._counters, strict=True)
@@ -301,7 +301,7 @@ class Evolution:
         return evidence, faint
 
     def prune(self, may_lose: float | np.ndarray = 0.0) -> None:
-        """Drop what is below the threshold, or what may be lost at once."""
+        """Drop the cells below the threshold, or the mass that may be lost at once."""
         self._control[:, cells.ALLOWED] = may_lose
         self._control[:, cells.TO_PRUNE] = 1.0
         self.settle()
@@ -310,11 +310,11 @@ class Evolution:
 
     @property
     def _thread_group(self) -> ThreadGroup:
-        """What works on a density, as large as they are now."""
+        """The thread group for densities of their present size."""
         return self._runner.thread_group(self.cell_count)
 
     def _run(self, steps: tuple[int, int, int]) -> None:
-        """Let all densities step as far as they may."""
+        """Advance all densities to their targets, or until the budget of a call is spent."""
         thread_group = self._thread_group
         if thread_group not in self._kernels:
             bindings = self._bindings(thread_group=thread_group, blocks=self._runner.blocks)
@@ -350,7 +350,7 @@ class Evolution:
         return self._cells.key[which, 1:used], self._masses.now[which, 1:used]
 
     def _sort(self, which: int) -> None:
-        """Put cells near each other that are neighbours: in Morton order."""
+        """Sort cells in Morton order, so that neighbours are near each other in memory."""
         key, mass = self._filled(which)
         bound = {DIMENSION: self.lattice.dimension, BITS: self.lattice.bits}
         code = self.device.empty(len(key), np.int64)
@@ -437,9 +437,9 @@ class Evolution:
         )
 
     def _enlarge(self) -> str:
-        """Make more room for the same cells, or say why not."""
+        """Make room for more cells; the reason if that is not possible, else an empty string."""
         before = self._capacity
-        # All but these is given back first, so that as much as possible can be had.
+        # All other arrays are freed first, to make as much room as possible.
         held = [
             [self._runner.copy_of(array) for array in self._filled(which)]
             for which in range(self.count)

@@ -1,9 +1,9 @@
-"""What there is to say of a density in a few numbers: its moments, and how sharp it is.
+"""Summary of a density: its moments, and how sharp it is.
 
-They are sums over cells, of integers, so that they do not depend on the order of cells: a term is
-rounded to a power of two so small that none of the sums overflows.  Coordinates are taken from the
-middle of the cells' range.  Sharpness is told by total variation: along a line, a Gaussian's is
-2 / (sqrt(2 pi) sigma).
+Moments are sums of integers over cells, so they do not depend on the order of cells.  Each term is
+rounded to a multiple of a power of two, chosen so that no sum overflows.  Coordinates count from
+the middle of the cells' range.  Sharpness follows from the total variation: along a line, that of a
+Gaussian is 2 / (sqrt(2 pi) sigma).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def summarize(thread_rank, thread_count, used, cells, p, frame):
 
 @dataclass(frozen=True)
 class Summary:
-    """A density in a few numbers.
+    """Moments and sharpness of a density.
 
     Attributes
     ----------
@@ -156,8 +156,8 @@ class Summary:
     sharpness : ndarray, shape [dimension]
         Standard deviation that features of the density have, in cells, along each axis.
     beyond : float
-        Part of all mass that lies beyond the edge of the grid, if the density goes on as it falls
-        towards the edge.
+        Estimated fraction of the mass beyond the edge of the grid, extrapolated from how the
+        density falls towards the edge.
     """
 
     cell_count: int

@@ -1,4 +1,4 @@
-"""What is kept of a density at the times asked for."""
+"""Results of a density at the times of the grid."""
 
 from __future__ import annotations
 

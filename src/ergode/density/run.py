@@ -27,11 +27,11 @@ class Run:
     measurements : sequence of Measurement
         By time.
     places : ndarray of int, shape [density_count]
-        Of each density among those that run side by side: which measured value is its own.
+        Index of each density's own measured value.
     left_out : ndarray, shape [density_count]
         Probability of the prior that has no cells.
     may_lose : float
-        What may be pruned after a measurement, where the threshold follows from that.
+        Probability that may be pruned after a measurement, if the threshold follows from it.
     show : bool
         Whether to show progress.
     """

@@ -30,7 +30,7 @@ _TRIES = 4
 
 @dataclass
 class Solver:
-    """What all densities of a call have in common, and what was found of each.
+    """Settings that all densities of a call share, and the results of each.
 
     Attributes
     ----------
@@ -40,11 +40,12 @@ class Solver:
     limits : Limits, optional
         Where a density may be.
     thresholds : dict of int to float or None
-        For the cells of each prior's lattice, by the identity of the prior.
+        Threshold for the cells of each prior's lattice, by the identity of the prior.
     tail_level : dict of int to float
-        Where no threshold was asked for: what it is of the largest cell, likewise.
+        Default threshold as a fraction of the largest cell, by the identity of the prior.
     allowed : (float, float), optional
-        What may be lost at once and a unit of time, where the threshold follows from that.
+        Probability that may be lost at once, and per unit of time, if the threshold follows from
+        it.
     boxed : bool
         Whether the prior is a box.
     options : dict

@@ -2,9 +2,8 @@
 
 A step grows the grid where there is mass to move, and moves the mass.  The fastest cell limits the
 length of a step; the last step ends at the target.  The grid is pruned at regular intervals, and
-rebuilt from the keys of the cells that stay.  The mass of all cells together is known from the
-counters - what was loaded, less what was pruned and lost - so nothing is normalised: the threshold
-is scaled.
+rebuilt from the keys of the cells that stay.  The mass balance in the counters gives the total mass
+(loaded, less pruned and lost), so the threshold is scaled and masses are never normalised.
 
 The whole loop runs on the device, by a thread group (see `group`).  Every thread keeps the time and
 the numbers of cells and steps, by the same arithmetic, and takes its share of the cells.
@@ -54,7 +53,8 @@ CORNER = option(False)
 ANY_NOISE = option(False)
 """Whether noise acts along any dimension."""
 
-# Of a field that depends on time no step is much longer than the last; the first is short.
+# If the field depends on time: most that a step grows from the last, and the fraction of the way to
+# the target that the first step covers.
 _LONGER = np.float64(1.05)
 _FIRST_STEP = np.float64(1 / 256)
 

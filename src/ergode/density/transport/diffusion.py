@@ -1,7 +1,7 @@
-r"""Noise: mass spreads between neighbours, many small steps taken as one.
+r"""Diffusion by process noise: mass spreads between neighbours, many small steps taken as one.
 
-A variable pushed by white noise of variance Q a unit of time spreads its density: with the part of
-a cell that goes each way, s = Q / (2 w^2) a unit of time, the mass of a cell obeys ::
+White noise of variance Q per unit of time spreads the density of a variable.  A cell of width w
+loses the fraction s = Q / (2 w^2) of its mass to each side per unit of time, and its mass obeys ::
 
     p_i' = (L p)_i = sum over dimensions of  s_{i+1} p_{i+1} - 2 s_i p_i + s_{i-1} p_{i-1}
 
@@ -10,7 +10,7 @@ exactly Q a unit of time.  Nothing goes to a missing neighbour.
 
 An Euler step is stable up to 2 S dt = 1, with S the sum of s over dimensions.  A super-step of the
 Runge-Kutta-Legendre scheme of second order takes n stages, each an application of L, and is stable
-up to (n^2 + n - 2) / 4 times that: what took steps in number now takes their root.  With b_j =
+up to (n^2 + n - 2) / 4 times that: n stages replace about n^2 / 4 Euler steps.  With b_j =
 (j^2 + j - 2) / (2 j (j + 1)), at least 1/3, and w = 4 / (n^2 + n - 2), ::
 
     y_1 = y_0 + b_1 w dt L y_0
