@@ -18,6 +18,7 @@ _INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits
 # Words a warp scans at a time, a power of two: short tiles share out uneven work.
 _TILE_LEAST, _TILE_MOST = 128, 256
 _CHUNK_BYTES = 2**25
+_BRIEF = 2**18  # nodes and arcs, searched within some hundredths of a second
 
 
 class OnCPU:
@@ -37,6 +38,7 @@ class OnCPU:
     def __init__(self, device: Device, search: Kernel, count: Kernel, degrees: np.ndarray) -> None:
         self._device, self._search, self._count = device, search, count
         self._node_count = degrees.size
+        self._is_brief = int(degrees.sum()) + degrees.size < _BRIEF
         self._scratch = Scratch(device)
         self.host = device
 
@@ -56,13 +58,15 @@ class OnCPU:
         shape = (replicates, self._node_count)
         words = self._scratch.array("words", shape, _word_of(arguments))
         work = self._scratch.array("work", (replicates, 2), np.int64)
-        self._device.run(self._search, replicates, *arguments, words, work)
+        brief = self._is_brief and replicates == 1
+        self._device.run(self._search, replicates, *arguments, words, work, is_brief=brief)
         return words, work.sum(axis=0)
 
     def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Counts of a shape [replicate, time, column]."""
         counts = np.empty(shape, np.int32)
-        self._device.run(self._count, shape[0], words, *arguments, counts)
+        brief = self._is_brief and shape[0] == 1
+        self._device.run(self._count, shape[0], words, *arguments, counts, is_brief=brief)
         return counts
 
 
