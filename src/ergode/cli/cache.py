@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ergode.cli.info import size_text
 from ergode.core import kernel_cache
+from ergode.core.notebook import bytes_text
 
 
 def show(*, clear: bool, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def show(*, clear: bool, as_json: bool) -> None:
     if folder != folders.wanted:
         print(f"for this process alone; '{folders.wanted}' can only be read")
     if clear:
-        print(f"removed {count} kernels, {size_text(size)}")
+        print(f"removed {count} kernels, {bytes_text(size)}")
     else:
-        print(f"{count} kernels, {size_text(size)} of at most {size_text(most)}")
+        print(f"{count} kernels, {bytes_text(size)} of at most {bytes_text(most)}")
         print("`ergode cache --clear` removes them; ERGODE_CACHE_LIMIT sets the limit in megabytes")

@@ -13,6 +13,7 @@ from rich.table import Table
 
 import ergode
 from ergode.core import devices, kernel_cache
+from ergode.core.notebook import bytes_text
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "scipy", "xarray")
 
@@ -61,14 +62,14 @@ def show(*, as_json: bool) -> None:
         table.add_row(
             device["name"],
             f"{device['model']}, {device['core_count']} {cores}, "
-            f"{size_text(device['memory_bytes'])} memory, "
-            f"{size_text(device['available_bytes'])} for a plan",
+            f"{bytes_text(device['memory_bytes'])} memory, "
+            f"{bytes_text(device['available_bytes'])} for a plan",
         )
     reason = escape(found["auto"]["reason"])
     table.add_row("auto", f"picks {found['auto']['device']}: {reason}")
     cache = found["cache"]
     where = escape(cache["directory"])
-    table.add_row("cache", f"{where}, {cache['kernels']} kernels, {size_text(cache['bytes'])}")
+    table.add_row("cache", f"{where}, {cache['kernels']} kernels, {bytes_text(cache['bytes'])}")
     Console(highlight=False).print(table, soft_wrap=True)
 
 
@@ -77,13 +78,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def size_text(count: float) -> str:
-    """Bytes as a person reads them."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

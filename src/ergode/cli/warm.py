@@ -10,9 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
-from ergode.cli.info import size_text
 from ergode.core import devices, kernel_cache, progress
 from ergode.core.errors import ErgodeError, ErgodeWarning, PlanError
+from ergode.core.notebook import bytes_text
 
 
 def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
@@ -55,7 +55,7 @@ def show(engines: Sequence[str], *, device: str, as_json: bool) -> None:
     else:
         print(
             f"{found['new_kernels']} new kernels for {place.name} in {found['seconds']:.0f} s; "
-            f"{folder.own} has {len(kept)} now, {size_text(size)}"
+            f"{folder.own} has {len(kept)} now, {bytes_text(size)}"
         )
     if failed:
         raise PlanError(f"{len(failed)} of {len(cases)} failed: {'; '.join(failed)}")

@@ -71,11 +71,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def bytes_text(count: int) -> str:
-    """A number of bytes as people say it."""
-    value, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
-    for unit in units:
-        if value < 1024 or unit == units[-1]:
-            break
-        value /= 1024
-    return f"{value:.4g} {unit}"
+def bytes_text(count: float) -> str:
+    """A number of bytes, with a unit."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtri
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
@@ -135,6 +134,8 @@ def lay_prior(
             keys = lattice.pack(_box(prior, lattice))
         else:
             if cut is not None:
+                from scipy.special import chdtri  # it takes a tenth of a second to import
+
                 # A tenth of what may be left out lies outside of what is looked at.
                 reach = float(np.sqrt(chdtri(lattice.dimension, 0.1 * cut)))
             else:

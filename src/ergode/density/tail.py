@@ -25,7 +25,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -78,6 +77,8 @@ def pulled_over(cut: float, pull: Pull) -> float:
     """
     if cut <= 0 or pull.distance == 0:
         return 0.0
+    from scipy.special import ndtr, ndtri  # they take a tenth of a second to import
+
     edge = float(-ndtri(min(cut, 0.5)))
     return float(ndtr((pull.distance - edge) / pull.ratio))
 
