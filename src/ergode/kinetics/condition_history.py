@@ -44,7 +44,7 @@ def history_at(times, values, below, last, since):
 
 
 def settled(times, below, since):
-    """The same time, as the last knot before it and the time since that knot."""
+    """A time as the last knot before it and the time since that knot."""
     while below + 2 < times.size and since >= times[below + 1] - times[below]:
         since -= times[below + 1] - times[below]
         below += 1
@@ -52,7 +52,7 @@ def settled(times, below, since):
 
 
 def until_changed(begin, stop, at_first, most):
-    """Share of a straight segment after which a value is `most` away from the first one."""
+    """Fraction of a linear segment after which a value differs from `at_first` by `most`."""
     if abs(stop - at_first) <= most:
         return 2.0
     target = at_first + most if stop > at_first else at_first - most

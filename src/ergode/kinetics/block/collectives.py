@@ -1,6 +1,6 @@
 """What threads of a block do together for one zone.
 
-Every function here is called by all threads of a block; those that say so end in a barrier.
+All threads of a block call each function together. A docstring says where one ends in a barrier.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def block_max(value, scratch, slot):
 def _next_zone(counter, scratch):
     """The zone that this block is to integrate next, from a queue.
 
-    Begins and ends in a barrier; the scratch of reductions is made ready.
+    Begins and ends in a barrier, and clears the scratch memory of reductions.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x < 16:

@@ -145,7 +145,7 @@ def expanded(species, change, g, y):
 
 
 def balance(groups, workspace, g, y):
-    """How far group g is from its balance, and how fast it gets there."""
+    """The extent of reaction to the equilibrium of group g, and the relaxation rate [1/s]."""
     value, slope, bend = expanded(groups.left, groups.left_change, g, y)
     other, other_slope, other_bend = expanded(groups.right, groups.right_change, g, y)
     c = workspace.forward[g] * value - workspace.backward[g] * other
@@ -156,7 +156,7 @@ def balance(groups, workspace, g, y):
 
 
 def apart(species, change, g, y, extent):
-    """Largest relative distance of the members of one side from their balance."""
+    """Largest relative distance of the members of one side from equilibrium."""
     worst = 0.0
     for k in no_unroll(range(3)):
         moved = change[k, g] * extent
@@ -167,7 +167,7 @@ def apart(species, change, g, y, extent):
 
 
 def judge(groups, workspace, y, dt):
-    """Which groups are balanced; ends in a barrier."""
+    """Mark the groups that are in equilibrium; ends in a barrier."""
     for g in no_unroll(range(thread_rank(), workspace.active.size, thread_count())):
         extent, speed = balance(groups, workspace, g, y)
         off = max(
@@ -183,7 +183,7 @@ def judge(groups, workspace, y, dt):
 
 
 def withdraw(groups, workspace, flow):
-    """Take the flows of balanced groups, at the amounts of `workspace.y`, out of gains and losses.
+    """Subtract the flows of equilibrated groups, at amounts `workspace.y`, from gains and losses.
 
     Begins and ends in a barrier.
     """
@@ -215,7 +215,7 @@ def withdraw(groups, workspace, flow):
 
 
 def restore(groups, workspace, y, weight, total):
-    """Put members of balanced groups where their balance is, and the weighted sum to `total`.
+    """Move members of equilibrated groups to equilibrium; scale the weighted sum to `total`.
 
     Begins and ends in a barrier.
     """

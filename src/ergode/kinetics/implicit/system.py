@@ -112,9 +112,8 @@ def coefficients(
 ):
     """Coefficients of all reactions at these conditions; ends in a barrier.
 
-    `factors` are those of the zone, used where parameters are swept.
-
-    Electrons, and squares of the nuclei's charges, are so many times those of `y`.
+    `factors` are the zone's prefactors in a sweep of parameters. `more_electrons` and
+    `more_squares` multiply the sums of charges and of squared charges of `y`.
     """
     first, stride = thread_rank(), thread_count()
     slots = workspace.slots
@@ -173,8 +172,8 @@ change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 def add_temperature_rate(system, workspace, temperature, density, y, change):
     """Add dT/dt [K/s] to the changes of species that it comes of; ends in a barrier.
 
-    The internal energy of every species [erg/mol], or its enthalpy at constant pressure, stays
-    behind in `workspace`; the heat capacity [erg/(g K)] is returned.
+    Fills `workspace.energies` with the internal energy of every species, or its enthalpy at
+    constant pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
     """
     first, stride = thread_rank(), thread_count()
     thermo, found = system.thermo, workspace.energies
@@ -257,7 +256,7 @@ def put_slopes(rates, workspace, kind):
 
 
 def subtract_partners(system, workspace, vectors, kind, density, column):
-    """Subtract from the Jacobian's negative how a kind of partners acts, a column times a row."""
+    """Subtract the effect of one kind of partners, a column times a row, from `vectors.matrix`."""
     rates, place = system.rates, system.place
     count = rates.efficiency.shape[1]
     by = density / workspace.partners[kind] if workspace.partners[kind] > 0.0 else 0.0
@@ -315,9 +314,9 @@ def put_temperature_column(system, vectors, column):
 
 
 def subtract_dilution(system, vectors, reduced, y, column):
-    """Subtract how all amounts dilute the gas at constant pressure; ends in a barrier.
+    """Subtract the dilution of the gas at constant pressure by all amounts; ends in a barrier.
 
-    `column` is what changes as the logarithm of the density does.
+    `column` is the derivative of dy/dt by the logarithm of the density.
     """
     count = system.absolute.size - 1
     amount = 0.0

@@ -24,9 +24,9 @@ def conserved(invariants, y, totals, reduced):
 def project(invariants, y, gram, reduced):
     """Clip negative amounts and restore sums that are conserved; returns the largest defect.
 
-    Each amount is multiplied by one plus a combination of the invariants' weights: what is zero
-    stays zero. `gram` has a row for each invariant, of as many numbers, what is missing and a
-    scale; then the sums as they are to be. Ends in a barrier.
+    Each amount is multiplied by one plus a linear combination of the invariants' weights, so that
+    zeros stay zero. `gram` has a row for each invariant: the Gram matrix, the defect and the scale.
+    The wanted sums follow. Ends in a barrier.
     """
     first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape

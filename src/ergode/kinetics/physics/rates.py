@@ -27,11 +27,10 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 
 def base_coefficients(rates, factors, temperature, density, slots, first, stride):
-    """Sums of exponentials, times the power of density of mass action.
+    """Fill `slots` with sums of exponentials, times the power of density of mass action.
 
-    Where parameters are swept, each exponential is multiplied with its `factors`.
-
-    Here and below, of all that there is to do every `stride`-th from `first` on is done.
+    In a sweep of parameters, `factors` are the prefactors of the exponentials. Here and below, a
+    thread computes every `stride`-th item, beginning with item `first`.
     """
     t9 = temperature * 1e-9
     logarithm = log(t9)
