@@ -4,7 +4,7 @@ import pytest
 
 import ergode
 from ergode import Event, PlanError, Reaction, ReactionNetwork
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 
 @pytest.mark.parametrize(

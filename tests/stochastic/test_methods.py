@@ -14,7 +14,7 @@ from ergode.stochastic.algorithms import partial_propensity, three_level
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.direct import ALGORITHM as DIRECT
 from ergode.stochastic.runners import compiled_direct, thread_groups, threads
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 simulate = importlib.import_module("ergode.stochastic.simulate")
 

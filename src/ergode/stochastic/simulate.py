@@ -20,7 +20,7 @@ from ergode.stochastic import methods, outputs
 from ergode.stochastic.runners import failures
 from ergode.stochastic.runners.chunks import simulate_chunks
 from ergode.stochastic.steps import describe_steps, step_control
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 if TYPE_CHECKING:
     import xarray

@@ -8,7 +8,7 @@ from ergode import Reaction, ReactionNetwork, stochastic
 from ergode.core import kernels
 from ergode.stochastic.algorithms import interpreted_direct
 from ergode.stochastic.runners import compiled_direct
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 HILL = ReactionNetwork(
     {"A": 3, "B": 0},

@@ -10,7 +10,7 @@ import ergode
 from ergode.stochastic import methods
 from ergode.stochastic.runners.compiled_direct import CUDACompiledDirectRunner
 from ergode.stochastic.runners.threads import CUDAThreadRunner, kernel_of
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 PREPARED = "composition-rejection"
 ALL = [*methods.EXACT, *methods.APPROXIMATE]

@@ -14,7 +14,7 @@ from ergode.stochastic.algorithms import partial_propensity, three_level
 from ergode.stochastic.runners import thread_groups
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.thread_groups import ThreadGroupRunner
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 REPRESSED = ReactionNetwork(
     {"X": 5, "Y": 0},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
-from ergode.stochastic.tables import build
+from ergode.stochastic.to_tables import build
 
 
 def network(rate="k"):
