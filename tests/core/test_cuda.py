@@ -10,7 +10,7 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
 from ergode.epidemics.first_passage.counts import count_on_grid_cuda
-from ergode.epidemics.first_passage.kernel import THREADS, search_cuda
+from ergode.epidemics.first_passage.cuda import THREADS, search_cuda
 from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.counts import RUNNING_SUMS

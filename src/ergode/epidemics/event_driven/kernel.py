@@ -22,12 +22,16 @@ it closed at its end (`Nodes.opened`).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from ergode.core.compiler.language import no_refcount, real
-from ergode.core.math.random import TRACING, draw_words, uniform
+from ergode.epidemics.event_driven.measures import (
+    await_detection,
+    detect,
+    left_by_quarantine,
+    pull_triggers,
+    put_in_quarantine,
+)
 from ergode.epidemics.event_driven.queue import (
     clear,
     has_room,
@@ -40,12 +44,25 @@ from ergode.epidemics.event_driven.queue import (
     stay_of,
     with_room,
 )
+from ergode.epidemics.event_driven.state import (
+    CONTACT,
+    DETECTION,
+    FIRST_STAY,
+    IMPORT,
+    NEVER,
+    NOT_YET,
+    PROGRESS,
+    SEED,
+    Event,
+    Move,
+    Nodes,
+    Run,
+)
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node, seeding_of_row
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
     contact_mark,
-    exposure,
     just_before,
     next_contact,
 )
@@ -78,86 +95,13 @@ from ergode.epidemics.shared.progression import (
 from ergode.epidemics.shared.sweep import SWEPT, replicate_of
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.shared.transmission import (
-    TRACING_KIND,
     Source,
     guarded,
     infections_of_row,
     outcome,
-    triggered_start,
 )
 
-# In the order in which those of one moment come.
-_SEED, _FIRST_STAY, _PROGRESS, _DETECTION, _QUARANTINE, _IMPORT, _CONTACT = range(7)
 _ROOM = 64  # events that one event may lead to beside contacts and traces
-
-
-class Contacts(NamedTuple):
-    """Whom a node may infect."""
-
-    offsets: Any  # a node's outgoing arcs are offsets[i] : offsets[i + 1]
-    targets: Any
-    weights: Any
-    layer: Any
-
-
-class Nodes(NamedTuple):
-    """Where the nodes of one replicate are."""
-
-    compartment: Any  # uint8 [node]
-    since: Any  # real [node]
-    opened: Any  # contacts of its stay are later than this, real [node]
-    ended: Any  # the stay that its last infection ended, int32 [node]
-    was: Any  # the compartment of that stay, uint8 [node]
-    was_since: Any  # real [node]
-    until: Any  # when it moves on unless it is infected before, real [node]
-    stay: Any  # compartments it was in before, int32 [node]
-    quarantine: Any  # see `_quarantine`, real [intervention, node, 3]
-    population: Any  # nodes in each compartment and, at the end, cases: int64 [compartments + 1]
-    starts: Any  # of interventions, real [intervention]
-    moved_at: Any  # last moment of a move, if triggers are still to be looked at: real [1]
-    moves: Any  # by grid time: int32 [time_count + 1, (compartment + cases) x stratum]
-    case: Any  # number of the case that each node is, int64 [node]
-    work: Any  # events, infections: int64 [2]
-
-
-class Run(NamedTuple):
-    """Which replicate is run."""
-
-    row: Any  # of the results
-    replicate: Any
-    seed: Any
-    per_time: Any  # buckets of the queue a unit of time
-
-
-class Event(NamedTuple):
-    """An event that is taken from the queue."""
-
-    time: Any
-    kind: Any
-    node: Any
-    arc: Any  # or the seed, the plan of importations, the intervention
-    stay: Any  # of the node
-    key: Any  # of the contact, or the number of the importation
-    is_over: Any  # whether an infection of the same moment ended the stay
-
-
-class Move(NamedTuple):
-    """The one node that an event may move."""
-
-    node: Any  # -1 if nobody moves
-    compartment: Any  # where to
-    infector: Any  # -1 for nobody
-    is_case: Any
-
-
-class Cases(NamedTuple):
-    """The line list of some replicates: a row of each array a replicate."""
-
-    count: Any  # int64 [row]; may exceed the room there is
-    node: Any  # int64 [row, room]
-    infector: Any
-    time: Any  # float64 [row, room]
-    entered: Any  # float64 [row, room, compartment]; NaN before
 
 
 def sellke_cpu(
@@ -241,7 +185,7 @@ def _begin(queue, tables, nodes, cases, run):
         since[node] = -1.0
         nodes.opened[node] = -1.0
         nodes.ended[node] = -1
-        until[node] = _NEVER
+        until[node] = NEVER
         stay[node] = 0
     for at in range(moves.shape[0]):
         for column in range(moves.shape[1]):
@@ -261,8 +205,8 @@ def _begin(queue, tables, nodes, cases, run):
         if HAS_TRACING:
             for node in range(compartment.size):
                 for part in range(3):
-                    nodes.quarantine[k, node, part] = -_NEVER
-    nodes.moved_at[0] = _NEVER
+                    nodes.quarantine[k, node, part] = -NEVER
+    nodes.moved_at[0] = NEVER
     nodes.work[0] = 0
     nodes.work[1] = 0
     if LISTING:
@@ -284,23 +228,21 @@ def _announce(queue, seeding, imports, movers, node_count, end, run):
     """Queue what happens at time zero, and the first importation of each plan."""
     seeds, seed, replicate = seeding.named_count + seeding.drawn_count, run.seed, run.replicate
     for index in range(seeds + movers + imports.rate.size):
-        node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(_FIRST_STAY)
+        node, arc, time, kind = np.int64(0), np.int64(-1), real(0.0), np.int64(FIRST_STAY)
         if index < seeds:
-            kind = np.int64(_SEED)
+            kind = np.int64(SEED)
             arc = np.int64(index)
             node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
         elif index < seeds + movers:  # those who move on without being infected
             node = np.int64(index - seeds)
         else:
-            kind = np.int64(_IMPORT)
+            kind = np.int64(IMPORT)
             arc = np.int64(index - seeds - movers)
             time = real(importation_time(imports, arc, np.int64(0), time, seed, replicate))
         if time < end:
             push(queue, run.per_time, time, kind, node, arc, np.int32(0), np.uint32(0), np.int64(0))
 
 
-_NEVER = float("inf")
-_NOT_YET = float("nan")
 _NOBODY = np.int64(-1)
 
 
@@ -321,33 +263,33 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         event = _event_at(queue, slot, nodes)
         # Once all moves of a moment are done, so that their order does not matter.
         if HAS_TRIGGERS and moved_at[0] < event.time:
-            _pull_triggers(tables.interventions, nodes.starts, nodes.population, moved_at[0])
-            moved_at[0] = _NEVER
+            pull_triggers(tables.interventions, nodes.starts, nodes.population, moved_at[0])
+            moved_at[0] = NEVER
         kind, node = event.kind, event.node
-        ends_with_stay = kind == _CONTACT or kind == _PROGRESS
+        ends_with_stay = kind == CONTACT or kind == PROGRESS
         if ends_with_stay and stays[node] != event.stay and not event.is_over:
             continue  # the node was infected before
         move = _nobody_moves()
-        if kind == _CONTACT:
+        if kind == CONTACT:
             move = _transmit(event, contacts, tables, nodes, run)
-        elif kind == _PROGRESS:
+        elif kind == PROGRESS:
             move = _progress(event, tables.stages, nodes, run)
-        elif kind == _SEED:
+        elif kind == SEED:
             seeding = tables.seeding
             compartment = np.int64(seed_compartment(seeding, event.arc))
             move = Move(node, compartment, _NOBODY, seeding.is_case[compartment] != 0)
-        elif kind == _FIRST_STAY:
+        elif kind == FIRST_STAY:
             if stays[node] == 0:
                 move = Move(node, np.int64(tables.base), _NOBODY, False)
-        elif kind == _IMPORT:
+        elif kind == IMPORT:
             move = _import_case(event, tables, nodes, run)
             _await_import(queue, event, tables.importations, tables.end, run)
         elif HAS_TRACING:
-            if kind == _DETECTION:
-                _detect(queue, contacts, tables, nodes, event, run)
+            if kind == DETECTION:
+                detect(queue, contacts, tables, nodes, event, run)
             else:
                 lasts = tables.interventions.traced[event.arc, 2]
-                _quarantine(nodes.quarantine, event.arc, node, event.time, lasts)
+                put_in_quarantine(nodes.quarantine, event.arc, node, event.time, lasts)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             _note_move(event, move, entry, tables, nodes, cases, run)
@@ -359,7 +301,7 @@ def _event_at(queue, slot, nodes):
     """The event of a slot of the queue."""
     time, kind, node = queue.time[slot], kind_of(queue, slot), node_of(queue, slot)
     stay = stay_of(queue, slot)
-    is_over = kind == _CONTACT and nodes.stay[node] != stay
+    is_over = kind == CONTACT and nodes.stay[node] != stay
     is_over = is_over and nodes.opened[node] == time and nodes.ended[node] == stay
     return Event(time, kind, node, queue.item[slot, 1], stay, key_of(queue, slot), is_over)
 
@@ -386,7 +328,7 @@ def _transmit(event, contacts, tables, nodes, run):
         layer = np.int64(contacts.layer[event.arc]) if LAYERED else np.int64(0)
         left = real(1.0)
         if HAS_TRACING:
-            left = _left_by_quarantine(tables.interventions, nodes.quarantine, node, target, time)
+            left = left_by_quarantine(tables.interventions, nodes.quarantine, node, target, time)
         entity = contact_entity(
             node, target, layer, nodes.compartment.size, tables.calendars.peak.size
         )
@@ -422,7 +364,7 @@ def _import_case(event, tables, nodes, run):
         return _nobody_moves()
     left = real(1.0)
     if HAS_TRACING:
-        left = _left_by_quarantine(plan, nodes.quarantine, node, node, time)
+        left = left_by_quarantine(plan, nodes.quarantine, node, node, time)
     if HAS_INTERVENTIONS:
         left *= guarded(plan, nodes.starts, time, node, seed, replicate)
     into = imported(
@@ -438,14 +380,14 @@ def _await_import(queue, event, imports, end, run):
     later = importation_time(imports, event.arc, number, event.time, run.seed, run.replicate)
     if later < end:
         push(
-            queue, run.per_time, later, np.int64(_IMPORT), np.int64(0), event.arc, np.int32(0),
+            queue, run.per_time, later, np.int64(IMPORT), np.int64(0), event.arc, np.int32(0),
             np.uint32(number), np.int64(0),
         )  # fmt: skip
 
 
 def _entry_time(event, seeding):
     """When the node that an event moves entered its new compartment: a seed may be there before."""
-    if HAS_AGES and event.kind == _SEED:
+    if HAS_AGES and event.kind == SEED:
         return event.time - real(seed_age(seeding, event.arc))
     return event.time
 
@@ -492,13 +434,13 @@ def _enter(queue, event, move, entry, tables, nodes, run):
     stays[node] += np.int32(1)
     nodes.compartment[node] = compartment
     nodes.since[node] = entry
-    if move.is_case and event.kind != _SEED:
+    if move.is_case and event.kind != SEED:
         opened[node] = time
     else:
         opened[node] = max(opened[node], just_before(time))
     if HAS_AGES:
         age = real(0.0)
-        if event.kind == _SEED:
+        if event.kind == SEED:
             age = real(seed_age(tables.seeding, event.arc))
         leaves = time + remaining_time(
             stages, compartment, index, age, run.seed, run.replicate, node
@@ -510,11 +452,11 @@ def _enter(queue, event, move, entry, tables, nodes, run):
     nodes.until[node] = leaves
     if leaves < end:
         push(
-            queue, run.per_time, leaves, np.int64(_PROGRESS), node, np.int64(-1), stays[node],
+            queue, run.per_time, leaves, np.int64(PROGRESS), node, np.int64(-1), stays[node],
             np.uint32(0), np.int64(0),
         )  # fmt: skip
     if HAS_TRACING:
-        _await_detection(
+        await_detection(
             queue, tables.interventions, node, stays[node], compartment, entry, end, run
         )
 
@@ -523,7 +465,7 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
     """Queue the next contact along the arc of a contact, and the first along those of a mover."""
     offsets, until, opened, end = contacts.offsets, nodes.until, nodes.opened, tables.end
     at_risk, layer_peak = tables.infections.at_risk, tables.calendars.peak
-    same_arc = np.int64(event.kind == _CONTACT)
+    same_arc = np.int64(event.kind == CONTACT)
     first, count = np.int64(0), same_arc
     if move.node >= 0 and tables.infections.infectious[move.compartment] != 0:
         first = np.int64(offsets[move.node])
@@ -554,7 +496,7 @@ def _seek_contacts(queue, event, move, contacts, tables, nodes, run):
             )
             if moment < before or (at_once and moment == before):
                 push(
-                    queue, run.per_time, moment, np.int64(_CONTACT), source, arc, of_stay, key,
+                    queue, run.per_time, moment, np.int64(CONTACT), source, arc, of_stay, key,
                     rank,
                 )  # fmt: skip
 
@@ -569,89 +511,4 @@ def _note_case(cases, case, row, node, infector, time):
         cases.infector[row, number] = infector
         cases.time[row, number] = time
         for k in range(cases.entered.shape[2]):
-            cases.entered[row, number, k] = _NOT_YET
-
-
-def _pull_triggers(plan, starts, population, time):
-    """Start the interventions whose trigger count has reached its level."""
-    for k in range(plan.kind.size):
-        trigger = plan.trigger[k]
-        if trigger >= 0 and starts[k] == _NEVER:
-            count = 0
-            for c in range(population.size):
-                if plan.trigger_counts[trigger, c] != 0:
-                    count += population[c]
-            if count >= plan.trigger_level[trigger]:
-                starts[k] = triggered_start(plan, trigger, time)
-
-
-def _quarantine(quarantine, k, node, time, lasts):
-    """Put a node in quarantine: note when, until when, and until when by what was before."""
-    if quarantine[k, node, 0] < time:
-        quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
-        quarantine[k, node, 0] = time
-        quarantine[k, node, 1] = time + lasts
-
-
-def _is_held(quarantine, k, node, time):
-    """Whether a node is in quarantine at a time; not on the very moment that one begins."""
-    return quarantine[k, node, 2] > time or (
-        quarantine[k, node, 0] < time and quarantine[k, node, 1] > time
-    )
-
-
-def _left_by_quarantine(plan, quarantine, source, target, time):
-    """What the quarantine of either node leaves of the rate between them."""
-    left = real(1.0)
-    for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and (
-            _is_held(quarantine, k, source, time) or _is_held(quarantine, k, target, time)
-        ):
-            left *= 1.0 - plan.reduction[k]
-    return left
-
-
-def _await_detection(queue, plan, node, stay, compartment, time, end, run):
-    """Queue the detection of a node that entered a compartment, if it will be detected."""
-    for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
-            w0, w1, w2, w3 = draw_words(
-                run.seed,
-                run.replicate,
-                node,
-                TRACING,
-                np.uint32(k) | np.uint32(np.uint32(stay) << 8),
-            )
-            moment = time + plan.delay[k]
-            if uniform(w0, w1) <= plan.fraction[k] and moment < end:
-                push(
-                    queue, run.per_time, moment, np.int64(_DETECTION), node, np.int64(k), stay,
-                    np.uint32(0), np.int64(0),
-                )  # fmt: skip
-
-
-def _detect(queue, contacts, tables, nodes, event, run):
-    """Quarantine a detected case and those of its contacts that are traced."""
-    offsets, targets, layers = contacts.offsets, contacts.targets, contacts.layer
-    meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
-    end, quarantine = tables.end, nodes.quarantine
-    node, k, stay, time = event.node, event.arc, event.stay, event.time
-    age = time - nodes.starts[k]
-    if not (age >= 0.0 and age < plan.duration[k]):
-        return
-    tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
-    _quarantine(quarantine, k, node, time, plan.traced[k, 2])
-    for arc in range(offsets[node], offsets[node + 1]):
-        target = np.int64(targets[arc])
-        layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
-        entity = contact_entity(node, target, layer, offsets.size - 1, layer_count)
-        w0, w1, w2, w3 = draw_words(
-            run.seed, run.replicate, entity, TRACING,
-            np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
-        )  # fmt: skip
-        met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
-        if met and uniform(w0, w1) <= tracing and time + delay < end:
-            push(
-                queue, run.per_time, time + delay, np.int64(_QUARANTINE), target, k, np.int32(0),
-                np.uint32(0), np.int64(0),
-            )  # fmt: skip
+            cases.entered[row, number, k] = NOT_YET

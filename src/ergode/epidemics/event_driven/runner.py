@@ -11,7 +11,7 @@ from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.event_driven import kernel
-from ergode.epidemics.event_driven.kernel import Cases, Contacts
+from ergode.epidemics.event_driven.state import Cases, Contacts
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.ensemble import Ensemble

@@ -11,7 +11,7 @@ from ergode.core.compiler.source import Target
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
-from ergode.epidemics.first_passage.kernel import SEGMENT, THREADS
+from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 
 _INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits

@@ -15,7 +15,8 @@ from ergode.core.buffers import put_kept, put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
-from ergode.epidemics.first_passage.kernel import Search, search_cpu, search_cuda
+from ergode.epidemics.first_passage.cuda import search_cuda
+from ergode.epidemics.first_passage.kernel import Search, search_cpu
 from ergode.epidemics.first_passage.line_list import cases_of
 from ergode.epidemics.first_passage.on_device import ON_DEVICE
 from ergode.epidemics.scenario import Scenario
