@@ -99,3 +99,32 @@ def test_cuda_sweeps_as_the_cpu_does(method):
     )  # fmt: skip
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-9, atol=1e-15)
+
+
+FADING = ergode.ReactionNetwork(
+    {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant="k")], parameters={"k": 1.0}
+)
+
+
+@pytest.mark.parametrize("value", [-1e-3, [1.0, -2.0], np.nan])
+def test_a_rate_constant_below_zero_is_an_error(value):
+    with pytest.raises(ergode.ModelError, match="rate constant|finite"):
+        ergode.kinetics.integrate(FADING, times=[0, 1], parameters={"k": value}, device="cpu")
+    own = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant="-k")], {"k": 1.0}
+    )
+    with pytest.raises(ergode.ModelError, match="is -1.0; expected a finite number from 0 on"):
+        ergode.kinetics.integrate(own, times=[0, 1], device="cpu")
+
+
+def test_a_parameter_that_was_changed_is_seen():
+    network = ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant="k")], {"k": 1.0}
+    )
+    last = {}
+    for k in (1.0, 2.0):
+        network.parameters["k"] = k
+        result = ergode.kinetics.integrate(network, times=[0, 1], device="cpu", rtol=1e-6)
+        assert result["concentration"].values.ravel()[-2] == pytest.approx(np.exp(-k), rel=1e-4)
+        last[result.attrs["model_digest"]] = k
+    assert len(last) == 2

@@ -88,7 +88,7 @@ def findings(case, methods=IMPLICIT, device="cpu"):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_implicit_methods_on_random_cases(kind, device):
-    wrong = [text for seed in range(6) for text in findings(random_case(seed, kind), device=device)]
+    wrong = [text for seed in range(4) for text in findings(random_case(seed, kind), device=device)]
     assert not wrong, wrong
 
 

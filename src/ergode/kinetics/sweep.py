@@ -123,7 +123,7 @@ def factors_of(
     Raises
     ------
     ModelError
-        A rate constant is not a finite number at some point.
+        A rate constant is negative or not a finite number at some point.
     """
     rates = mechanism.rates
     found = np.tile(rates.prefactor, (points, 1))
@@ -132,11 +132,11 @@ def factors_of(
         if not isinstance(rate, Expression):
             continue
         constants = np.broadcast_to(np.asarray(rate.evaluate(values), np.float64), points)
-        bad = np.flatnonzero(~np.isfinite(constants))
+        bad = np.flatnonzero(~(np.isfinite(constants) & (constants >= 0.0)))
         if bad.size:
             raise ModelError(
                 f"the rate constant of reaction '{network.reactions.name_of(k)}' is "
-                f"{constants[bad[0]]} at point {bad[0]}; expected finite numbers"
+                f"{constants[bad[0]]} at point {bad[0]}; expected finite numbers from 0 on"
             )
         # A rate constant without a law of the temperature is one exponential, of zero.
         found[:, rates.slot_start[k]] = constants

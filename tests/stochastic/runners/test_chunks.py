@@ -46,7 +46,7 @@ def interrupt_after(monkeypatch, ranges, error):
     """Ctrl-C after so many ranges of realizations have ended, in the midst of the next."""
     run = cpu.run
 
-    def interrupted(compiled, spans, arguments, threads, finished=None):
+    def interrupted(compiled, spans, arguments, threads, finished=None, **options):
         spans = list(spans)
         run(compiled, spans[:ranges], arguments, threads, finished)
         # The next range has begun, and ends unseen.

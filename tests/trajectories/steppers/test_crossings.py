@@ -123,3 +123,23 @@ def test_a_function_that_begins_at_zero_and_returns_in_the_first_step():
     )  # fmt: skip
     # What begins at zero has not crossed it; it has when it comes back.
     np.testing.assert_array_equal(found["event_count"], [[1, 0]] * ANGLES.size)
+
+
+@pytest.mark.parametrize(
+    "options", [{"step": 0.5}, {"step": 0.5, "method": "tsit5"}, {}, {"method": "dop853"}]
+)
+def test_a_zero_at_the_very_end_of_a_step_is_there(options):
+    """It was placed in the midst of the step, and an event that acts happened without end."""
+    ramp = ergode.VectorField(lambda t, y, p: (1.0 + 0.0 * y[0],), ["x"])
+    fading = ergode.VectorField(lambda t, y, p: (-y[0],), ["x"])
+    crossing = ergode.trajectories.ZeroCrossing
+    reached = crossing(lambda t, y, p: y[0] - 5.0, name="reached")
+    dose = crossing(lambda t, y, p: t - 5.0, effect=lambda t, y, p: (y[0] + 1.0,), name="dose")
+    for field, event, last in ((ramp, reached, 10.0), (fading, dose, np.exp(-5.0))):
+        result = ergode.trajectories.integrate(
+            field, initial={"x": 0.0}, times=[0, 5, 10], events=[event], record=2, device="cpu",
+            **options,
+        )  # fmt: skip
+        assert result["status"].item() == 0 and result["event_count"].item() == 1
+        assert result["event_time"].values.ravel()[0] == pytest.approx(5.0, abs=1e-12)
+        assert result["state"].values.ravel()[-1] == pytest.approx(last, rel=0.01)

@@ -94,7 +94,9 @@ class _MakeReal(ast.NodeTransformer):
         node.left = self.visit(node.left)
         whole = isinstance(node.op, ast.Pow) and self._is_whole(node.right)
         node.right = self._count(node.right) if whole else self.visit(node.right)
-        if whole or not isinstance(node.op, ast.Pow):
+        if whole:
+            return _without_minus(node)
+        if not isinstance(node.op, ast.Pow):
             return node
         half = isinstance(node.right, ast.Constant) and node.right.value == 0.5
         if half:
@@ -155,6 +157,22 @@ class _MakeReal(ast.NodeTransformer):
             ):
                 return False
         return True
+
+
+def _without_minus(node: ast.BinOp) -> ast.BinOp:
+    """A whole power; one over it where the exponent is negative, of zero as of any other number.
+
+    Numba's own form ends the whole run where the number is zero.
+    """
+    exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+    if not isinstance(exponent, ast.Constant):
+        return node
+    value = exponent.value
+    negated = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
+    if not isinstance(value, int) or (value >= 0) is not negated:
+        return node
+    node.right = ast.Constant(abs(value))
+    return ast.BinOp(ast.Constant(1.0), ast.Div(), node)
 
 
 def _call(word: str, *arguments: ast.expr) -> ast.Call:

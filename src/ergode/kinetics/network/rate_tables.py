@@ -90,6 +90,11 @@ def rates_of(
         if isinstance(rate, Expression):
             values = values or network.evaluate_parameters()
             rate = float(rate.evaluate(values))
+            if not (rate >= 0.0 and np.isfinite(rate)):
+                raise ModelError(
+                    f"the rate constant of reaction '{table.name_of(k)}' is {rate}; expected a "
+                    "finite number from 0 on"
+                )
         if table.laws[k] == Law.STOCHASTIC:
             raise ModelError(
                 f"reaction '{table.name_of(k)}' has reactants in different compartments, where "

@@ -354,9 +354,21 @@ class ReactionNetwork:
         """The propensity of every reaction, as it will be simulated, to look at."""
         return Propensities(self)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Hexadecimal digest of all that is simulated, kept in the attributes of every result."""
+        # Parameters and rules are mappings that a user may change between two calls.
+        changing = repr((sorted(self.parameters.items()), sorted(self.rules.items())))
+        if changing not in self._digests:
+            self._digests.clear()
+            self._digests[changing] = self._digest()
+        return self._digests[changing]
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {}
+
+    def _digest(self) -> str:
         table = self.reactions
         parts: Sequence[Any] = (
             self.species, self.compartments, sorted(self.parameters.items()),

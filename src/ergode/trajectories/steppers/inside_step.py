@@ -207,6 +207,8 @@ def towards_zero(e, a, ga, b, inside):
 
 def locate(e, a, ga, b, gb, inside):
     """Fraction of the step, on the far side of the zero of event `e` between `a` and `b`."""
+    if gb == 0.0:
+        return b
     side = 0
     for _ in range(_LOCATING):
         x = (a * gb - b * ga) / (gb - ga)
