@@ -2,7 +2,7 @@
 
 A kernel that runs programs depends on the method and the number of variables alone.  It is
 compiled once a machine, when a second formula wants it, and every new formula then starts at once.
-A compiled formula is some tens of times faster, after seconds of compiling.  Both give the same
+A compiled formula is 10 to 30 times faster, after seconds of compiling.  Both give the same
 results to the last bit, so that the one can take over from the other in the middle of a run.
 """
 

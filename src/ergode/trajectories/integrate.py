@@ -184,7 +184,7 @@ def integrate(
         Type of the state and all arithmetic.
     compile : {"auto", "now", "never"}
         When a CPU compiles the field, which takes seconds. ``"never"`` runs it as a program, step
-        by step, some tens of times slower; the kernel that does so is kept on disk for any field
+        by step, 10 to 30 times slower; the kernel that does so is kept on disk for any field
         of as many variables. ``"auto"`` begins with the program, and compiles where that is
         sooner done, or has been done before. Results are the same to the last bit. Fields with
         noise, events, `history` or delays that depend on the state, observables of your own,
