@@ -20,9 +20,6 @@ import numpy as np
 import ergode
 from ergode.stochastic.runners import compiled_direct
 
-# The first call compiles what the second one runs.
-compiled_direct._INTERPRETED_MOST = 0
-
 _SECONDS = 1.5  # from the beginning of the run to Ctrl-C, at least
 
 OSCILLATOR = {"x": "rate * y", "y": "-rate * x"}
@@ -146,4 +143,5 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
+    compiled_direct._INTERPRETED_MOST = 0  # the first call compiles what the second one runs
     main(sys.argv[1])

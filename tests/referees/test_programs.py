@@ -170,10 +170,16 @@ def test_trajectories_are_the_same_to_the_last_bit(run, precision):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("number", "run"), enumerate(RUNS))
+def test_trajectories_of_every_method_are_the_same(number, run):
+    check_both_ways(number % 2, ("float64", "float32")[number % 2], **RUNS[run])
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("run", RUNS)
-def test_trajectories_of_every_method_are_the_same(run, precision):
-    for seed in range(2):
+def test_trajectories_of_every_method_and_precision_are_the_same(run, precision):
+    for seed in range(4):
         check_both_ways(seed, precision, **RUNS[run])
 
 
