@@ -170,7 +170,7 @@ def test_trajectories_are_the_same_to_the_last_bit(run, precision):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "run"), enumerate(RUNS))
+@pytest.mark.parametrize(("number", "run"), [*enumerate(RUNS)])
 def test_trajectories_of_every_method_are_the_same(number, run):
     check_both_ways(number % 2, ("float64", "float32")[number % 2], **RUNS[run])
 
