@@ -156,7 +156,7 @@ class Formulation:
             _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
 
     def seconds(self, evaluations: float) -> float:
-        """About how long a core takes to run the program so many times."""
+        """Estimated time of one core for so many runs of the program [s]."""
         return evaluations * (_EACH + _EACH_STEP * len(self.program[0])) if self.program else 0.0
 
     def evaluations(self, seconds: float) -> int:

@@ -67,8 +67,8 @@ class Evolution:
     Attributes
     ----------
     status : ndarray of uint8, shape [density_count]
-        Values of `Status`. One that is not DONE cannot go on: it is as it was before what it could
-        not do.
+        Values of `Status`. A density that is not DONE cannot go on. It stays as it was before the
+        step that failed.
     why_ended : str
         Why the latest of them could not.
     """

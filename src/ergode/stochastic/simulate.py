@@ -233,7 +233,7 @@ def _condition(
     Raises
     ------
     PlanError
-        The output needs a condition, and there is none.
+        The output needs a stop condition, and none is given.
     """
     if stop is None:
         if kind.needs_stop:

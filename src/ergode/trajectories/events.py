@@ -145,7 +145,7 @@ def bindings_of_events(
 
 @lru_cache
 def bindings_of_nodes(intervals: int) -> dict[Any, Any]:
-    """The nodes that divide a step into so many intervals, to look for events (`inside_step`)."""
+    """What `inside_step` binds to look for events at the ends of so many intervals of a step."""
     nodes = np.linspace(0.0, 1.0, intervals + 1)
     degrees = np.arange(intervals + 1)
     binomial = np.array([math.comb(intervals, int(j)) for j in degrees])

@@ -1,14 +1,13 @@
 """Models whose functions reach other processes: a function travels as its text.
 
 Pickle finds a function by its name in a module.  One of a notebook, of a prompt, inside another
-function or without a name is not found there.  Such a function travels as its text, with what the
-names in it stand for.
+function or without a name is not found there, and one of a file may have changed since it was
+imported.  A user's function therefore travels as its text, with what the names in it stand for.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import importlib
 import sys
 from collections.abc import Callable, Mapping
@@ -73,7 +72,6 @@ def _packed(value: Any) -> Any:
     used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     names = {name: outer_value(value, name) for name in used - {*value.__code__.co_varnames}}
     known = {name: _each(_packed, one[0]) for name, one in names.items() if one}
-    known = {name: one for name, one in known.items() if not hasattr(builtins, name)}
     return _Text(ast.unparse(tree), known, value.__defaults__, value.__kwdefaults__)
 
 
@@ -89,8 +87,8 @@ def _unpacked(value: Any) -> Any:
 
 
 def _is_found(function: FunctionType) -> bool:
-    """Whether another process finds it by its name."""
-    if function.__module__ == "__main__":
+    """Whether it is one of this library, which another process finds by its name."""
+    if not function.__module__.startswith("ergode."):
         return False
     found: Any = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):

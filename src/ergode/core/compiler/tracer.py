@@ -101,7 +101,7 @@ def _program_of(
         with np.errstate(all="ignore"):
             exec(code, names)
             outputs = trace.paths(lambda: names[entry](*arguments), [])
-    except Exception:  # whatever it is, the compiler may know what to do
+    except Exception:  # no program can be made; the compiler may still accept the formula
         return None
     return trace.program(outputs)
 

@@ -62,7 +62,7 @@ class Move(NamedTuple):
     compartment: Any
     infected: Any  # whether the node becomes a case
     at_once: Any  # whether it is infected at this very moment
-    infector: Any  # -1 where there is none
+    infector: Any  # -1 if nobody infected the node
     time: Any
     age: Any  # for how long it has been there already; zero but for seeds
 

@@ -200,9 +200,9 @@ def _first_import(epidemic, place, starts, entry, compartment, moves, opened, be
 
 
 def _new_move(epidemic, position, at, known, time, into, stop):
-    """Whether a move is another than that of the path known: 2 if neighbours may be traced for it.
+    """Whether a move differs from the one known before: 2 if neighbours may be traced for it.
 
-    `at` is its number in the path, of which `known` moves were known.
+    `at` is the number of the move in the path. `known` moves of the path were known before.
     """
     paths = epidemic.paths
     if at < known and paths.time[at, position] == time and paths.to[at, position] == into:

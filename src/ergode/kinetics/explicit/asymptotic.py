@@ -87,7 +87,7 @@ def adjusted(dt, total, before, tolerance):
 
 
 def count_error(workspace, count, dt):
-    """Add the error of a step of dt, of which `start` and `early` are the start, to the sum.
+    """Add the error of a step of dt to the sum.  The step began from `start` and `early`.
 
     The flows are those at the end of the step; they become those at the start of the next one.
     Of a species that was asymptotic nothing is added.

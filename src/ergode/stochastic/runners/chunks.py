@@ -1,4 +1,4 @@
-"""Realizations in chunks that fit in memory: the runner, what is kept, and interruption."""
+"""Realizations in chunks that fit in memory, what is kept of them, and interruptions."""
 
 from __future__ import annotations
 
