@@ -11,7 +11,7 @@ EXPECTED = {"parameters": ("a", "b", "c")}
 
 
 def laid_out(values, *, beside=(), **options):
-    return lay_out(EXPECTED, {"parameters": values}, beside, **options)
+    return lay_out(EXPECTED, {"parameters": values}, beside, reserved=(), **options)
 
 
 def test_numbers_are_one_run():

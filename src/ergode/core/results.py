@@ -56,16 +56,34 @@ SWEPT = "<swept>"
 STRATA = "<strata>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
+_FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # coordinates that are no dim
 
 
-def register(engine: str, output: str, variables: Sequence[Variable]) -> None:
-    """Declare the variables that an engine returns for one value of `output`."""
+def register(
+    engine: str, output: str, variables: Sequence[Variable], coords: Sequence[str] = ()
+) -> None:
+    """Declare what an engine returns for one value of `output`.
+
+    Its variables, and its coordinates that have not the name of a dim.
+    """
     _REGISTRY[engine, output] = tuple(variables)
+    _FURTHER[engine, output] = tuple(coords)
 
 
 def registered() -> dict[tuple[str, str], tuple[Variable, ...]]:
     """All declared variables by (engine, output)."""
     return dict(_REGISTRY)
+
+
+def names(engine: str, output: str) -> frozenset[str]:
+    """Names of variables, dims and coordinates of a result, which no swept value can have.
+
+    They include what only some results of this `output` have.  An unknown output has none.
+    """
+    declared = _REGISTRY.get((engine, output), ())
+    dims = {"stratum" if dim == STRATA else dim for one in declared for dim in one.dims}
+    further = _FURTHER.get((engine, output), ())
+    return frozenset({one.name for one in declared} | dims - {SWEPT} | set(further))
 
 
 def dataset(
@@ -100,7 +118,8 @@ def dataset(
     Raises
     ------
     TypeError
-        A value is missing, undeclared, or not of the declared dims or type: an engine's mistake.
+        A value is missing, undeclared, or not of the declared dims or type, or a coordinate is
+        undeclared and no label of what is swept: an engine's mistake.
     """
     import xarray
 
@@ -110,6 +129,10 @@ def dataset(
     needed = {name for name, variable in declared.items() if not variable.optional}
     if not needed <= set(values) <= set(declared):
         raise TypeError(f"{engine}/{output} declares {set(declared)}, got {set(values)}")
+    known = names(engine, output)
+    for name, given in coords.items():
+        if name not in known and not _dims_of(name, given) <= {*swept}:
+            raise TypeError(f"{engine}/{output}: the coordinate '{name}' is not declared")
     several = {SWEPT: swept, STRATA: strata}
     arrays = {}
     for name, variable in declared.items():
@@ -132,6 +155,12 @@ def dataset(
                 _warn_of_failures(value, dims)
         arrays[name] = xarray.Variable(dims, value, notes)
     return xarray.Dataset(arrays, coords=_coordinates(coords), attrs=dict(attrs))
+
+
+def _dims_of(name: str, coordinate: Any) -> set[str]:
+    if isinstance(coordinate, tuple):
+        return {coordinate[0]}
+    return set(getattr(coordinate, "dims", {name} if np.ndim(coordinate) else ()))
 
 
 _COORDINATES: dict[Any, Any] = {}

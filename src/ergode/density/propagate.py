@@ -274,7 +274,14 @@ def propagate(
     choice("precision", precision, PRECISIONS)
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
-    asked = estimation(field, prior, times, measurements, parameters)
+    asked = estimation(
+        field,
+        prior,
+        times,
+        measurements,
+        parameters,
+        reserved=results.names("density", "moments"),
+    )
     grid, layout, values = asked.times, asked.layout, asked.values
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from ergode.core import devices, results
-from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
@@ -63,6 +62,7 @@ results.register(
         Variable("entered", ("case", "compartment"), "float64", "time",
                  "when it entered each compartment; NaN if not by the last time"),
     ],
+    coords=("node_name",),
 )  # fmt: skip
 
 
@@ -245,6 +245,7 @@ class _LineList:
             values,
             coords=names,
             attrs={**attrs, "times": grid},
+            swept=("case",),
         )
 
 
@@ -263,7 +264,6 @@ def collector(
     PlanError
         The output or a level is unknown, or memory is short.
     """
-    choice("output", output, get_args(Output))
     contacts = scenario.contacts
     columns = compartment_count * len(scenario.strata)
     each = (shape.replicates, grid.size, columns, contacts.node_count)

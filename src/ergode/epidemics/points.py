@@ -22,13 +22,10 @@ from ergode.epidemics.shared.resolution import shortest_stay
 from ergode.epidemics.shared.sweep import PointGroup
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
-from ergode.models.sweep import POINT, Layout, lay_out
+from ergode.models.sweep import POINT, Layout, lay_out, refuse_reserved
 
 ModelFunction = Callable[..., CompartmentModel]
 InitialFunction = Callable[..., Initial]
-
-# Names of coordinates and variables of results, which no parameter can have.
-_TAKEN = ("replicate", "time", "compartment", "stratum", "level", "case", "node_name", POINT)
 
 
 @dataclass(frozen=True)
@@ -191,12 +188,11 @@ def points_of(
         for name in known
         if name in parameters or any(names.get(name, False) for names in taken.values())
     ]
-    for name in parameters:
-        if name in _TAKEN or name in reserved:
-            raise ModelError(f"a parameter cannot be called '{name}': results have that name")
+    # Parameters that are the same at all points are labels of the result too.
+    refuse_reserved(parameters, {POINT, *reserved}, numbers=True)
     layout = lay_out(
         {"parameters": needed if set(parameters) <= set(known) else list(known)},
-        {"parameters": parameters}, along=POINT, owner="the function",
+        {"parameters": parameters}, reserved=reserved, along=POINT, owner="the function",
     )  # fmt: skip
     columns = {name: _as_given(parameters[name], row) for name, row in layout.rows.items()}
     with _rarely_collected():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import choice, integer, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
@@ -183,8 +183,8 @@ def simulate(
     1000
     """
     stopwatch = Stopwatch()
-    reserved = [variable.name for variable in results.registered().get(("epidemics", output), ())]
-    points = points_of(model, initial, parameters, reserved)
+    choice("output", output, get_args(Output))
+    points = points_of(model, initial, parameters, results.names("epidemics", output))
     scenario = scenario_of(contacts, interventions, importations, layer_factors, strata)
     grid = time_grid(times)
     replicates = integer("replicates", replicates, 1, 2**32 - 1)

@@ -94,6 +94,7 @@ results.register(
         ),
         *_COMMON,
     ],
+    coords=("mass_number", "charge_number"),
 )  # fmt: skip
 results.register(
     "kinetics",
@@ -279,7 +280,8 @@ def integrate(
         "temperature": temperature, "density": density, "pressure": pressure, "heating": heating,
         "grid": grid, "rtol": rtol,
     }  # fmt: skip
-    layout = layout_of(network, parameters, initial)
+    output = "nuclei" if mechanism.nuclear else "concentrations"
+    layout = layout_of(network, parameters, initial, results.names("kinetics", output))
     values: dict[str, np.ndarray] = {}
     if layout is None:
         zones = zones_of(network, mechanism, initial=initial, **conditions)

@@ -7,7 +7,7 @@ own factors of the coefficients (`ConditionHistory.factors`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -23,9 +23,12 @@ from ergode.models.sweep import POINT, Grid, Layout, lay_out
 
 
 def layout_of(
-    network: ReactionNetwork, parameters: Mapping[str, Any] | None, initial: Any
+    network: ReactionNetwork,
+    parameters: Mapping[str, Any] | None,
+    initial: Any,
+    reserved: Collection[str],
 ) -> Layout | None:
-    """The points of a sweep; None where nothing is swept.
+    """The points of a sweep, None where nothing is swept; the result has names `reserved`.
 
     Raises
     ------
@@ -50,7 +53,7 @@ def layout_of(
             )
     every = {"parameters": given, "initial": amounts}
     names = {argument: list(mapping) for argument, mapping in every.items()}
-    return lay_out(names, every, along=POINT, owner="the network")
+    return lay_out(names, every, reserved=reserved, along=POINT, owner="the network")
 
 
 def swept_zones(

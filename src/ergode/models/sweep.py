@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -99,6 +99,7 @@ def lay_out(
     given: Mapping[str, Mapping[str, Any]],
     beside: Sequence[tuple[str, int]] = (),
     *,
+    reserved: Collection[str],
     along: str = TRAJECTORY,
     owner: str = "the vector field",
 ) -> Layout:
@@ -112,6 +113,9 @@ def lay_out(
         What the user gave for each.
     beside : sequence of (str, int), optional
         What else runs side by side with arrays of values: what to call it, and how many there are.
+    reserved : collection of str
+        Names that the result has, as by `ergode.core.results.names`: arrays of values are labels
+        of the result, and cannot have them.
     along : str
         Dimension of values side by side.
     owner : str
@@ -120,8 +124,8 @@ def lay_out(
     Raises
     ------
     ModelError
-        A name is missing or unknown, a value is not a finite number or a list of them, or arrays
-        that go side by side differ in length.
+        A name is missing, unknown or reserved, a value is not a finite number or a list of them,
+        or arrays that go side by side differ in length.
     """
     values: dict[str, np.ndarray] = {}
     dim_of: dict[str, str] = {}
@@ -141,6 +145,7 @@ def lay_out(
     for argument, names in expected.items():
         mapping = given[argument]
         _check_names(argument, names, mapping, owner)
+        refuse_reserved(mapping, {along, *reserved})
         # Crossed dimensions are in the order that the user gave.
         for name in mapping:
             value = _numbers(argument, name, mapping[name])
@@ -180,6 +185,32 @@ def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) 
     missing = [f"'{name}'" for name in names if name not in mapping]
     if missing:
         raise ModelError(f"{argument} has no value for {', '.join(missing)}")
+
+
+def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = False) -> None:
+    """Refuse labels that a result has for something else.
+
+    Parameters
+    ----------
+    values : mapping
+        By name; what is none is refused elsewhere.
+    reserved : collection of str
+        Names that the result has.
+    numbers : bool
+        Whether single numbers are labels of the result too.
+
+    Raises
+    ------
+    ModelError
+        An array of values has such a name.
+    """
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        if name in reserved and (numbers or isinstance(value, Iterable) or np.ndim(value)):
+            remedy = "" if numbers else ", or give it one value"
+            raise ModelError(
+                f"'{name}' cannot label the result, which has something else of that name; rename "
+                f"it in the model{remedy}"
+            )
 
 
 def _numbers(argument: str, name: str, value: Any) -> np.ndarray:

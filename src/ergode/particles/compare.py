@@ -137,7 +137,14 @@ def compare(
     started = clock.perf_counter()
     given = {name: value for name, value in options.items() if name in _OF_PARTICLES}
     given = {name: one.default for name, one in _OF_PARTICLES.items()} | given
-    asked = estimation(field, prior, times, given.pop("measurements"), given.pop("parameters"))
+    asked = estimation(
+        field,
+        prior,
+        times,
+        given.pop("measurements"),
+        given.pop("parameters"),
+        reserved=results.names("particles", "comparison"),
+    )
     asked.one_at_a_time("a comparison takes")
     of_density = {name: value for name, value in options.items() if name in _OF_DENSITY}
     on_grid = density.propagate(field, prior, times=times, device=place, keep="all", **of_density)

@@ -162,7 +162,14 @@ def propagate(
     choice("keep", keep, ("all", "last", "none"))
     stopwatch = Stopwatch()
     place = devices.resolve(device)
-    asked = estimation(field, prior, times, measurements, parameters)
+    asked = estimation(
+        field,
+        prior,
+        times,
+        measurements,
+        parameters,
+        reserved=results.names("particles", "moments"),
+    )
     grid, found = asked.times, asked.measurements
     cloud = gather(
         asked, process_noise, count=count, seed=seed, step=step, rtol=rtol,

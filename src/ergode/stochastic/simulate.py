@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -178,7 +178,7 @@ def simulate(
     asked = methods.named(method)
     whole = asked is None or asked.whole
     control = step_control(asked, tolerance, step, float(grid[-1]))
-    layout = sweep_of(network, parameters, initial)
+    layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     device = devices.resolve(device)
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
@@ -248,8 +248,9 @@ def sweep_of(
     network: ReactionNetwork,
     parameters: Mapping[str, Any] | None,
     initial: Mapping[str, Any] | None,
+    reserved: Collection[str],
 ) -> Layout:
-    """Points of a sweep.
+    """Points of a sweep; the result has names that are `reserved`.
 
     Raises
     ------
@@ -267,4 +268,4 @@ def sweep_of(
         if name not in network.index:
             raise ModelError(f"initial has '{name}', which is not a species of the network")
     names = {argument: list(mapping) for argument, mapping in given.items()}
-    return lay_out(names, given, along=POINT, owner="the network")
+    return lay_out(names, given, reserved=reserved, along=POINT, owner="the network")

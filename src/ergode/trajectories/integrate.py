@@ -18,7 +18,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import Layout, lay_out, replicated
+from ergode.models.sweep import REPLICATE, Layout, lay_out, replicated
 from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
 from ergode.trajectories.delays.history import InitialHistory, initial_history
@@ -251,6 +251,7 @@ def integrate(
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
+        reserved=results.names("trajectories", "states") | {REPLICATE},
     )
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))

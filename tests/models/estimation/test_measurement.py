@@ -40,14 +40,14 @@ def test_measurements_are_taken_in_the_order_of_time():
     field = ergode.VectorField(damped, variables=["x", "y"])
     prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
     late, early = (ergode.Measurement(t, first, 0.0, 1.0) for t in (2.0, 1.0))
-    found = estimation(field, prior, [0.0, 3.0], [late, early], None)
+    found = estimation(field, prior, [0.0, 3.0], [late, early], None, reserved=())
     assert found.measurements == [early, late]
     assert found.values.shape == (1, 0)
     with pytest.raises(ModelError, match=r"measurements\[0\] is at time 5"):
         late_one = ergode.Measurement(5.0, first, 0.0, 1.0)
-        estimation(field, prior, [0.0, 3.0], [late_one], None)
+        estimation(field, prior, [0.0, 3.0], [late_one], None, reserved=())
     with pytest.raises(ModelError, match="expected a VectorField"):
-        estimation(first, prior, [0.0, 3.0], [], None)
+        estimation(first, prior, [0.0, 3.0], [], None, reserved=())
 
 
 def damped(t, y, p):

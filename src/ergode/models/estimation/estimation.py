@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +81,15 @@ class Estimation:
 
 
 def estimation(
-    field: Any, prior: Any, times: Any, measurements: Sequence[Measurement], parameters: Any
+    field: Any,
+    prior: Any,
+    times: Any,
+    measurements: Sequence[Measurement],
+    parameters: Any,
+    *,
+    reserved: Collection[str],
 ) -> Estimation:
-    """What a user describes, checked.
+    """What a user describes, checked; `reserved` are names that the result has.
 
     Raises
     ------
@@ -106,6 +112,7 @@ def estimation(
         {"parameters": field.parameters},
         {"parameters": {} if parameters is None else parameters},
         beside,
+        reserved=reserved,
     )
     places = layout.beside if is_many else np.zeros(layout.count, np.int64)
     return Estimation(field, [priors[place] for place in places], grid, seen, layout)

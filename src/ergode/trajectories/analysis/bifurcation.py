@@ -14,7 +14,7 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import Grid
+from ergode.models.sweep import Grid, refuse_reserved
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
 
@@ -89,6 +89,8 @@ def _crossings(
     parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
     """A Poincare section, and the states where its trajectories have ended."""
+    for labels in (initial, parameters):
+        refuse_reserved(labels, results.names("trajectories", "sections"))
     event = _section(field, section)
     found = integrate(
         field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
@@ -248,6 +250,8 @@ def basins(
     ModelError
         Attractors do not have as many features as trajectories.
     """
+    for labels in (initial, parameters):
+        refuse_reserved(labels, results.names("trajectories", "basins"))
     found = integrate(
         field, times=[0.0, duration], initial=initial, parameters=parameters,
         observables=observables, observe_from=transient, **options,

@@ -135,6 +135,7 @@ def lyapunov_spectrum(
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": {} if parameters is None else parameters},
+        reserved=results.names("trajectories", "exponents"),
     )
     place = devices.resolve(device)
     for name, time, least in (
