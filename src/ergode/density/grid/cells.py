@@ -1,14 +1,12 @@
 """The sparse grid: cells in a hash table, their neighbours, growth and pruning.
 
-Cells are numbered.  Cell 0 is a zero-mass sentinel for missing neighbours, so that no loop over
-cells needs a branch.  The rates on the faces above each cell and the numbers of its neighbours are
-kept, and computed only for new cells.  A set of bits, made with the cell, says which neighbours a
-cell must have before its mass may move.  A cell that has all of them is complete, and growth skips
-it.
+Cells are numbered. Cell 0 is a zero-mass sentinel for missing neighbours, so loops over cells need
+no branch. Each cell keeps the rates on the faces above it, the numbers of its neighbours, and bits
+for the neighbours that it needs before its mass may move. They are computed only for new cells. A
+cell that has all needed neighbours is complete, and growth skips it.
 
-A thread claims a slot of the table by compare-and-swap, so that a cell is made once, however many
-threads need it.  The numbers of cells depend on the order of threads; masses and their sums do
-not, because sums are of integers.
+A thread claims a slot of the table by compare-and-swap, so a cell is made once. The numbers of
+cells depend on the order of threads; masses and their sums do not, because sums are of integers.
 """
 
 from __future__ import annotations
@@ -41,16 +39,16 @@ from ergode.density.grid.lattice import (
 )
 
 OWN_FACES = option(False)
-"""Whether a cell takes the rate on the face above it for that on the face below it."""
+"""Whether the rate on the face above a cell serves for the face below it too."""
 
 SUM_OF_RATES = option(False)
 """Whether the sum of rates over dimensions bounds the step; else the largest rate does."""
 
 EMPTY = np.int64(-1)
-KEY = np.int64((1 << 62) - 1)  # in a list, the bit above a key says that the cell is complete
-_LOOKS_MOST = 4096  # of places of a table, half of which are empty when the grid is full
+KEY = np.int64((1 << 62) - 1)  # in a list, the next bit marks a complete cell
+_LOOKS_MOST = 4096  # at slots of a table, half of which are empty when the grid is full
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
+COMPLETE = np.uint32(1 << 31)  # a bit of `flow`
 
 # Words of `counters`: counts (the sentinel is one of the cells USED), and sums of mass since the
 # density was loaded, in units of 2^-60.
@@ -60,8 +58,8 @@ COMPLETE = np.uint32(1 << 31)  # of the bits of `flow`
 ) = range(13)  # fmt: skip
 MASS_UNIT = np.float64(2.0**60)
 
-# Private words of a thread of a CPU among `barrier_words`: how many cells it lists, the latest slot
-# that it claimed, and how many slots it claimed.
+# Private words of a CPU thread in `barrier_words`: number of cells that it lists, the latest slot
+# that it claimed, and the number of slots that it claimed.
 LISTED, LATEST, CLAIMED = range(3)
 
 # Values of STATE: why the steps ended.
@@ -83,28 +81,28 @@ REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 
 
 class Cells(NamedTuple):
-    """A sparse grid, on a device; with an axis in front of these, one for each density."""
+    """A sparse grid on a device; several densities have one more axis in front."""
 
     key: Any  # int64 [capacity]
-    rate: Any  # real [dimension, capacity]: cells a unit of time, on the face above
-    spread: Any  # real [dimension, capacity], if noise is local: part that goes each way, likewise
+    rate: Any  # real [dimension, capacity]: cells per unit of time, on the face above
+    spread: Any  # real [dimension, capacity], if noise is local: fraction per unit of time each way
     above: Any  # uint32 [dimension, capacity]: number of the neighbour
     below: Any  # uint32 [dimension, capacity]
     flow: Any  # uint32 [capacity]: bit d, out through the face above; bit 16 + d, below
-    table: Any  # int64 [2 x table size]: key and number of a cell, side by side
+    table: Any  # int64 [2 x table size]: key and number of a cell, interleaved
     fastest: Any  # real [2]: largest rate that bounds the step, and largest spread
     counters: Any  # int64 [COUNTERS]
-    ladder: Any  # int64: mass of cells by their size, to prune what may be lost
+    ladder: Any  # int64: histogram of cell masses, for pruning by allowed loss
     barrier_words: Any  # int64: of the barrier, and private words of CPU threads or blocks, APART
 
 
 class Masses(NamedTuple):
-    """Mass of each cell, and workspace for the next step; each [capacity], likewise."""
+    """Mass of each cell, and workspace for a step; each [capacity]."""
 
     now: Any  # real
     next: Any  # real
-    half: Any  # real: what corners bring
-    flux: Any  # real [rows, capacity]: what crosses the faces above, of one or of all dimensions
+    half: Any  # real: contributions of corners
+    flux: Any  # real [rows, capacity]: fluxes through the faces above, of one or all dimensions
     key: Any  # int64: keys of the cells that stay
     kept: Any  # uint8
 
@@ -135,7 +133,7 @@ def units(mass):
 
 
 def total_mass(counters):
-    """Mass of all cells together, by the counters."""
+    """Total mass, from the counters."""
     kept = counters[LOADED] - counters[PRUNED] - counters[LOST] + counters[CLIPPED]
     return np.float64(kept) / MASS_UNIT
 
@@ -144,19 +142,19 @@ def total_mass(counters):
 
 
 def step_key(d):
-    """What a step up along one dimension adds to a key."""
+    """Difference of the keys of neighbours along one dimension."""
     return np.int64(1) << np.int64(BITS * d)
 
 
 def _home(table, key):
-    """Where in the table the search for a key begins."""
+    """First slot of the search for a key."""
     mixed = np.uint64(key) * _SPREAD
     mixed = (mixed ^ (mixed >> np.uint64(32))) & np.uint64((table.size >> 1) - 1)
     return np.int64(mixed << np.uint64(1))
 
 
 def _next(table, at):
-    """Where it goes on."""
+    """Next slot of the search."""
     return (at + 2) & (table.size - 1)
 
 
@@ -173,7 +171,7 @@ def find(table, key):
 
 
 def enter(i, cells):
-    """Put a cell of a list into the table; its neighbours are not known yet."""
+    """Put a listed cell into the table, without neighbours."""
     key = cells.key[i] & KEY
     cells.flow[i] = COMPLETE if cells.key[i] != key else np.uint32(0)
     cells.key[i] = key
@@ -186,9 +184,9 @@ def enter(i, cells):
 
 
 def claim(cells, key):
-    """Claim a slot of the table for a cell: its index, or EMPTY if the table has the cell already.
+    """Claim a slot of the table for a cell: its index, or EMPTY if the table has the cell.
 
-    A table that is nearly full counts as full; the grid is full long before.
+    A long search sets FULL. The grid is full long before the table is.
     """
     table = cells.table
     at = _home(table, key)
@@ -206,7 +204,7 @@ def claim(cells, key):
 
 
 def settle(at, number, key, cells, masses, fresh):
-    """Give the cell that claimed a slot its number, and no mass."""
+    """Give the cell of a claimed slot its number, and zero mass."""
     cells.table[at + 1] = number
     cells.key[number] = key
     cells.flow[number] = np.uint32(0)
@@ -215,7 +213,7 @@ def settle(at, number, key, cells, masses, fresh):
 
 
 def create_cuda(thread_rank, key, cells, masses, fresh):
-    """Make a cell without mass, unless it is there."""
+    """Make a cell without mass, unless it exists."""
     at = claim(cells, key)
     if at != EMPTY:
         number = atomic_add(cells.counters, USED, 1)
@@ -254,15 +252,15 @@ create = option(create_cpu)
 
 
 def _raise_to(values, at, value):
-    """Make a value at least as large."""
+    """Raise a value to `value` atomically, if it is less."""
     if value > values[at]:
         atomic_max(values, at, value)
 
 
 def survey(i, t, cells, frame):
-    """Rates on the faces of a cell, and which neighbours its mass needs.
+    """Compute the rates on the faces of a cell, and which neighbours its mass needs.
 
-    What is not a finite number makes the largest rate infinite.
+    A rate that is not finite makes the largest rate infinite.
     """
     z = centre_of(cells.key[i], frame)
     above = face_rates(t, z, real(0.5), frame)
@@ -273,7 +271,7 @@ def survey(i, t, cells, frame):
     for d in unroll(range(DIMENSION)):
         rate = above[d]
         if not (math.isfinite(rate) and math.isfinite(below[d])):
-            # Beyond the edge of what is admissible the field need not be defined.
+            # On the face of an inadmissible cell the field need not be defined.
             key, step = cells.key[i], step_key(d)
             rate = rate if math.isfinite(rate) else real(0.0)
             if (not math.isfinite(above[d]) and is_admissible(key + step, frame)) or (
@@ -288,7 +286,7 @@ def survey(i, t, cells, frame):
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
         fraction = abs(rate)
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
-    if not VARYING:  # else what a cell needs may be another by now
+    if not VARYING:  # else the needed neighbours may have changed
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
     _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
@@ -326,7 +324,7 @@ def _moves_out(bits, d, side):
 
 
 def _try_to_create(thread_rank, key, d, cells, masses, fresh, frame):
-    """Make a cell unless it is there, not admissible or beyond the lattice."""
+    """Make a cell unless it exists, is not admissible or is outside the lattice."""
     if is_inside(key, d):
         if is_admissible(key, frame):
             create(thread_rank, key, cells, masses, fresh)
@@ -335,10 +333,10 @@ def _try_to_create(thread_rank, key, d, cells, masses, fresh, frame):
 
 
 def grow_towards(move, thread_rank, i, key, bits, cells, masses, fresh, frame):
-    """Make one of the neighbours that a cell needs, unless it is there: one of MOVES.
+    """Make neighbour `move` of MOVES, if the cell needs it and it does not exist.
 
-    The first moves are those along one dimension, up and down; then come diagonals, four for each
-    pair of dimensions.
+    The first moves are along one dimension, up and down; then come diagonals, four for each pair of
+    dimensions.
     """
     if move < 2 * DIMENSION:
         d, side = move >> 1, move & 1
@@ -371,8 +369,8 @@ def mark(i, cells, kept):
     """Mark a cell above the floor, and the neighbours that its mass needs, as kept."""
     kept[i] = np.uint8(1)
     bits = cells.flow[i]
-    # Of a complete cell all neighbours are there; of others some diagonals may be reached along
-    # one dimension first and not along the other.
+    # A complete cell has all neighbours. Another may reach a diagonal along one dimension first and
+    # not along the other.
     complete = bits & COMPLETE != 0
     for d in range(DIMENSION):
         for side in range(2):
@@ -390,9 +388,9 @@ def mark(i, cells, kept):
 
 
 def list_key(i, floor, cells, masses):
-    """Key of a cell that stays, for the list that the grid is built from again.
+    """Key of a kept cell, for rebuilding the grid.
 
-    What a complete cell above the floor needs is kept with it, so it stays complete.
+    A complete cell above the floor keeps the neighbours that it needs, so it stays complete.
     """
     if cells.flow[i] & COMPLETE != 0 and masses[i] >= floor:
         return cells.key[i] | (KEY + 1)
@@ -400,7 +398,7 @@ def list_key(i, floor, cells, masses):
 
 
 def interleave(index, first, key, code):
-    """Morton code of a cell: bits of all coordinates in turn, so that neighbours stay near."""
+    """Compute the Morton code of a cell: the bits of its coordinates, interleaved."""
     word = key[first + index] & KEY
     result = np.int64(0)
     for bit in range(BITS):

@@ -1,11 +1,10 @@
 """A thread group: the threads that work on one density together.
 
-All threads run the same steps.  A phase is a loop over cells; each thread takes a part of them.
-A phase ends at a barrier; the next phase may read what any thread wrote.  A thread group is one of
-three: the threads of a CPU, as many as the grid keeps busy; the whole grid of a GPU; or a cluster
-of blocks.  The barrier of a cluster takes a quarter of the time of the barrier of a grid, so
-clusters serve small densities, and many densities side by side.  What a phase computes does not
-depend on the number of threads.
+All threads run the same steps. A phase is a loop over cells, of which each thread takes a part. It
+ends at a barrier. A thread group is one of three: threads of a CPU, as many as the cells keep busy;
+the whole grid of a GPU; or a cluster of blocks. The barrier of a cluster takes a quarter of the
+time of the barrier of a grid, so clusters serve small densities, and many densities side by side.
+Results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BLOCKS = option(1)
 
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
-APART = 16  # words between what different threads write: no two of them share a cache line
+APART = 16  # words between private words of threads, so that no two share a cache line
 _SPINS = 20_000  # polls of a barrier before a thread of a CPU yields its core
 
 
@@ -36,17 +35,17 @@ _SPINS = 20_000  # polls of a barrier before a thread of a CPU yields its core
 
 
 def edge(thread_rank, thread_count, start, stop):
-    """Where the share of a thread of a CPU begins, and the share of the thread before it ends."""
+    """First number of the share of a CPU thread: the end of the share before it."""
     return start + (stop - start) * thread_rank // thread_count
 
 
 def locate_cpu_thread(thread_rank, thread_count, first):
-    """Which density a thread of a CPU works on, its rank, and the number of threads."""
+    """Density, rank and number of threads of a CPU thread."""
     return first, thread_rank, thread_count
 
 
 def share_cpu(thread_rank, thread_count, start, stop):
-    """The part of a range that is a thread's share: consecutive numbers."""
+    """The part of a range for one thread: consecutive numbers."""
     return range(
         edge(thread_rank, thread_count, start, stop),
         edge(thread_rank + 1, thread_count, start, stop),
@@ -54,9 +53,9 @@ def share_cpu(thread_rank, thread_count, start, stop):
 
 
 def barrier_cpu(thread_count, barrier_words):
-    """Wait for all threads of the group; what they wrote can then be read."""
+    """Wait for all threads of the group; their writes are visible afterwards."""
     if thread_count > 1:
-        ticket = atomic_add(barrier_words, 0, 1)  # from zero, whenever a kernel starts
+        ticket = atomic_add(barrier_words, 0, 1)  # zero when a kernel starts
         everybody = (ticket // thread_count + 1) * thread_count
         looks = 0
         while atomic_load(barrier_words, 0) < everybody:
@@ -66,7 +65,7 @@ def barrier_cpu(thread_count, barrier_words):
 
 
 def sum_of_threads(thread_count, word, words):
-    """Sum over the first threads of a CPU of one of their private words."""
+    """Sum of a private word over the first `thread_count` CPU threads."""
     total = np.int64(0)
     for other in range(thread_count):
         total += words[APART * (other + 1) + word]
@@ -83,15 +82,15 @@ def atomic_accumulate_cpu(counters, at, amount):
 
 
 def share_cuda(thread_rank, thread_count, start, stop):
-    """The part of a range that is a thread's share, strided so that reads are coalesced."""
+    """The part of a range for one thread, strided for coalesced reads."""
     return range(start + thread_rank, stop, thread_count)
 
 
 def barrier_grid(thread_count, barrier_words):
-    """Wait for all threads of a grid; what they wrote can then be read.
+    """Wait for all threads of a grid; their writes are visible afterwards.
 
-    Each block counts the barriers that it passed, so it need not read how many blocks came before
-    it.  Release and acquire take half the time of the grid's own barrier, which fences twice.
+    Each block counts the barriers that it passed, which gives the count to wait for. Release and
+    acquire take half the time of CUDA's grid barrier, which fences twice.
     """
     first = cuda.threadIdx.x == 0
     mine = APART * (1 + np.int64(cuda.blockIdx.x))
@@ -132,13 +131,13 @@ def atomic_accumulate_cuda(counters, at, amount):
 
 
 def locate_in_grid(thread_rank, thread_count, first):
-    """Which density a thread of a grid works on, its rank, and the number of threads."""
+    """Density, rank and number of threads of a thread of a grid."""
     cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
     return first, cuda.grid(1), cuda.gridsize(1)
 
 
 def locate_in_cluster(thread_rank, thread_count, first):
-    """Which density a thread of a cluster works on, its rank, and the number of threads."""
+    """Density, rank and number of threads of a thread of a cluster."""
     cluster = np.int64(cuda.blockIdx.x) // BLOCKS
     threads = np.int64(BLOCKS * cuda.blockDim.x)
     return first + cluster, np.int64(cuda.grid(1)) - cluster * threads, threads

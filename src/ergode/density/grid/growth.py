@@ -1,4 +1,4 @@
-"""Growth: the grid is built from keys, and gets cells where mass is about to move."""
+"""Growth: build the grid from keys, and add cells where mass is about to move."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOVES = option()
 @no_refcount
 @noinline_cpu
 def build(thread_rank, thread_count, used, t, cells, frame):
-    """Table, rates and neighbours of all cells, from their keys."""
+    """Compute the table, rates and neighbours of all cells from their keys."""
     if thread_rank == 0:
         cells.fastest[0] = real(0.0)
         cells.fastest[1] = real(0.0)
@@ -63,10 +63,10 @@ def build(thread_rank, thread_count, used, t, cells, frame):
 @no_refcount
 @noinline_cpu
 def expand(thread_rank, thread_count, used, floor, listed, t, cells, due, p, q, frame):
-    """Grow the grid where `p` is above the floor; the number of cells, and a value of STATE.
+    """Grow the grid where `p` is above the floor; returns the number of cells, and the state.
 
-    In cells that are made `p` and `q` are zero. Room to write: `due` [cell], which on CUDA has the
-    cells that need neighbours where they were `listed` as mass moved to them.
+    New cells have zero `p` and `q`. `due` [cell] is workspace; on CUDA, if `listed`, it already has
+    the cells that need neighbours.
     """
     grown = make_needed(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame)
     state = cells.counters[STATE]
@@ -93,10 +93,10 @@ def expand(thread_rank, thread_count, used, floor, listed, t, cells, due, p, q, 
 
 
 def make_needed_cpu(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame):
-    """Make the neighbours that cells above the floor need; the number of cells.
+    """Make the neighbours that cells above the floor need; returns the number of cells.
 
-    Every thread lists those of its share.  Most are cells that were made last, which are the last
-    one's, so the list is then divided anew.
+    Each thread lists the cells of its share. Most are recent cells, in the last thread's share, so
+    the whole list is divided again.
     """
     flow, words = cells.flow, cells.barrier_words
     mine = APART * (thread_rank + 1)
@@ -136,14 +136,14 @@ def make_needed_cpu(thread_rank, thread_count, used, floor, listed, cells, due, 
 
 
 def make_needed_cuda(thread_rank, thread_count, used, floor, listed, cells, due, p, q, frame):
-    """The same: cells that are due are listed, and then every move has a thread."""
+    """As `make_needed_cpu`: cells are listed, and each move of a listed cell has a thread."""
     counters = cells.counters
     if not listed:
         for i in no_unroll(share(thread_rank, thread_count, 1, used)):
             note_due(i, p[i], floor, cells, due)
         barrier(thread_count, cells.barrier_words)
     count = counters[DUE]
-    # All that a thread waits for is one place of the table.
+    # Each thread then waits for one slot of the table only.
     for n in no_unroll(share(thread_rank, thread_count, 0, count * MOVES)):
         row = n // MOVES
         i = due[row]
@@ -162,9 +162,9 @@ make_needed = option(make_needed_cpu)
 
 
 def note_due_cuda(i, mass, floor, cells, due):
-    """List a cell if it is due to grow, and call it complete: as soon it will be; on CUDA."""
+    """List a cell that needs neighbours, and mark it complete, which it soon will be."""
     if mass >= floor and cells.flow[i] & COMPLETE == 0:
-        # Lanes that are here together ask for their places at once.
+        # One atomic addition for all active lanes.
         lane = cuda.threadIdx.x & 31
         together = np.uint32(cuda.activemask())
         leader = cuda.ffs(together) - 1
@@ -178,7 +178,7 @@ def note_due_cuda(i, mass, floor, cells, due):
 
 
 def note_due_cpu(i, mass, floor, cells, due):
-    """Leave it to the next look at all cells."""
+    """Do nothing: `make_needed_cpu` looks at all cells."""
 
 
 note_due = option(note_due_cpu)

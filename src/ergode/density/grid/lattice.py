@@ -1,11 +1,11 @@
 """The lattice: cells by their integer coordinates, packed into one word.
 
-Cell k has its centre at ``centre + width * k`` and is known by a key of 64 bits, a field of BITS
-bits for each dimension: the neighbour in a direction is an addition away.  Coordinates stay two
-short of the ends of their field, so that no neighbour's key runs into another field.
+Cell k has its centre at ``centre + width * k``. Its key has 64 bits, BITS of them for each
+dimension; the key of a neighbour differs by a constant. Coordinates stay two short of the ends of
+their bits, so that keys of neighbours do not overflow into another coordinate.
 
-With a rotated lattice the axes are the columns of `axes`: a point of coordinates z is
-``centre + axes @ z``, and the field is turned into them.
+The axes of a rotated lattice are the columns of `axes`: the point with coordinates z is
+``centre + axes @ z``, and the field is projected onto the axes.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ NOISY = option((False,))
 """Whether noise acts along each dimension."""
 
 LOCAL_NOISE = option(False)
-"""Whether noise depends on the state, time or parameters; it is then kept for each cell."""
+"""Whether noise depends on the state, time or parameters, and is kept for each cell."""
 
 AMPLITUDES = option(False)
 """Whether `noise` returns square roots of variances."""
@@ -130,16 +130,16 @@ limited_by = option()
 
 
 class Frame(NamedTuple):
-    """Where the lattice lies and what the field is told, on a device: all of type `real`.
+    """The lattice and the parameters of the field, on a device, of type `real`.
 
-    With an axis in front of these, one for each density.
+    Several densities have one more axis in front.
     """
 
     centre: Any  # [dimension]
     width: Any  # [dimension]
     axes: Any  # [dimension, dimension]
     parameters: Any  # [parameter]
-    spread: Any  # [dimension]: part of a cell that noise moves each way, a unit of time
+    spread: Any  # [dimension]: fraction of a cell that noise moves each way per unit of time
     limits: Any  # [2]: least and largest admissible value
 
 
@@ -149,7 +149,7 @@ def frame_rows(
     spread: np.ndarray | None = None,
     limits: Sequence[tuple[float, float]] = (),
 ) -> list[np.ndarray]:
-    """What a frame for each of several densities is made of."""
+    """The arrays of the frames of several densities."""
     count, dimension = len(lattices), lattices[0].dimension
     return [
         np.stack([lattice.centre for lattice in lattices]),
@@ -175,7 +175,7 @@ def coordinate(key, d):
 
 
 def is_inside(key, d):
-    """Whether the lattice has room for a cell, as far as dimension `d` is concerned."""
+    """Whether a cell is inside the lattice along dimension `d`."""
     k = (key >> np.int64(BITS * d)) & np.int64((1 << BITS) - 1)
     return k > 1 and k < (1 << BITS) - 2
 
@@ -215,7 +215,7 @@ def drift(t, z, frame):
 
 
 def face_rates(t, z, side, frame):
-    """Cells a unit of time at which the field crosses a face of a cell, along each dimension.
+    """Velocity on the faces of a cell along each dimension, in cells per unit of time.
 
     `side` is a half for the faces above, minus a half for those below.
     """
@@ -231,7 +231,7 @@ def face_rates(t, z, side, frame):
 
 
 def spreads(t, z, frame):
-    """Part of a cell that noise moves each way along each dimension, a unit of time."""
+    """Fraction of a cell that noise moves each way along each dimension, per unit of time."""
     q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
     q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
     return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))

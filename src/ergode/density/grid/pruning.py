@@ -1,9 +1,9 @@
 """Pruning: drop cells with little mass, unless much mass flows into them.
 
-Cells below a floor have little mass.  The floor is a fraction of the total mass that the user
-chose.  Or it follows from the loss that the user allows: it then is the highest rung of a ladder,
-with a factor of about 2^(1/2) between rungs, such that the cells below hold no more than may be
-lost by now.  Masses are summed as integers, so the floor does not depend on their order.
+Cells below a floor have little mass. The floor is a fraction of the total mass, or follows from the
+loss that the user allows. It is then the highest rung of a ladder, with a factor of about 2^(1/2)
+between rungs, such that the cells below hold no more than may be lost by now. Masses are summed as
+integers, so the floor does not depend on their order.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from ergode.density.grid.group import (
 )
 
 RETAINED = option(False)
-"""Whether the floor follows from what may be lost."""
+"""Whether the floor follows from the loss that is allowed."""
 
-# Steps of the ladder: two for each power of two, from 2^-60 up.
+# Rungs of the ladder: two for each power of two, from 2^-60 up.
 RUNGS = 128
 _BOTTOM = np.int64(2 * (1023 - 60))
 _HALF_OCTAVE = np.uint64(51)
 
 
 def rung_of(mass):
-    """Step of the ladder that a mass lies on."""
+    """Rung of the ladder for a mass."""
     rung = np.int64(to_bits(np.float64(mass)) >> _HALF_OCTAVE) - _BOTTOM
     return min(max(rung, np.int64(0)), np.int64(RUNGS - 1))
 
@@ -67,7 +67,7 @@ def _allowed(t, counters, control):
 
 
 def _highest_floor(allowed, ladder):
-    """Largest mass on the ladder below which there is no more than is allowed."""
+    """Largest mass on the ladder below which cells hold at most `allowed`."""
     rung = np.int64(0)
     below = ladder[0]
     while below <= allowed and rung < RUNGS - 1:
@@ -79,7 +79,7 @@ def _highest_floor(allowed, ladder):
 @no_refcount
 @noinline_cpu
 def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
-    """Drop the cells below the floor, but for those that mass above it flows into.
+    """Drop the cells below the floor, except those that cells above it need.
 
     Keys stay in place, masses move from `p` to `q`; returns the number of cells.
     """
@@ -116,7 +116,7 @@ def drop(thread_rank, thread_count, used, t, cells, masses, p, q, control):
 
 
 def compact_cpu(thread_rank, thread_count, used, floor, cells, masses, p, q):
-    """List the cells that stay, in their order; the mass of the others."""
+    """List the kept cells in order; returns the mass of the others."""
     kept, words = masses.kept, cells.barrier_words
     count = 0
     for i in no_unroll(share(thread_rank, thread_count, 1, used)):
@@ -138,11 +138,11 @@ def compact_cpu(thread_rank, thread_count, used, floor, cells, masses, p, q):
 
 
 def compact_cuda(thread_rank, thread_count, used, floor, cells, masses, p, q):
-    """List the cells that stay, those of a warp in their order; the mass of the others."""
+    """List the kept cells, in order within a warp; returns the mass of the others."""
     counters, kept = cells.counters, masses.kept
     dropped = np.int64(0)
     lane = cuda.threadIdx.x & 31
-    # Whole warps go round together, so that a warp asks for its places at once.
+    # Whole warps loop together, for one atomic addition for each warp.
     for warp in no_unroll(range(thread_rank - lane, used, thread_count)):
         i = warp + lane
         stays = i > 0 and i < used and kept[i] != 0

@@ -1,12 +1,12 @@
 """Steps of the density: grow, move, prune, until a time is reached.
 
-A step grows the grid where there is mass to move, and moves the mass.  The fastest cell limits the
-length of a step; the last step ends at the target.  The grid is pruned at regular intervals, and
-rebuilt from the keys of the cells that stay.  The mass balance in the counters gives the total mass
-(loaded, less pruned and lost), so the threshold is scaled and masses are never normalised.
+A step grows the grid where there is mass to move, and moves the mass. The fastest cell limits the
+step; the last step ends at the target. The grid is pruned at regular intervals, and rebuilt from
+the keys of the cells that stay. The mass balance in the counters gives the total mass (loaded, less
+pruned and lost): the threshold is scaled, and masses are never normalised.
 
-The whole loop runs on the device, by a thread group (see `group`).  Every thread keeps the time and
-the numbers of cells and steps, by the same arithmetic, and takes its share of the cells.
+The whole loop runs on the device, by a thread group (see `group`). Every thread computes the time
+and the numbers of cells and steps for itself, and takes its share of the cells.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ CORNER = option(False)
 ANY_NOISE = option(False)
 """Whether noise acts along any dimension."""
 
-# If the field depends on time: most that a step grows from the last, and the fraction of the way to
-# the target that the first step covers.
+# If the field depends on time: the largest ratio of a step to the last one, and the first step as a
+# fraction of the time to the target.
 _LONGER = np.float64(1.05)
 _FIRST_STEP = np.float64(1 / 256)
 
 
 def _longest_step(t, taken, cells, frame, control):
-    """How long the next step may be, after one of length `taken`."""
+    """Largest next step, after one of length `taken`."""
     dt = np.float64(1.0) / np.float64(cells.fastest[0])
     if VARYING:
         dt = min(dt, _LONGER * taken)
@@ -75,8 +75,7 @@ def advance(
 ):  # fmt: skip
     """Take steps until the target time, or until `budget` cell-steps are done: a kernel.
 
-    When the target is reached the grid is built, so that cells know their neighbours, and the
-    density is summarized.
+    At the target the grid is built, so that cells have neighbours, and the density is summarized.
     """
     which, thread_rank, thread_count = locate_thread(thread_rank, thread_count, first)
     cells = cells_of(every_cells, which)
@@ -126,7 +125,7 @@ def advance(
         dt = target - t if last else taken
         steps += 1
         since += 1
-        # What the next step needs is listed as mass moves, unless something comes in between.
+        # Cells that need neighbours are listed as mass moves, unless noise or pruning comes first.
         listed = not ANY_NOISE and not last and since % prune_every != 0
         _transport(
             thread_rank, thread_count, used, real(dt), real(earlier), listed, (steps & 1) == 0,
@@ -157,7 +156,7 @@ def advance(
 
 
 def _counts_of(counters):
-    """Number of cells, whether the grid is built, and the counts of steps, where a run goes on."""
+    """Number of cells, whether the grid is built, and the counts of steps."""
     return (
         counters[USED], counters[READY], counters[STEPS], counters[SINCE], counters[CELL_STEPS],
         counters[PEAK],
@@ -188,9 +187,9 @@ def _prepare(
         if state != REACHED:
             return used, state, (t, noise_time, earlier, taken, seen)
     fresh = control[THRESHOLD] * total_mass(cells.counters)
-    # Cells due to grow were listed as mass moved, by the floor of that step.
+    # The last step listed the cells that need neighbours, by its own floor.
     floor = real(earlier if earlier > 0.0 else fresh)
-    # A field that depends on time is taken in the middle of the step that is expected.
+    # A field that depends on time is evaluated in the middle of the expected step.
     middle = t + 0.5 * min(_LONGER * taken, control[TARGET] - t) if VARYING else t
     used, state = expand(
         thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
@@ -213,7 +212,7 @@ def _diffuse_ahead(
     state = REACHED
     fresh = control[THRESHOLD] * total_mass(cells.counters)
     floor = real(earlier if earlier > 0.0 else fresh)
-    # The rates of a field that depends on time may be those of one moment or another.
+    # Rates of a field that depends on time may be of an earlier time, so they bound no step.
     ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
     until = t + 0.5 * min(ahead, control[TARGET] - t)
     if until > noise_time:
@@ -250,7 +249,7 @@ def _transport(
 def _finish(
     thread_rank, thread_count, state, counts, times, cells, masses, p, frame, control
 ):  # fmt: skip
-    """Put masses, counts and times where the next call finds them; summarize if all is done."""
+    """Store masses, counts and times for the next call; summarize if the target is reached."""
     used, ready, steps, since, cell_steps, peak = counts
     t, noise_time, earlier, taken, seen = times
     counters = cells.counters

@@ -1,15 +1,15 @@
 """Corner transport: an unsplit second-order Godunov step, limited.
 
-Let c be the part of a cell that crosses a face in a step (rate times step), and let a prime mark
-the upwind side of the face.  The mass that crosses it is ::
+Let c be the fraction of a cell that crosses a face in a step (rate times step), and let a prime
+mark the upwind side of the face. The mass that crosses it is ::
 
     c (p' - S' + T') + |c| (1 - |c|) / 2 limited(p' - p'', p_k - p_i)
 
-T_d is what transport along d alone would take away in half a step, and S is its sum over all
-dimensions.  S - T is the transport across corners.  The last term makes the step second-order where
-the solution is smooth (monotonised central limiter).  The sum of c over dimensions bounds the step.
-Mass that flows into a missing neighbour above is lost, and counted.  No mass leaves through a face
-with a missing neighbour below.
+T_d is the loss by transport along d alone in half a step, and S is its sum over all dimensions.
+S - T is the transport across corners. The last term makes the step second-order where the solution
+is smooth (monotonised central limiter). The sum of c over dimensions bounds the step. Mass that
+flows into a missing neighbour above is lost, and counted. No mass leaves through a face with a
+missing neighbour below.
 
 P. Colella, "Multidimensional upwind methods for hyperbolic conservation laws", J. Comput. Phys. 87
 (1990); R. J. LeVeque, "Finite Volume Methods for Hyperbolic Problems" (2002), chapter 20.
@@ -35,7 +35,7 @@ def _limited(far, near):
 
 
 def transverse(i, step, cells, p):
-    """S of a cell: what transport along all dimensions would take away in half a step."""
+    """S of a cell: the loss by transport along all dimensions in half a step."""
     total = real(0.0)
     for d in unroll(range(DIMENSION)):
         below = cells.below[d, i]
@@ -47,10 +47,11 @@ def transverse(i, step, cells, p):
 
 
 def gather(d, i, k, cells, p, s):
-    """What the face between cell `i` and its neighbour `k` above it (0: none) looks at.
+    """Gather what `moved` needs for the face between cell `i` and its neighbour `k` above.
 
-    Returns its rate, the rate of the next face upwind, masses - below the face, above it, second
-    upwind -, S of the cell upwind, and whether (1 or 0) there is a neighbour.
+    Returns the rate on the face, the rate on the next face upwind, the masses below the face, above
+    it and second upwind, S of the upwind cell, and whether (1 or 0) there is a neighbour: `k` is 0
+    if there is none.
     """
     rate = cells.rate[d, i]
     upward = rate > 0.0
@@ -61,7 +62,7 @@ def gather(d, i, k, cells, p, s):
         far = under if upward else over
     elif not upward:
         far = cells.above[d, k]
-    # Without a cell second upwind there is no share of S to give back.
+    # Without a second upwind cell, S has no share of this dimension.
     beyond = cells.rate[d, under if upward else k]
     beyond = beyond if far != 0 else real(0.0)
     up = i if upward else k
@@ -76,7 +77,7 @@ def moved(step, rate, beyond, here, there, far, corners, joined):
     up = here if upward else there
     before = up - far
     slope = _limited(before if upward else -before, there - here) * joined
-    # The face between the two cells upwind: what comes through it is this dimension's share of S.
+    # Flux through the face between the two upwind cells: the share of this dimension in S.
     behind = step * beyond
     share = 0.5 * abs(behind) * before if behind * c > 0.0 else real(0.0)
     result = c * (up - corners + share) + 0.5 * size * (1.0 - size) * slope
@@ -84,7 +85,7 @@ def moved(step, rate, beyond, here, there, far, corners, joined):
 
 
 def update(i, step, cells, p, s):
-    """Mass of a cell after a step, unclipped, and what it lost to missing neighbours."""
+    """Mass of a cell after a step, unclipped, and its loss to missing neighbours."""
     mass = p[i]
     lost = real(0.0)
     for d in unroll(range(DIMENSION)):
@@ -100,9 +101,9 @@ def update(i, step, cells, p, s):
 
 
 def move(thread_rank, thread_count, used, step, floor, listing, cells, masses, p, q):
-    """A step of all cells, from `p` to `q`; what is lost and clipped is counted.
+    """A step of all cells, from `p` to `q`; counts the mass lost and clipped.
 
-    With `listing`, on CUDA, cells that are due to grow by now are listed.
+    With `listing`, on CUDA, cells that need neighbours are listed.
     """
     counters, s = cells.counters, masses.half
     for n in no_unroll(share(thread_rank, thread_count, 1, used)):
@@ -138,10 +139,9 @@ _LANES = 256
 
 
 def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
-    """What crosses the faces above cells, and what of it is lost.
+    """Compute the fluxes through the faces above cells; returns the mass lost.
 
-    What the arithmetic looks at is gathered first, a block at a time, so that it is done in vector
-    instructions.
+    Operands are gathered first, a block at a time, so that the arithmetic is vectorised.
     """
     start, stop = (
         edge(thread_rank, thread_count, 1, used),
@@ -172,7 +172,7 @@ def find_fluxes_cpu(thread_rank, thread_count, used, step, cells, masses, p):
 
 
 def find_fluxes_cuda(thread_rank, thread_count, used, step, cells, masses, p):
-    """What crosses the faces above cells, and what of it is lost."""
+    """Compute the fluxes through the faces above cells; returns the mass lost."""
     lost = np.int64(0)
     for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)

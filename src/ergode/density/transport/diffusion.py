@@ -1,12 +1,12 @@
-r"""Diffusion by process noise: mass spreads between neighbours, many small steps taken as one.
+r"""Diffusion by process noise: mass spreads between neighbours, by super-time-stepping.
 
 White noise of variance Q per unit of time spreads the density of a variable.  A cell of width w
 loses the fraction s = Q / (2 w^2) of its mass to each side per unit of time, and its mass obeys ::
 
     p_i' = (L p)_i = sum over dimensions of  s_{i+1} p_{i+1} - 2 s_i p_i + s_{i-1} p_{i-1}
 
-which is Ito's equation where Q depends on the state, conserves mass, and makes the variance grow by
-exactly Q a unit of time.  Nothing goes to a missing neighbour.
+For Q that depends on the state this is Ito's equation. It conserves mass, and the variance grows by
+exactly Q per unit of time. No mass goes to a missing neighbour.
 
 An Euler step is stable up to 2 S dt = 1, with S the sum of s over dimensions.  A super-step of the
 Runge-Kutta-Legendre scheme of second order takes n stages, each an application of L, and is stable
@@ -16,12 +16,12 @@ up to (n^2 + n - 2) / 4 times that: n stages replace about n^2 / 4 Euler steps. 
     y_1 = y_0 + b_1 w dt L y_0
     y_j = m_j y_{j-1} + v_j y_{j-2} + (1 - m_j - v_j) y_0 + m_j w dt (L y_{j-1} - a_j L y_0)
 
-with m_j = (2j - 1) b_j / (j b_{j-1}), v_j = -(j - 1) b_j / (j b_{j-2}), a_j = 1 - b_{j-1}.  The
-grid grows between stages, so that mass finds a cell wherever it spreads to.  An odd number of
-stages damps the shortest waves; the small negative masses that remain are set to zero, and counted.
+with m_j = (2j - 1) b_j / (j b_{j-1}), v_j = -(j - 1) b_j / (j b_{j-2}), a_j = 1 - b_{j-1}. The grid
+grows between stages. An odd number of stages damps the shortest waves. Small negative masses that
+remain are set to zero, and counted.
 
-Noise acts in turns with transport: half a step before it and half after it, where the half after
-one step and that before the next are one (Strang).
+Noise acts half a step before transport and half a step after it (Strang); the half after one step
+and the half before the next are merged.
 
 C. D. Meyer, D. S. Balsara, T. D. Aslam, "A stabilized Runge-Kutta-Legendre method for explicit
 super-time-stepping of parabolic and mixed equations", J. Comput. Phys. 257 (2014), eqs. 16-18.
@@ -39,15 +39,15 @@ from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import expand
 from ergode.density.grid.lattice import DIMENSION, LOCAL_NOISE, NOISY
 
-# Lengths of steps, 2 S dt. Below the first, an Euler step's error is less than that of the cells;
-# the second is for a density that may be as narrow as two cells, the last takes 15 stages.
+# Lengths of steps, 2 S dt. Below the first, the error of an Euler step is less than that of the
+# cells. The second is for a density that may be two cells wide. The last takes 15 stages.
 _EULER = np.float64(0.25)
 _AT_FIRST = np.float64(1.0)
 LONGEST = np.float64(59.0)
 
 
 def spread_most(cells, frame):
-    """S: parts of a cell that spread each way along all dimensions, at most, a unit of time."""
+    """S: largest sum over dimensions of the fraction that spreads each way per unit of time."""
     total = np.float64(0.0)
     if LOCAL_NOISE:
         total = np.float64(cells.fastest[1])
@@ -58,9 +58,9 @@ def spread_most(cells, frame):
 
 
 def longest(age, spread):
-    """How long a step may be so that it is accurate, `age` after the density was loaded.
+    """Largest accurate step, `age` after the density was loaded.
 
-    However narrow it was, by now noise has widened it: a step may add a part of that.
+    Noise has widened the density since; a step may add a fraction of that variance.
     """
     return min(LONGEST, max(_AT_FIRST, 0.5 * spread * age)) / (2.0 * spread)
 
@@ -69,7 +69,7 @@ def stages_of(length):
     """Number of stages of a step of 2 S dt = `length`: odd, and one for Euler's."""
     if length <= _EULER:
         return 1
-    # Rounding may not make it unstable.
+    # The margin is for rounding.
     least = np.int64(math.ceil(0.5 * (math.sqrt(9.0 + 16.0 * 1.0001 * length) - 1.0)))
     return max(3, least + 1 - (least & 1))
 
@@ -80,7 +80,7 @@ def weight(j):
 
 
 def share_of_first(stages):
-    """b_1 w: how much of a step the first stage takes."""
+    """b_1 w: the fraction of a step that the first stage takes."""
     return 4.0 / (3.0 * (stages * stages + stages - 2)) if stages > 1 else 1.0
 
 
@@ -125,13 +125,13 @@ def stage(i, step, factors, cells, start, first, before, latest, frame):
 
 @noinline_cpu
 def diffuse(thread_rank, thread_count, used, duration, floor, t, cells, masses, p, q, frame):
-    """Let noise act on `p` for a time; the number of cells, and a value of STATE.
+    """Let noise act on `p` for `duration`; returns the number of cells, and a value of STATE.
 
-    Where the grid had no room, `p` is as it was.
+    If the grid has no room, `p` is unchanged.
     """
     counters = cells.counters
     half, flux = masses.half, masses.flux[0]
-    first = used  # cells made on the way are forgotten where there is no room for all
+    first = used  # cells made later are dropped if there is no room for all
     used, state = expand(
         thread_rank, thread_count, used, floor, False, t, cells, masses.key, p, q, frame
     )

@@ -1,19 +1,19 @@
 """Split transport: one dimension after the other, third-order in space and time, limited.
 
-Let c be the part of a cell that crosses a face in a step.  A sweep along one dimension moves ::
+Let c be the fraction of a cell that crosses a face in a step. A sweep along one dimension moves ::
 
     c (p' + psi (p'' - p')),   psi = max(0, min(1, (2 - c)(1 - c) / 6 + (1 - c^2) theta / 6,
                                                 (1 - c) theta / c))
 
-across it.  p' is the cell upwind, p'' the one downwind, and theta the ratio of the differences
-before and at the face.  This is the direct space-time scheme of third order, with a limiter that
-keeps it monotone.  c is the distance between the face and the origin of a particle that reaches it
-at the end of the step: c = |u| dt (1 - u' dt / 2).  Without the bracket, a field that varies along
-itself would make the scheme first-order.
+across it. p' is the upwind cell, p'' the downwind cell, and theta the ratio of the differences
+before and at the face. This is the direct space-time scheme of third order, with a limiter that
+keeps it monotone. c is the distance between the face and the origin of a particle that reaches it
+at the end of the step: c = |u| dt (1 - u' dt / 2). Without the bracket, the scheme would be
+first-order for a field that varies along itself.
 
-Sweeps go up the dimensions in one step and down in the next, which is second-order (Strang).  Each
-face is stable on its own, so the largest rate bounds the step, not their sum.  Nothing crosses to a
-missing neighbour: mass waits until the neighbour exists.
+Sweeps go up the dimensions in one step and down in the next, which is second-order (Strang). Each
+face is stable on its own, so the largest rate bounds the step, not the sum of rates. Mass waits
+until the neighbour that it flows to exists.
 
 W. Hundsdorfer, R. A. Trompert, "Method of lines and direct discretization", Appl. Numer. Math. 13
 (1994); G. Strang, SIAM J. Numer. Anal. 5 (1968).
@@ -31,10 +31,10 @@ from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
 
 def gather(d, i, k, cells, p):
-    """What the face between cell `i` and its neighbour `k` above it looks at.
+    """Gather what `moved` needs for the face between cell `i` and its neighbour `k` above.
 
-    Returns its rate, the rate of the next face upwind, and masses: below the face, above it, and
-    second upwind.
+    Returns the rate on the face, the rate on the next face upwind, and the masses below the face,
+    above it and second upwind.
     """
     rate = cells.rate[d, i] if k != 0 else real(0.0)
     upward = rate > 0.0
@@ -46,7 +46,7 @@ def gather(d, i, k, cells, p):
     elif not upward:
         far = cells.above[d, k]
     beyond = cells.rate[d, under if upward else k]
-    # Without a neighbour there is no face to tell how the field changes.
+    # Without a neighbour below, the field is taken as constant.
     beyond = rate if upward and under == 0 else beyond
     here = p[i]
     return rate, beyond, here, p[k] if k != 0 else here, p[far]
@@ -55,8 +55,7 @@ def gather(d, i, k, cells, p):
 def moved(step, rate, beyond, here, there, far):
     """Mass that crosses a face upward, from what `gather` found."""
     upward = rate > 0.0
-    # Upwind the field is another: the part that crosses is what lies between the face and the
-    # point from which a particle comes to it in a step.
+    # The field varies upwind: c is the distance to the origin of a particle that reaches the face.
     stretch = rate - beyond if upward else beyond - rate
     c = abs(rate) * step
     c = min(max(c - 0.5 * c * step * stretch, real(0.0)), real(1.0))
@@ -69,7 +68,7 @@ def moved(step, rate, beyond, here, there, far):
     third = c * (((2.0 - c) * a + (1.0 + c) * b) * ((1.0 - c) * real(1.0 / 6.0)))
     size = min(c * a, min(third, (1.0 - c) * b))
     size = size if ahead * before > 0.0 else real(0.0)
-    # Where mass rises along the flow more crosses than the upwind cell's share.
+    # If mass rises along the flow, more crosses than c times the upwind mass.
     size = size if (ahead > 0.0) == upward else -size
     result = c * up + size
     result = result if upward else -result
@@ -91,7 +90,7 @@ def sweep(d, i, step, cells, p):
 def move(thread_rank, thread_count, used, axis, step, floor, listing, cells, masses, p, q):
     """A sweep of all cells along one axis, from `p` to `q`.
 
-    With `listing`, on CUDA, cells that are due to grow by now are listed.
+    With `listing`, on CUDA, cells that need neighbours are listed.
     """
     flux = masses.flux[0]
     for d in unroll(range(DIMENSION)):
@@ -116,10 +115,9 @@ _LANES = 256
 
 
 def find_fluxes_cpu(thread_rank, thread_count, used, d, step, cells, flux, p):
-    """What crosses the faces above cells along one dimension.
+    """Compute the fluxes through the faces above cells along one dimension.
 
-    What the arithmetic looks at is gathered first, a block at a time, so that it is done in vector
-    instructions.
+    Operands are gathered first, a block at a time, so that the arithmetic is vectorised.
     """
     start, stop = (
         edge(thread_rank, thread_count, 1, used),
@@ -139,7 +137,7 @@ def find_fluxes_cpu(thread_rank, thread_count, used, d, step, cells, flux, p):
 
 
 def find_fluxes_cuda(thread_rank, thread_count, used, d, step, cells, flux, p):
-    """What crosses the faces above cells along one dimension."""
+    """Compute the fluxes through the faces above cells along one dimension."""
     for n in no_unroll(share(thread_rank, thread_count, 1, used)):
         i = np.uint32(n)
         flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))

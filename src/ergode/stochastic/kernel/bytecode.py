@@ -1,8 +1,8 @@
 """Programs inside a kernel: a stack machine for the formulas of a network.
 
-One compiled function runs any program, so that the time to compile does not grow with the model.
-The same program, run on intervals, gives bounds that hold for all states and times in between
-(R. E. Moore, "Interval Analysis", 1966).  Rejection methods need such bounds.
+One compiled function runs any program, so the compile time does not grow with the model. Rejection
+methods need bounds of a formula: the program run in interval arithmetic gives them (R. E. Moore,
+"Interval Analysis", 1966).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def evaluate(program, w, t, point, net, work):
 
 @noinline
 def _bounds_of_one(operation, low, high):
-    """Bounds of an operation on one number between bounds."""
+    """Bounds of an operation on a number in [low, high]."""
     if operation == 10:
         return -high, -low
     if operation == 11:
@@ -97,7 +97,7 @@ def _bounds_of_one(operation, low, high):
 
 
 def bounds_of_product(a, b, c, d):
-    """Bounds of a product; zero times infinity is zero, for one factor is exactly that."""
+    """Bounds of a product; zero times infinity is zero, because the zero is exact."""
     p = real(0.0) if a == 0.0 or c == 0.0 else a * c
     q = real(0.0) if a == 0.0 or d == 0.0 else a * d
     r = real(0.0) if b == 0.0 or c == 0.0 else b * c
@@ -158,15 +158,15 @@ def _bounds_of_two(operation, a, b, c, d):
     return min(a, c), min(b, d)
 
 
-# Rounding may bring a bound within a few units of the last place of what it bounds.
+# Bounds are widened by this fraction, more than rounding can move them.
 _OUTWARD = 1e-12
 
 
 @noinline_cpu
 def evaluate_bounds(program, w, t_low, t_high, point, net, work, state):
-    """Bounds of a program for all states between ``state.low`` and ``state.high``, and times.
+    """Bounds of a program over states in [state.low, state.high] and times in [t_low, t_high].
 
-    The lower bound is minus infinity where anything on the way may be infinite, or not a number.
+    The lower bound is minus infinity if an intermediate value may be infinite or not a number.
     """
     lows, highs = work.stack, state.stack
     top = -1

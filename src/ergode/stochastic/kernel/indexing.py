@@ -1,7 +1,7 @@
 """Indices that are never negative.
 
-An index with a sign may count from the end, and is tested at every access; that test costs more
-than what a firing does with the number, and keeps neighbours from being read together.
+A signed index may count from the end, so every access tests it. The test costs more than the
+arithmetic of a firing, and it prevents vector loads.
 """
 
 from __future__ import annotations
@@ -20,4 +20,4 @@ def _at_32(i):
 
 
 at = ByTarget(cpu=_at_64, cuda=_at_32)
-"""An index that is never negative; only to read or write with, not to calculate with."""
+"""An index that is never negative; for reading and writing, not for arithmetic."""

@@ -1,14 +1,14 @@
-"""What happens to a realization besides firings: delayed products, events, breaks, a condition.
+"""Interruptions of a realization: delayed products, events, breaks and a stopping condition.
 
-An event is triggered when a condition turns true: by a firing, by another event, or at a break, a
-time at which a comparison with time turns.  Conditions that time alone turns are not looked at
-between breaks.
+An event is triggered when its condition becomes true: by a firing, another event or a break. A
+break is a time at which a comparison with time changes its value. Conditions that depend on time
+alone are evaluated only at breaks.
 
-At a break the process has two positions: the time itself (``after`` is 0), at which ``time >= 2``
-turns, and just after it (``after`` is 1), at which ``time > 2`` turns.  Times are carried as they
-are; only formulas see a time that is later by one unit of the last place (see `moment_of`).
+A break has two positions. ``time >= 2`` becomes true at the time itself (``after`` is 0), and
+``time > 2`` just after it (``after`` is 1). Both have the same `t`; just after a break, formulas
+see a time that is one unit in the last place later (see `moment_of`).
 
-SBML Level 3 Version 1 Core, section 4.12, says what an event does.
+Events follow SBML Level 3 Version 1 Core, section 4.12.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from ergode.stochastic.kernel.outcomes import (
 )
 
 EVENT_LIMIT = 10000
-# Times are alike within so much of themselves: a few sums of rounded numbers.
+# Relative difference below which two times are equal: the rounding of a few sums.
 ROUNDING = 2e-15
-# A number of molecules that was divided by a volume and multiplied again is whole within this.
+# Relative difference from a whole number of a count that was divided and multiplied by a volume.
 ALIKE = 1e-9
 
 
 class Waiting(NamedTuple):
-    """What is to happen besides firings; rows of one worker each."""
+    """Pending events and delayed products; one row for each worker."""
 
     armed: Any  # [worker, event] whether the trigger was true
     due: Any  # [worker, pending] time of a pending event
@@ -53,9 +53,9 @@ class Waiting(NamedTuple):
     pending: Any  # [worker, pending] which event; -1 for none
     values: Any  # [worker, pending * most values]
     keys: Any  # [worker, 3] of random draws: seed, replicate, how many events have drawn
-    delayed_times: Any  # [worker, delayed] heap of times of delayed products
+    delayed_times: Any  # [worker, delayed] heap of the times of delayed products
     delayed_reactions: Any  # [worker, delayed]
-    delayed_count: Any  # [worker, 1] how many
+    delayed_count: Any  # [worker, 1]
 
 
 # ---- delayed products: a heap by time
@@ -63,7 +63,7 @@ class Waiting(NamedTuple):
 
 @noinline_cpu
 def push_delayed(time, j, w, waiting):
-    """Remember that products of `j` appear at `time`; false if there is no room."""
+    """Add the delayed products of reaction `j`, due at `time`; false if the heap is full."""
     size = waiting.delayed_count[w, 0]
     if size >= waiting.delayed_times.shape[1]:
         return False
@@ -80,7 +80,7 @@ def push_delayed(time, j, w, waiting):
 
 @noinline_cpu
 def pop_delayed(w, waiting):
-    """The reaction whose products are next."""
+    """Remove the next delayed products; returns their reaction."""
     j = waiting.delayed_reactions[w, 0]
     size = waiting.delayed_count[w, 0] - 1
     waiting.delayed_count[w, 0] = size
@@ -108,7 +108,7 @@ def pop_delayed(w, waiting):
 
 @noinline_cpu
 def arm(w, seed, replicate, interruptions, waiting):
-    """State of triggers before the beginning, with nothing under way."""
+    """Set the initial state of triggers; nothing is pending."""
     row = row_of(w)
     waiting.keys[row, 0] = np.uint64(seed)
     waiting.keys[row, 1] = np.uint64(replicate)
@@ -122,7 +122,7 @@ def arm(w, seed, replicate, interruptions, waiting):
 
 @noinline_cpu
 def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
-    """Draw `d` of an event; not a number where there is no such distribution."""
+    """Draw `d` of an event; not a number if the distribution is invalid."""
     row = row_of(w)
     first = evaluate(interruptions.draws[d, 2], w, t, point, net, work)
     second = evaluate(interruptions.draws[d, 3], w, t, point, net, work)
@@ -144,7 +144,7 @@ def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
 
 
 def _next_number(row, waiting):
-    """Number of the next draw of a realization's events."""
+    """Number of the next draw for events of a realization."""
     number = waiting.keys[row, 2]
     waiting.keys[row, 2] = number + np.uint64(1)
     return number
@@ -152,7 +152,7 @@ def _next_number(row, waiting):
 
 @noinline_cpu
 def _rounded(value, mode, entry, w, waiting):
-    """A whole number of molecules, as the modeller chose; none where amounts are not whole."""
+    """`value` rounded to a whole count, by `mode`: to the nearest, down, or at random."""
     low, near = math.floor(value) * real(1.0), math.floor(value + real(0.5)) * real(1.0)
     if abs(value - near) <= real(ALIKE) * max(abs(value), real(1.0)) or mode == 0 or mode == 2:
         return near
@@ -170,7 +170,7 @@ def _rounded(value, mode, entry, w, waiting):
 
 @noinline_cpu
 def _assign_values(e, q, w, t, point, net, interruptions, work, waiting):
-    """Compute what event `e` assigns, into place `q`."""
+    """Compute the values that event `e` assigns, and keep them in place `q`."""
     row = row_of(w)
     base = q * (waiting.values.shape[1] // waiting.pending.shape[1])
     if interruptions.draw_starts[e] < interruptions.draw_starts[e + 1]:
@@ -186,7 +186,7 @@ def _assign_values(e, q, w, t, point, net, interruptions, work, waiting):
 
 @noinline_cpu
 def _due(time, place, w, t, point, net, interruptions, work, waiting):
-    """When an event is due: at the time of a break, or of another event, but for rounding."""
+    """`time`, or the time of a pending event or break that differs from it by rounding."""
     row = row_of(w)
     near = abs(time) * real(ROUNDING)
     for q in range(waiting.pending.shape[1]):
@@ -201,7 +201,7 @@ def _due(time, place, w, t, point, net, interruptions, work, waiting):
 
 @noinline_cpu
 def _trigger(w, t, after, point, net, interruptions, work, waiting):
-    """Look at every trigger; false if there is no room for another pending event."""
+    """Evaluate every trigger; false if there is no room for another pending event."""
     row = row_of(w)
     moment = moment_of(t, after)
     for e in range(interruptions.triggers.size):
@@ -237,7 +237,7 @@ def _trigger(w, t, after, point, net, interruptions, work, waiting):
 
 @noinline_cpu
 def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
-    """Assign what the pending event in place `q` assigns: 1, or what is wrong with it."""
+    """Execute the pending event in place `q`; returns 1, or a failure code."""
     row = row_of(w)
     e = waiting.pending[row, q]
     waiting.pending[row, q] = -1
@@ -248,8 +248,7 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
     for entry in range(first, interruptions.assignment_starts[e + 1]):
         variable = interruptions.assigned[entry]
         value = waiting.values[row, base + entry - first]
-        # Amounts are whole, but for the Langevin equation; parameters, which come after the
-        # species, are what they are.
+        # Counts of species are whole, except with the Langevin equation; parameters need not be.
         if variable < plan.species_count:
             if not abs(value) < INFINITY:
                 return FAILED_NOT_FINITE
@@ -264,7 +263,7 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
 
 @noinline_cpu
 def turned(w, t, point, net, interruptions, work, waiting):
-    """Whether a firing turned a trigger."""
+    """Whether a firing changed the value of a trigger."""
     row = row_of(w)
     for k in range(interruptions.watched.size):
         e = interruptions.watched[k]
@@ -276,7 +275,7 @@ def turned(w, t, point, net, interruptions, work, waiting):
 
 @noinline_cpu
 def happen(w, t, after, point, plan, net, interruptions, work, waiting):
-    """Trigger and execute events until none is due: whether any was (0, 1), or what is wrong."""
+    """Execute events until none is due; returns whether there was any (0, 1), or a failure code."""
     row = row_of(w)
     moment = moment_of(t, after)
     happened = 0
@@ -305,7 +304,7 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
 
 @noinline_cpu
 def next_break(w, t, after, point, net, interruptions, work, waiting):
-    """The next position at which something turns, or is due: its time, and whether just after."""
+    """The next break, pending event or delayed product: its time, and 1 if just after that time."""
     row = row_of(w)
     moment = moment_of(t, after)
     soonest, side = real(INFINITY), 0
@@ -328,19 +327,19 @@ def next_break(w, t, after, point, net, interruptions, work, waiting):
 
 
 def just_after(t):
-    """A time so little later that comparisons with `t` have turned."""
+    """The next later time: comparisons with `t` have changed."""
     return t + max(abs(t) * real(2.220446049250313e-16), real(1e-300))
 
 
 def moment_of(t, after):
-    """The time that formulas see at a position."""
+    """The time that formulas see at `t` (``after`` is 0) or just after it (1)."""
     return just_after(t) if after != 0 else t
 
 
 def is_over(g, limit, side):
-    """Whether a time of the grid is over when a break at `limit` is next.
+    """Whether the next break, at `limit`, is after the time `g` of the grid.
 
-    Times that differ by rounding alone count as equal: 1.1 + 2.2 is not after 3.3.
+    Times that differ by rounding are equal: 1.1 + 2.2 is not after 3.3.
     """
     return limit > g + abs(g) * real(ROUNDING) or (side == 1 and limit >= g)
 
@@ -349,10 +348,10 @@ def is_over(g, limit, side):
 def interrupt(
     w, t, after, point, plan, after_firing, soonest, side, net, interruptions, work, waiting
 ):
-    """What a firing or a break leads to besides what follows of propensities.
+    """Execute the events that a firing or a break triggers.
 
-    Whether anything happened, or what is wrong; the next break and whether it is just after its
-    time; whether a condition ends it all.
+    Returns whether any event was executed (or a failure code), the next break, 1 if that is just
+    after its time, and whether the stopping condition holds.
     """
     happened = 0
     again = not after_firing or plan.moving_breaks

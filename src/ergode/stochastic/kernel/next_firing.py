@@ -1,6 +1,6 @@
-"""The next firing by the direct method, for every way to store propensities.
+"""The next firing by the direct method, for every layout of propensities.
 
-The total propensity gives the waiting time; a search among propensities gives the reaction.
+The total propensity gives the waiting time, a search among propensities the reaction.
 
 D. T. Gillespie, "A general method for numerically simulating the stochastic time evolution of
 coupled chemical reactions", J. Comput. Phys. 22 (1976).
@@ -21,15 +21,15 @@ from ergode.stochastic.kernel.outcomes import (
 # ---- the functions of a method
 
 total_of = option()
-"""``total_of(w, state)`` is the sum of all propensities; below zero if one of them is."""
+"""``total_of(w, state)`` is the total propensity; negative if any propensity is."""
 
 choose = option()
-"""``choose(target, w, point, state)`` is the reaction in whose share of the sum `target` falls; -1
-if rounding finds none.
+"""``choose(target, w, point, state)`` is the reaction whose interval of the cumulative sum contains
+`target`; -1 if rounding leaves none.
 """
 
 
-# ---- draws: a CPU makes several at once, which become vector instructions
+# ---- draws: a CPU makes several at once, with vector instructions
 
 AHEAD = 32
 
@@ -55,14 +55,14 @@ def _one(seed, replicate, draw, w, work):
 
 
 wait_and_choice = ByTarget(cpu=_from_many, cuda=_one)
-"""Draw number `draw` of a realization; they are asked for one after another, from the first."""
+"""Waiting time and choice of draw number `draw`; draws are requested in order, from 0."""
 
 
-# ---- what they have in common
+# ---- the direct method
 
 
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
-    """The next firing: when, by the sum of all propensities; which, in proportion to them."""
+    """The next firing: its time, its reaction, and the number of the next draw."""
     while True:
         total = total_of(w, state)
         if total == 0.0:
@@ -80,9 +80,9 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
 
 
 def find(target, values, w, first, last):
-    """Which of the values from `first` to `last` `target` falls into, and what is left of it.
+    """Index of the value whose interval of the cumulative sum contains `target`, and the remainder.
 
-    The last that is above zero if rounding leads behind all; -1 if none is.
+    If rounding puts `target` beyond the sum, the last positive value; -1 if none is positive.
     """
     found = -1
     for k in range(first, last):

@@ -1,4 +1,4 @@
-"""How a realization ends, and what a method may say instead of what fires next."""
+"""How a realization ends, and the codes that replace a reaction number."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ OVERFLOW = np.uint8(Status.OVERFLOW)
 NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
 
 INFINITY = float("inf")
-# A count is less.
+# Counts are below this.
 COUNT_LIMIT = 2147483648.0
 
-# Instead of a reaction, or of whether any event happened.
+# In place of a reaction number, or of whether an event was executed.
 NO_REACTION = -1
 FAILED_NOT_FINITE = -2
 FAILED_NEGATIVE = -3
@@ -25,7 +25,7 @@ FAILED_TO_END = -4
 
 
 def outcome_of(failed):
-    """The status for what failed."""
+    """The status of a failure code."""
     if failed == FAILED_NEGATIVE:
         return NEGATIVE
     return NOT_FINITE if failed == FAILED_NOT_FINITE else TOO_MANY

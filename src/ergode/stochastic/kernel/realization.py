@@ -1,11 +1,11 @@
-"""One realization, by any exact method: from firing to firing, with all that interrupts them.
+"""One realization, by any method: its firings, and what interrupts them.
 
-A method finds the next firing (`advance`) and follows the change of state (`prepare`, `update`).
-This module does the rest for all methods: results on the grid, events, delayed products, breaks at
-which rates turn, conditions that end a realization, and failures.
+A method finds the next firing (`advance`) and updates what it keeps (`prepare`, `update`). This
+module does the rest for all methods: results on the grid, events, delayed products, breaks,
+stopping conditions and failures.
 
-Between breaks the process has no memory, so stopping at a break and drawing a new waiting time is
-exact.  The grid of results is no break: it never changes a realization.
+Between breaks the process is memoryless, so stopping at a break and drawing a new waiting time is
+exact. Times of the grid are not breaks: they never change a realization.
 
 D. T. Gillespie, "Exact stochastic simulation of coupled chemical reactions", J. Phys. Chem. 81
 (1977).
@@ -49,44 +49,44 @@ from ergode.stochastic.kernel.outcomes import (
 from ergode.stochastic.tables import ONE_LESS
 
 LEAPS = option(False)
-"""Whether the method steps over many firings."""
+"""Whether a step of the method has many firings."""
 
 GENERAL = option(True)
-"""Whether there may be more than mass action of at most two molecules: formulas, events, breaks,
-delays, a condition that ends a realization, a log of firings.  What is not there is not compiled.
+"""Whether there may be formulas, reactions of three molecules, events, breaks, delays, a stopping
+condition or a log of firings. Otherwise none of these is compiled.
 """
 
 PREPARED = option(False)
-"""Whether a realization begins from what was prepared once for all realizations of a point."""
+"""Whether realizations copy what was prepared once for their point."""
 
 ONLY_VARIABLE = ONE_LESS - 1
 _WARP = np.uint32(0xFFFFFFFF)
 
 
 class Plan(NamedTuple):
-    """What is asked for; numbers."""
+    """The run: numbers."""
 
     seed: Any
     replicates: Any  # replicates of every point
-    first: Any  # number of the first realization of this chunk
-    begin: Any  # time at which realizations begin
+    first: Any  # first realization of this chunk
+    begin: Any  # start time
     max_firings: Any
     moving_breaks: Any  # whether breaks depend on the state
     species_count: Any
 
 
 class Work(NamedTuple):
-    """What a worker keeps by every method; one row for each worker."""
+    """What every method keeps; one row for each worker."""
 
     x: Any  # [worker, variable + 1] the state, and a one
     stack: Any  # [worker, depth]
     begun: Any  # [worker, 1] whether the method has begun
-    waits: Any  # [worker, draw] draws that are made ahead (see `kernel.next_firing`)
+    waits: Any  # [worker, draw] draws made ahead (see `kernel.next_firing`)
     choices: Any  # [worker, draw]
 
 
 class Out(NamedTuple):
-    """Results; what is not asked for has no rows."""
+    """Results; those that are not wanted have no rows."""
 
     grid: Any  # [time]
     amounts: Any  # [row, time, species]
@@ -96,9 +96,9 @@ class Out(NamedTuple):
     counts: Any  # [slot, point, time]
     status: Any  # [row]
     firings: Any  # [row]
-    rows: Any  # [row] times of the grid that were reported
-    ended: Any  # [row] time at which it was ended by a condition, or failed
-    states: Any  # [row, species] the last state, where it is asked for
+    rows: Any  # [row] grid times reported
+    ended: Any  # [row] time of the stopping condition or failure
+    states: Any  # [row, species] the last state, if wanted
     leaps: Any  # [row, 4] statistics of the steps of a method that leaps (see `algorithms.leap`)
     log_starts: Any  # [row + 1]
     log_times: Any
@@ -122,34 +122,34 @@ def _copy_nothing(w, lane, lanes, point, state):
 
 
 prepare = option()
-"""``prepare(w, t, point, plan, replicate, net, work, state)`` computes all that the method keeps
-from the state.
+"""``prepare(w, t, point, plan, replicate, net, work, state)`` computes what the method keeps, from
+the state.
 """
 
 update = option()
-"""``update(j, w, t, point, plan, replicate, net, work, state)`` follows the change of state by
-reaction `j`; false if the method has to `prepare` anew.
+"""``update(j, w, t, point, plan, replicate, net, work, state)`` updates what the method keeps after
+reaction `j`; false if the method needs `prepare` instead.
 """
 
 advance = option()
 """``advance(w, t, limit, point, draw, plan, replicate, net, work, state)`` returns the time of the
-next firing, its reaction, and the index of the next draw.  The time is `limit` or later, without a
-reaction, if nothing fires before it.
+next firing, its reaction, and the number of the next draw. If nothing fires before `limit`, the
+time is `limit` or later and there is no reaction.
 """
 
 between = option(_between_nothing)
-"""``between(k, time, w, plan, replicate, net, work, state)`` puts the state at time `k` of the
-grid, within the last step, into the worker's row.
+"""``between(k, time, w, plan, replicate, net, work, state)`` interpolates the last step at time `k`
+of the grid, into the worker's row.
 """
 
 arrive = option(_arrive_nowhere)
-"""``arrive(row, w, work, state, out)`` puts the state at the end of the last step into the worker's
-row, and returns the number of firings of the step.
+"""``arrive(row, w, work, state, out)`` moves the worker's row to the end of the last step; returns
+the firings of the step.
 """
 
 copy_prepared = option(_copy_nothing)
-"""``copy_prepared(w, lane, lanes, point, state)`` copies a share of what was prepared for a point
-into the worker's rows.
+"""``copy_prepared(w, lane, lanes, point, state)`` copies part `lane` of `lanes` of what was
+prepared for a point into the worker's rows.
 """
 
 
@@ -165,7 +165,7 @@ def _accumulate_together(array, slot, point, k, i, value):
 
 
 accumulate = ByTarget(cpu=_accumulate_alone, cuda=_accumulate_together)
-"""Add to a sum; on CUDA other threads add to it as well."""
+"""Add to a sum; atomically on CUDA."""
 
 
 def _count_alone(array, slot, point, k):
@@ -177,14 +177,14 @@ def _count_together(array, slot, point, k):
 
 
 accumulate_count = ByTarget(cpu=_count_alone, cuda=_count_together)
-"""Add one to a count of realizations; on CUDA other threads add to it as well."""
+"""Add one to a count of realizations; atomically on CUDA."""
 
 
 # ---- propensities
 
 
 def falling_factorials(j, w, net, work):
-    """Number of ordered ways to choose the reactants of a law."""
+    """Number of ordered choices of the reactants of reaction `j`."""
     product = real(1.0)
     for entry in range(net.reactant_starts[j], net.reactant_starts[j + 1]):
         n = work.x[row_of(w), net.reactants[entry]]
@@ -210,7 +210,7 @@ def propensity(j, w, t, point, net, work):
 
 
 def change(j, w, net, work):
-    """Change the state by what reaction `j` does at once; false if a count falls below zero."""
+    """Apply the undelayed changes of reaction `j`; false if a count becomes negative."""
     fine = True
     for entry in range(net.change_starts[at(j)], net.change_starts[at(j + 1)]):
         variable = at(net.changed[at(entry)])
@@ -225,7 +225,7 @@ def change(j, w, net, work):
 
 @noinline_cpu
 def write(k, w, row, point, slot, work, out):
-    """Report the state at time `k` of the grid; false if a count is too large."""
+    """Write the state at time `k` of the grid; false if a count is too large."""
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
@@ -252,7 +252,7 @@ def write(k, w, row, point, slot, work, out):
 
 
 class Realization(NamedTuple):
-    """Which realization is simulated, and where its rows are."""
+    """A realization and its rows."""
 
     worker: Any  # row of the arrays that workers keep
     row: Any  # of the results
@@ -263,7 +263,7 @@ class Realization(NamedTuple):
 
 
 def _which(row, w, slot, plan):
-    """The realization that is row `row` of the results."""
+    """The realization of a row of the results."""
     number = plan.first + row
     point = number // plan.replicates
     cell = point - plan.first // plan.replicates
@@ -271,19 +271,19 @@ def _which(row, w, slot, plan):
 
 
 class Passage(NamedTuple):
-    """What ends the time in which nothing happens."""
+    """A time span without firings, and what ends it."""
 
-    moment: Any  # when it begins
+    moment: Any  # its begin
     fires_at: Any  # time of the firing, or of the end of a step
     j: Any  # the reaction, or `NO_REACTION`
     breaks: Any  # whether a break is before the end of the run
     limit: Any  # the time of the break, or the end
     soonest: Any  # the next break
-    side: Any  # whether that is just after its time
+    side: Any  # 1 if that is just after its time
 
 
 def _is_passed(g, passage):
-    """Whether all that happens at a time of the grid is over."""
+    """Whether nothing more happens at the time `g` of the grid."""
     if passage.j == NO_REACTION and passage.breaks:
         passed = is_over(g, passage.limit, passage.side)
     else:
@@ -294,7 +294,7 @@ def _is_passed(g, passage):
 
 
 def _write_passed(cursor, passage, one, plan, net, work, state, out):
-    """Report at the times of the grid that are passed: the next one, and the outcome."""
+    """Write the times of the grid that are passed; returns the next one, and the outcome."""
     grid = out.grid
     w = one.worker
     while cursor < grid.size:
@@ -310,7 +310,7 @@ def _write_passed(cursor, passage, one, plan, net, work, state, out):
 
 
 def _write_stopped(cursor, one, work, out):
-    """Report the state in which a condition ended a realization, at all later times."""
+    """Write the state at which the stopping condition held, for all later times."""
     while cursor < out.grid.size:
         if not write(cursor, one.worker, one.row, one.cell, one.slot, work, out):
             return cursor, OVERFLOW
@@ -319,7 +319,7 @@ def _write_stopped(cursor, one, work, out):
 
 
 def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
-    """What a firing leads to: the outcome, the next break and its side, whether all is over."""
+    """Handle a firing; returns the outcome, the next break, its side, and whether to stop."""
     w = one.worker
     if not LEAPS and interruptions.delays[j] >= 0:
         delay = evaluate(interruptions.delays[j], w, t, one.point, net, work)
@@ -339,7 +339,7 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
 
 
 def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
-    """Delayed products appear, comparisons turn, events happen; returns as `_follow_firing`."""
+    """Handle a break: delayed products and events; returns what `_follow_firing` does."""
     w = one.worker
     while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
         j = pop_delayed(w, waiting)
@@ -371,7 +371,7 @@ def _finish(outcome, t, firings, cursor, over, one, work, out):
 @no_refcount
 @noinline_cpu
 def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
-    """Simulate one realization, which is row `row` of the results."""
+    """Simulate the realization of a row of the results."""
     one = _which(row, w, slot, plan)
     point, replicate = one.point, one.replicate
     work.begun[w, 0] = 0
@@ -443,17 +443,16 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
                 t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
             )
     if GENERAL and over and outcome == DONE:
-        # From then on, the state in which it was stopped is reported.
         cursor, outcome = _write_stopped(cursor, one, work, out)
     _finish(outcome, t, firings, cursor, over, one, work, out)
 
 
-# ---- CPU and CUDA: a thread a realization
+# ---- CPU and CUDA: one thread for each realization
 
 
 @no_refcount
 def begin(row, w, lane, lanes, net, work, state, plan):
-    """Put the state at the beginning of a realization into the rows of a worker: a share of it."""
+    """Copy part `lane` of `lanes` of the initial state into the rows of a worker."""
     point = (plan.first + row) // plan.replicates
     for i in range(lane, net.initial.shape[1], lanes):
         work.x[w, i] = net.initial[point, i]
@@ -462,7 +461,7 @@ def begin(row, w, lane, lanes, net, work, state, plan):
 
 
 def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
-    """Realizations `start` to `stop`, on one thread; every range has its own worker's rows."""
+    """Realizations `start` to `stop`, on one thread; each range has its own worker."""
     w = start // grain
     for row in range(start, stop):
         begin(row, w, 0, 1, net, work, state, plan)
@@ -470,7 +469,7 @@ def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, pl
 
 
 def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
-    """All realizations: a thread takes the next from the queue when it has finished one."""
+    """All realizations: each thread takes the next one from a queue."""
     w = cuda.grid(1)
     if w >= work.x.shape[0]:
         return
@@ -482,10 +481,9 @@ def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, o
 
 
 def realize_led_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
-    """The same with a warp for each: one thread works, and the interruptions help it begin.
+    """As `realize_cuda`, with a warp for each realization: all lanes copy, one simulates.
 
-    Threads of a warp wait for each other where they do different things, and where there are few
-    realizations each may as well have several threads to itself.
+    For few realizations: threads of a warp that diverge wait for each other.
     """
     w = cuda.grid(1) // 32
     if w >= work.x.shape[0]:

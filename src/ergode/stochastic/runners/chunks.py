@@ -1,4 +1,4 @@
-"""Realizations in chunks that fit in memory, what is kept of them, and interruptions."""
+"""Realizations in chunks that fit in memory, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wanted:
     log_counts : ndarray of int64, optional
         Firings of each realization, if a log of them is kept.
     log_first : bool
-        A log is wanted; this first run counts the firings of each realization.
+        A log is wanted, and this run counts the firings of each realization.
     """
 
     amounts: bool = False
@@ -53,7 +53,7 @@ class ChunkRunner(Protocol):
     def run(
         self, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
     ) -> dict[str, np.ndarray]:
-        """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
+        """Simulate realizations `first` to ``first + count``; returns what is wanted."""
 
 
 class Collector(Protocol):
@@ -109,7 +109,7 @@ def simulate_chunks(
 def _run_chunk(
     runner: ChunkRunner, first: int, count: int, wanted: Wanted, report: Callable[[int], None]
 ) -> dict[str, np.ndarray]:
-    """Simulate one chunk. A log of firings takes a second run, when its length is known."""
+    """Simulate one chunk. A log of firings takes a second run, once its length is known."""
     found = runner.run(first, count, wanted, report)
     if wanted.log_first:
         logged = Wanted(log_counts=found["firings"])
@@ -118,12 +118,12 @@ def _run_chunk(
 
 
 def chunk_size(row_bytes: int, replicates: int, device: Device) -> int:
-    """Realizations of a chunk, whose results fit; those of whole points where that is possible.
+    """Realizations of a chunk whose results fit in memory; whole points if possible.
 
     Raises
     ------
     PlanError
-        Results of one realization have no room.
+        The results of one realization do not fit.
     """
     room = min(
         count_that_fits(where, row_bytes, "one realization", "use fewer times")

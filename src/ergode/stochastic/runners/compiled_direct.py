@@ -1,7 +1,7 @@
 """Realizations of a small network by code compiled for it (`algorithms.compiled_direct`).
 
-A short run of a new network on a CPU does not wait for a compiler: it goes by tables, with the
-same numbers (`algorithms.interpreted_direct`).
+A short run of a new network on a CPU does not wait for the compiler: it uses tables, with the same
+results (`algorithms.interpreted_direct`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LANES = 64
 _LANES_FROM = 8
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
-# Firings of a network by its tables, which take a fifth of the time of its compilation.
+# Most firings of a network by tables: a fifth of the time of its compilation.
 _INTERPRETED_MOST = 4_000_000
 
 _LEFT: dict[tuple[str, int], int] = {}
-"""Firings that are left of them, by the code of a network and the number of its lanes."""
+"""Firings by tables that remain, for the code of a network and its number of lanes."""
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +44,7 @@ def _interpreter() -> kernels.Kernel:
 class CompiledDirectRunner(Runner):
     """Realizations by the direct method, in straight-line code compiled for the network.
 
-    `CPUCompiledDirectRunner` is its form for a CPU, `CUDACompiledDirectRunner` the one for CUDA.
+    The base of `CPUCompiledDirectRunner` and `CUDACompiledDirectRunner`.
     """
 
     def __init__(self, tables: Tables, **options: Any) -> None:
@@ -79,7 +79,7 @@ class CompiledDirectRunner(Runner):
 
 
 class CPUCompiledDirectRunner(CompiledDirectRunner):
-    """Realizations on a CPU: each thread takes ranges of them, and simulates `LANES` at once."""
+    """Realizations on a CPU: each thread takes ranges, and simulates `LANES` at once."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
@@ -112,13 +112,13 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
         return self.kernel({compiled_direct.LANES: self._lanes(count)})
 
     def _allowed(self, count: int) -> int:
-        """Firings that each of `count` realizations may do by tables; 0 if code is at hand."""
+        """Most firings by tables of each of `count` realizations; 0 if code is compiled."""
         if not self.tables.once(interpreted_direct.rounds_alike):
             return 0
         code = self._text, self._lanes(count)
         if code not in _LEFT:
             standing = _interpreter()
-            # For the first network of a machine it is as quick to compile its own code.
+            # If the interpreter is not compiled either, compiling the network is as quick.
             able = standing.is_kept("cpu") or standing.was_wanted("cpu")
             own = not able or self._kernel_for(count).is_kept("cpu")
             _LEFT[code] = 0 if own else _INTERPRETED_MOST
@@ -127,7 +127,7 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
     def _interpret(
         self, first: int, count: int, wanted: Wanted, report: Report
     ) -> dict[str, np.ndarray] | None:
-        """As `run`, by tables; None if a realization takes more firings than it may."""
+        """As `run`, by tables; None if a realization needs too many firings."""
         workers, grain = self._ranges(count)
         code = self._text, self._lanes(count)
         plan = self._plan_from(first)
@@ -158,7 +158,7 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
 
 
 class CUDACompiledDirectRunner(CompiledDirectRunner):
-    """Realizations on CUDA: a thread takes the next one when it has finished one."""
+    """Realizations on CUDA: each thread takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
@@ -186,11 +186,11 @@ class CUDACompiledDirectRunner(CompiledDirectRunner):
             self.device.prepare(kernel, new_queue(self.device), np.int64(0), *arguments)
 
     def kernel_for(self, shared: bool) -> kernels.Kernel:
-        """The kernel; if `shared`, blocks gather sums over realizations in shared memory."""
+        """The kernel; if `shared`, blocks sum over realizations in shared memory."""
         return self.kernel({compiled_direct.SHARED: shared})
 
     def _shared_bytes(self, points: int, wanted: Wanted) -> int:
-        """Shared memory in which a block gathers sums over realizations; 0 if it is too small."""
+        """Shared memory for a block's sums over realizations; 0 if they do not fit."""
         needed = 8 * self.grid.size * (1 + 2 * self.tables.species_count)
         return needed if wanted.statistics and points == 1 and needed <= _SHARED_BYTES else 0
 

@@ -1,4 +1,4 @@
-"""Realizations on a CPU: each thread takes ranges of them."""
+"""Realizations on a CPU: each thread takes ranges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_ranges(
 ) -> Out:
     """Run a kernel over ranges of `grain` realizations; the last argument is an `Out`.
 
-    Ctrl-C ends the run.  The status then says which realizations were simulated.
+    Ctrl-C ends the run; the status then tells which realizations were simulated.
     """
     out: Out = arguments[-1]
     ended = np.zeros(-(-count // grain), bool)
@@ -45,12 +45,12 @@ def run_ranges(
 def settled(out: Out, ended: np.ndarray, grain: int, wanted: Wanted, abandoned: bool) -> Out:
     """Results of an interrupted run.
 
-    If the run was `abandoned`, threads may still write to its arrays, and copies are returned.
-    Sums of a range that did not end hold parts of realizations.  With statistics, only the ranges
-    that `ended` count; the realizations of the other ranges are not run.
+    If the run was `abandoned`, threads may still write to its arrays, so copies are returned. Sums
+    of a range that did not end hold parts of realizations. With statistics, such a range counts as
+    not run.
     """
     if abandoned:
-        status = np.array(out.status)  # first: all that follows is then complete
+        status = np.array(out.status)  # first: what is copied later is complete
         names = (name for name in out._fields if name != "status")
         out = out._replace(status=status, **{name: np.array(getattr(out, name)) for name in names})
     if wanted.statistics:

@@ -25,14 +25,14 @@ class Runner:
     ----------
     tables : Tables
     grid : ndarray, shape [time_count]
-        Times to report.
+        Times of the results.
     begin : float
         Time at which realizations begin.
     seed, replicates, max_firings : int
         As for `simulate`; `replicates` of every point.
     device : Device
     leaps : bool
-        Whether the method steps over many firings.
+        Whether a step of the method has many firings.
     whole : bool
         Whether amounts are whole numbers.
     """
@@ -63,11 +63,11 @@ class Runner:
         )  # fmt: skip
 
     def points(self, first: int, count: int) -> int:
-        """Points of the sweep that a chunk touches."""
+        """Number of points of the sweep in a chunk."""
         return -(-(first + count) // self.replicates) - first // self.replicates
 
     def results(self, count: int, slots: int, points: int, wanted: Wanted) -> Out:
-        """Arrays for what is wanted of `count` realizations."""
+        """Arrays for the results of `count` realizations."""
         species, times = self.tables.species_count, self.grid.size
         shape = (slots, points, times if wanted.statistics else 0, species)
         log_starts = np.zeros(1, np.int64)
@@ -76,7 +76,7 @@ class Runner:
         zeros = self.device.zeros
         status = self.device.empty((count,), np.uint8)
         self.device.copy(np.full(count, Status.NOT_RUN, np.uint8), status)
-        # Tau-leaping and the Langevin equation share a kernel; amounts of the latter are not whole.
+        # Tau-leaping shares a kernel with the Langevin equation, whose amounts are not whole.
         kind = np.float64 if self.leaps else np.int64
         return Out(
             grid=self.device.put(self.grid),

@@ -1,4 +1,4 @@
-"""Realizations of one network on a GPU, a thread group for each (see `thread_group.kernel`)."""
+"""Realizations on a GPU, one thread group for each (see `thread_group.kernel`)."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def thread_group_kernel(
 
 
 class ThreadGroupRunner(TableRunner):
-    """Realizations on CUDA: a thread group takes the next one when it has finished one.
+    """Realizations on CUDA: each thread group takes the next one from a queue.
 
     Parameters
     ----------
     size : int
-        Threads of a thread group: a power of two, a block of them if it is more than 32.
+        Threads of a thread group: a power of two; above 32, a block.
     """
 
     def __init__(self, tables: Tables, *, size: int, **options: Any) -> None:

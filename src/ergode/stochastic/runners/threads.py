@@ -1,4 +1,4 @@
-"""Realizations by an algorithm on the tables of a network, a thread for each."""
+"""Realizations by an algorithm on the tables of a network, one thread for each."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ergode.stochastic.tables import Interruptions, Net, Tables, constant
 _THREADS = 64
 _PENDING = 32
 _DELAYED = 4096
-# Threads that a multiprocessor is given: enough to hide the latency of memory.
+# Threads for each multiprocessor: enough to hide the latency of memory.
 _THREADS_A_MULTIPROCESSOR = 512
 # Up to this many realizations for each multiprocessor, each realization has a warp.
 _WARPS_A_MULTIPROCESSOR = 64
-# Initial states are prepared beforehand up to this many reactions over all points of a sweep.
+# Initial states are prepared once per point if reactions times points are at most this.
 _PREPARED_MOST = 10**7
-# So that half of all warps that a multiprocessor can hold are there.
+# Half of the warps that a multiprocessor can hold are then resident.
 _REGISTERS = 64
 # Share of a GPU's memory for the rows of workers; the rest is for results.
 _MEMORY_SHARE = 0.8
@@ -42,7 +42,7 @@ def kernel_of(
 ) -> kernels.Kernel:
     """The kernel of an algorithm (see `realization.GENERAL` and `realization.PREPARED`).
 
-    If `led`, a warp of a GPU has a realization, which one of its threads simulates.
+    If `led`, a warp of a GPU has one realization, and its first lane simulates it.
     """
     bindings: dict[Any, Any] = algorithm.bindings()
     bindings |= {
@@ -59,7 +59,7 @@ def kernel_of(
 class TableRunner(Runner):
     """Realizations by an algorithm on the tables of a network.
 
-    `ThreadRunner` is its form for a CPU, `CUDAThreadRunner` the one for CUDA.
+    The base of `ThreadRunner` and `CUDAThreadRunner`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class TableRunner(Runner):
         As for `Runner`.
     """
 
-    _draws_ahead = 0  # draws that a worker makes at once
+    _draws_ahead = 0
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class TableRunner(Runner):
         self.control = dict(control or {})
 
     def kernel_for(self, wanted: Wanted, led: bool = False) -> tuple[kernels.Kernel, bool]:
-        """The kernel for this network, and whether its realizations begin from a prepared state."""
+        """The kernel for this network, and whether its realizations copy a prepared state."""
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain
         prepared = not general and self.prepares()
         return kernel_of(self.algorithm, general, prepared, led), prepared
 
     def prepares(self) -> bool:
-        """Whether a realization begins from what was prepared once for its point."""
+        """Whether realizations copy what was prepared once for their point."""
         points = len(self.tables.net.initial)
         return (
             self.algorithm.prepared is not None
@@ -106,7 +106,7 @@ class TableRunner(Runner):
         return Net(*map(put, tables.net)), Interruptions(*map(put, tables.interruptions))
 
     def constants(self, make: Callable[..., dict[str, Any]], *options: Any) -> dict[str, Any]:
-        """What a function makes of the tables for all workers, on the device."""
+        """What a function computes from the tables for all workers, on the device."""
         return {
             name: value if np.isscalar(value) else put_kept(self.device, constant(value))
             for name, value in self.tables.once(make, *options).items()
@@ -166,7 +166,7 @@ class TableRunner(Runner):
 
 
 class ThreadRunner(TableRunner):
-    """Realizations on a CPU: each thread takes ranges of them."""
+    """Realizations on a CPU: each thread takes ranges."""
 
     _draws_ahead = next_firing.AHEAD
 
@@ -188,14 +188,14 @@ class ThreadRunner(TableRunner):
         self.device.prepare(kernel, 1, *rows, self._plan, self.results(0, 1, 1, wanted))
 
     def _ranges(self, count: int) -> tuple[int, int]:
-        """Ranges of a chunk, each with rows of its own, and realizations of a range."""
+        """Number of ranges of a chunk, each with its own worker, and realizations of a range."""
         ranges = 8 * self.device.core_count if self.device.core_count > 1 else 8
         grain = max(1, -(-count // ranges))
         return -(-count // grain), grain
 
 
 class CUDAThreadRunner(TableRunner):
-    """Realizations on CUDA: a thread, or a warp, takes the next one when it has finished one."""
+    """Realizations on CUDA: each thread, or warp, takes the next one from a queue."""
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
@@ -221,7 +221,7 @@ class CUDAThreadRunner(TableRunner):
         self.device.prepare(kernel, queue, np.int64(0), *rows, self._plan, out)
 
     def _workers(self, count: int) -> int:
-        """How many realizations run at once."""
+        """Number of concurrent realizations."""
         most = _THREADS_A_MULTIPROCESSOR * self.device.core_count
         bytes_each = int(self.worker_bytes() / _MEMORY_SHARE)
         room = count_that_fits(

@@ -1,19 +1,18 @@
-"""Realizations on a GPU by thread groups: part of a warp, a warp or a block has one realization.
+"""Realizations on a GPU by thread groups: part of a warp, a warp or a block for each realization.
 
-The threads of a group share the search for a reaction and the updates after a firing.  Each method
-keeps partial sums in shared memory; all of them together give the total propensity.  Each thread
-owns some partial sums that are adjacent in memory.  A search has three levels (M. Komarov, R.
-D'Souza, PLoS ONE 7 e46693, 2012):
+The threads of a group share the search for a reaction and the updates after a firing. A method
+keeps partial sums in shared memory, which add up to the total propensity. Each thread owns several
+of them, adjacent in memory. A search has three levels (M. Komarov, R. D'Souza, PLoS ONE 7 e46693,
+2012):
 
 1. Every thread adds up its partial sums; a prefix sum over the group and a vote choose a thread.
-2. The same among the partial sums of that thread chooses one partial sum.
+2. A prefix sum over the partial sums of that thread and a vote choose one of them.
 3. The method searches the reactions of that partial sum.
 
-Each thread draws the waiting time and the choice of one future firing.  The network is shared by
-all realizations and stays in the cache.
+Each thread draws the waiting time and the choice of one future firing.
 
-A block has more threads for one realization, and its barriers take longer.  It pays for few
-realizations of networks in which a firing changes many propensities.
+A block has more threads, and slower barriers. It is worth it for few realizations of networks in
+which a firing changes many propensities.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ from ergode.stochastic.thread_group.ops import (
 )
 
 INTERRUPTED = option()
-"""Whether anything but firings happens to a realization, or ends it."""
+"""Whether there may be events or a stopping condition."""
 
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class ThreadGroupNet(NamedTuple):
-    """The arrays of `tables.Net` that thread groups read, besides those of a method."""
+    """The arrays of `tables.Net` that the kernel itself reads."""
 
     initial: Any
     coefficients: Any
@@ -76,7 +75,7 @@ class ThreadGroupNet(NamedTuple):
 
 
 class ThreadGroupWork(NamedTuple):
-    """The state and the stack that propensities use; a row for each thread group or thread."""
+    """The state and the stack; one row for each thread group or thread."""
 
     x: Any  # [thread group, variable]
     stack: Any  # [thread, depth]
@@ -91,36 +90,34 @@ def thread_group_of(w):
 
 
 thread_group_value = option()
-"""``thread_group_value(place, threads, state)`` is one partial sum; all of them together give the
-total propensity.
-"""
+"""``thread_group_value(place, threads, state)`` is the partial sum at a place of shared memory."""
 
 thread_group_count = option()
 """``thread_group_count(i, threads, work, state)`` is the count of a species."""
 
 thread_group_prepare = option()
-"""``thread_group_prepare(t, point, threads, net, work, state)`` computes all that the method keeps,
-from the state at the beginning.
+"""``thread_group_prepare(t, point, threads, net, work, state)`` computes what the method keeps,
+from the initial state.
 """
 
 thread_group_choose = option()
 """``thread_group_choose(number, place, target, point, threads, work, state)`` is the reaction of
-partial sum `number`, at `place`, in whose share `target` falls; -1 for none.
+partial sum `number`, at `place`, whose interval contains `target`; -1 for none.
 """
 
 thread_group_follow = option()
-"""``thread_group_follow(j, t, point, threads, net, work, state)`` changes the state by reaction
-`j`, and all that the method keeps.
+"""``thread_group_follow(j, t, point, threads, net, work, state)`` applies reaction `j` to the state
+and to what the method keeps.
 """
 
 thread_group_refresh = option()
-"""``thread_group_refresh(t, point, threads, net, work, state)`` computes all that the method keeps
-anew, from the present state, after an event.
+"""``thread_group_refresh(t, point, threads, net, work, state)`` recomputes what the method keeps,
+after an event.
 """
 
 
 def pick(who, target, threads, state):
-    """Number of thread `who` into whose value `target` falls, where it is, what is left, if any."""
+    """The partial sum of thread `who` that contains `target`: number, place, and the remainder."""
     number, place = np.int32(-1), np.uint32(0)
     begin = np.int32(0)
     while begin < state.width:
@@ -145,7 +142,7 @@ def pick(who, target, threads, state):
 
 
 def report(row, cell, cursor, threads, work, state, out):
-    """Report the state at time `cursor` of the grid; false if a count is too large."""
+    """Write the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
     wrong = False
     for i in no_unroll(range(threads.thread_rank, species, THREAD_COUNT)):
@@ -168,24 +165,24 @@ def report(row, cell, cursor, threads, work, state, out):
 
 
 class Firing(NamedTuple):
-    """The next firing, and what may be before it."""
+    """The next firing, and the break that may precede it."""
 
-    fires_at: Any  # its time
+    fires_at: Any
     waited: Any  # whether there is time left for it before the break or the end
     breaks: Any  # whether the break is before it
     soonest: Any  # the next break
-    side: Any  # whether that is just after its time
+    side: Any  # 1 if that is just after its time
 
 
 def _is_passed(g, end, firing):
-    """Whether all that happens at a time of the grid is over."""
+    """Whether nothing more happens at the time `g` of the grid."""
     if firing.breaks:
         return is_over(g, firing.soonest, firing.side)
     return not firing.waited or g < firing.fires_at or (g == end and not firing.fires_at < g)
 
 
 def _report_passed(row, cell, cursor, firing, threads, work, state, out):
-    """Report at the times of the grid that are passed: the next one, and the outcome."""
+    """Write the times of the grid that are passed; returns the next one, and the outcome."""
     times = out.grid.size
     while cursor < times:
         if not _is_passed(out.grid[cursor], out.grid[times - 1], firing):
@@ -197,7 +194,7 @@ def _report_passed(row, cell, cursor, firing, threads, work, state, out):
 
 
 def _report_stopped(row, cell, cursor, threads, work, state, out):
-    """Report the state in which a condition ended a realization, at all later times."""
+    """Write the state at which the stopping condition held, for all later times."""
     while cursor < out.grid.size:
         if not report(row, cell, cursor, threads, work, state, out):
             return cursor, OVERFLOW
@@ -226,9 +223,9 @@ def _sum_of_thread(threads, state):
 
 
 def _choose(target, mine, up_to, point, threads, work, state):
-    """Reaction in whose share of the total `target` falls; -1 for none.
+    """Reaction whose interval of the cumulative sum contains `target`; -1 for none.
 
-    `mine` is the sum of this thread, `up_to` that of all threads up to it.
+    `mine` is the sum of this thread, `up_to` the inclusive prefix sum.
     """
     some = mine > 0.0
     who = first_of(up_to > target and some, some, threads)
@@ -242,7 +239,7 @@ def _choose(target, mine, up_to, point, threads, work, state):
 
 
 class Arrays(NamedTuple):
-    """All that a realization reads and writes, besides results."""
+    """What a realization reads and writes, except results."""
 
     net: Any
     interruptions: Any
@@ -252,9 +249,9 @@ class Arrays(NamedTuple):
 
 
 def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arrays):
-    """What `interrupt` does, by the first thread for all, and what follows of propensities.
+    """Call `interrupt` by the first thread, and refresh propensities if an event was executed.
 
-    The outcome, the next break and whether that is just after its time, whether all is over.
+    Returns the outcome, the next break, 1 if that is just after its time, and whether to stop.
     """
     code = real(0.0)
     if threads.thread_rank == 0:
@@ -277,13 +274,13 @@ def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arra
 
 
 def _draw(seed, replicate, draw, threads):
-    """Waiting time and choice of a future firing: those of thread k are k draws ahead."""
+    """Waiting time and choice of a future firing; lane k is k draws ahead."""
     w0, w1, w2, w3 = draw_words(seed, replicate, draw >> 32, FIRING, draw + threads.lane)
     return exponential(w0, w1), uniform(w2, w3)
 
 
 def _next_firing(t, after, waits, turn, total, soonest, side, end):
-    """When the next firing is, if nothing is before it."""
+    """The next firing, and whether a break precedes it."""
     moment = t
     breaks, waited = False, True
     if INTERRUPTED:
@@ -296,7 +293,7 @@ def _next_firing(t, after, waits, turn, total, soonest, side, end):
 
 
 def _realize(row, alarm, threads, plan, arrays, out):
-    """Simulate one realization, which is row `row` of the results."""
+    """Simulate the realization of a row of the results."""
     number = (plan.first + row) // plan.replicates
     replicate = np.uint32(plan.first + row - number * plan.replicates)
     cell = number - plan.first // plan.replicates
@@ -334,10 +331,9 @@ def _realize(row, alarm, threads, plan, arrays, out):
         if turn == 0:
             waits, choices = _draw(plan.seed, replicate, draw, threads)
         firing = _next_firing(t, after, waits, turn, total, soonest, side, end)
-        # (As elsewhere nothing is drawn where nothing can fire, or no time is left for it.)
+        # As in `next_firing.advance`, nothing is drawn if nothing can fire or no time is left.
         draw += 0 if INTERRUPTED and (total == 0.0 or not firing.waited) else 1
         if not (firing.waited and firing.fires_at < min(limit, soonest)):
-            # What happens at a time of the grid is over when that is reported.
             cursor, outcome = _report_passed(row, cell, cursor, firing, threads, work, state, out)
             if outcome != DONE:
                 break
@@ -373,7 +369,7 @@ def _realize(row, alarm, threads, plan, arrays, out):
 
 
 def realize_thread_groups(queue, count, size, net, interruptions, work, waiting, state, plan, out):
-    """All realizations: a thread group takes the next from the queue when it has finished one.
+    """All realizations: each thread group takes the next one from a queue.
 
     A thread group has `size` float64 of shared memory: scratch for the operations in `ops`, one
     flag (a propensity or a count is negative), and the partial sums of the method.

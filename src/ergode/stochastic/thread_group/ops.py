@@ -1,7 +1,6 @@
-"""Collective operations of a thread group: in part of a warp, a warp, or a block of warps.
+"""Collective operations of a thread group: part of a warp, a warp, or a block of warps.
 
-Sums and choices over all its threads, and where they find things: numbers in shared memory next to
-each other for every thread, and rows of what a reaction changes.
+Sums and choices over the threads, the layout of shared memory, and tables of what reactions change.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SCRATCH = option()
 """float64 of scratch memory that the operations of this module need."""
 
 STRIDE = option()
-"""Length of a row of shared memory: one more than threads, so that a column uses many banks."""
+"""Length of a row of shared memory: one more than threads, which avoids bank conflicts."""
 
 barrier = option()
 """``barrier()`` waits for all threads of the group."""
@@ -50,33 +49,33 @@ class ThreadGroup(NamedTuple):
     """A thread group as one of its threads sees it, and its parts of shared memory."""
 
     lane: Any  # among the threads of the thread group in its warp
-    thread_rank: Any  # among the threads of the group
+    thread_rank: Any
     group_number: Any
     scratch: Any  # where its scratch memory begins
     base: Any  # where the method's numbers begin
     memory: Any  # the shared memory
 
 
-# ---- what a thread group can do: in a warp, and in a block of warps
+# ---- operations in a warp, and in a block of warps
 
 
 def _first_lane():
-    """The lane in which this thread's part of the warp begins."""
+    """First lane of this thread group in its warp."""
     return np.int32(cuda.threadIdx.x & (32 - LANE_COUNT))
 
 
 def _lane_mask():
-    """Lanes of that part."""
+    """Mask of the lanes of this thread group."""
     return np.uint32(LANE_MASK << np.uint32(_first_lane()))
 
 
 def shuffle(value, k):
-    """The value of the thread at lane `k` of the same warp."""
+    """The value of lane `k` of this thread group."""
     return cuda.shfl_sync(_lane_mask(), value, np.int32(_first_lane() + k))
 
 
 def shuffle_up(value, distance):
-    """The value of the thread `distance` lanes before; undefined for the first ones."""
+    """The value of the thread `distance` lanes before; undefined for the first lanes."""
     return cuda.shfl_up_sync(_lane_mask(), value, distance)
 
 
@@ -161,9 +160,9 @@ def broadcast_block(value, who, threads):
 
 
 def search(value, target, threads):
-    """Whose value `target` falls into, what is left of it there, and the sum of all values.
+    """Thread whose interval of the cumulative sum contains `target`, the remainder, and the sum.
 
-    The last who has any if it falls behind all; -1 if none has.
+    If `target` is beyond the sum, the last thread with a positive value; -1 if there is none.
     """
     up_to, total = prefix_sum(value, threads)
     some = value > 0.0
@@ -174,27 +173,27 @@ def search(value, target, threads):
 
 
 def any_of(condition, threads):
-    """Whether it holds for one at least."""
+    """Whether `condition` holds for at least one thread."""
     return first_of(condition, False, threads) >= 0
 
 
-# ---- numbers in shared memory: number i is in column i // width, and there in row i % width
+# ---- shared memory: number i is in column i // width, row i % width
 
 
 def shared_index(i, width):
-    """Where number `i` is, counted from the first."""
+    """Place of number `i`, relative to the first."""
     return i % width * STRIDE + i // width
 
 
 def shared_indices(count: int, size: int) -> np.ndarray:
-    """Where in shared memory each of `count` numbers is (see `shared_index`)."""
+    """Places of `count` numbers in shared memory (see `shared_index`)."""
     width = -(-count // size)
     i = np.arange(count)
     return i % width * (size + 1) + i // width
 
 
 def row_of_change(j, threads, state):
-    """Of `change_rows` what is of this lane: where the count is, its change, and a list."""
+    """Entry of `change_rows` for a lane: place of the count, change, begin and end of a list."""
     spot, delta, begin, end = np.int32(-1), np.int32(0), np.int32(0), np.int32(0)
     if threads.lane < state.changes_most:
         k = np.int32(4 * (j * state.changes_most + threads.lane))
@@ -206,14 +205,14 @@ def row_of_change(j, threads, state):
 def change_rows(
     tables: Tables, spots: np.ndarray, starts: np.ndarray, by_reaction: bool
 ) -> np.ndarray:
-    """What each reaction changes, and which lists follow it, in rows of one length.
+    """What each reaction changes, and the lists to update, in rows of equal length.
 
     Returns
     -------
     ndarray of int32, shape [reaction, change, 4]
-        Where the count of the variable is (of `spots`; -1 behind the last), its change, and where
-        the list begins and ends whose entries depend on it: by `starts` that of the variable, or
-        where lists are of reactions, that of the reaction at its first change.
+        Place of the variable's count (from `spots`; -1 after the last), its change, and begin and
+        end of a list (from `starts`): that of the variable, or if `by_reaction`, that of the
+        reaction, at its first change.
     """
     net = tables.net
     lengths = np.diff(net.change_starts)
