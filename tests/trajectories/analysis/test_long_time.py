@@ -8,7 +8,8 @@ from scipy.integrate import solve_ivp
 from scipy.special import lambertw
 
 import ergode
-from ergode.trajectories import ZeroCrossing, basins, bifurcation_diagram, lyapunov_spectrum
+from ergode.trajectories import Mean, ZeroCrossing, basins, bifurcation_diagram, lyapunov_spectrum
+from ergode.trajectories.analysis import bifurcation
 from ergode.trajectories.analysis.lyapunov import with_tangents
 
 
@@ -177,6 +178,51 @@ def test_basins_of_a_double_well():
     np.testing.assert_array_equal(known == 0, basin == right)
     with pytest.raises(ergode.ModelError, match="attractors have 1 features, and traj.* 2: x, v"):
         basins(field, attractors=[[1.0]], **options)
+
+
+def to_a_sink_or_away(t, y, p):
+    return (y[0] * y[0] - 1,)
+
+
+@pytest.mark.parametrize("observables", [[], [Mean("x")]])
+def test_trajectories_that_failed_have_no_basin(observables):
+    """Those that blow up are missing: they are of no basin, and of no share."""
+    field = ergode.VectorField(to_a_sink_or_away, ["x"])
+    begin = [-2.0, -0.5, 0.5, 2.0, 3.0]
+    with pytest.warns(ergode.FailureWarning) as caught:
+        found = basins(
+            field, initial=ergode.grid(x=begin), duration=60.0, transient=20.0, tolerance=1e-3,
+            observables=observables, device="cpu",
+        )  # fmt: skip
+    assert len(caught) == 1 and "2 of 5 x" in str(caught[0].message)
+    np.testing.assert_array_equal(found["basin"], [0, 0, 0, np.nan, np.nan])
+    np.testing.assert_allclose(found["centre"], [[-1.0]], atol=1e-6)
+    assert found["share"].values.tolist() == [1.0]
+    assert (found["status"].values > 0).tolist() == [False, False, False, True, True]
+    with pytest.raises(ergode.ErgodeError, match="2 of 5 x"):
+        found.ergode.raise_for_status()
+
+
+def test_trajectories_that_were_not_run_have_no_basin(monkeypatch):
+    """An interruption after the first of three: two thirds of nothing happened."""
+    field = ergode.VectorField(to_a_sink_or_away, ["x"])
+    right = bifurcation.integrate
+
+    def interrupted(*arguments, **options):
+        found = right(*arguments, **options)
+        late = found["x"] > -1
+        state = found["state"].where(~late)
+        return found.assign(
+            state=state, status=found["status"].where(~late, ergode.Status.NOT_RUN).astype("u1")
+        )
+
+    monkeypatch.setattr(bifurcation, "integrate", interrupted)
+    found = basins(
+        field, initial=ergode.grid(x=[-2.0, -0.5, 0.5]), duration=60.0,
+        attractors=[[-1.0], [1.0]], device="cpu",
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["basin"], [0, np.nan, np.nan])
+    assert found["share"].values.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

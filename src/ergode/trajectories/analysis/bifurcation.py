@@ -12,6 +12,7 @@ from ergode.core import results
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import Grid, refuse_reserved
@@ -35,10 +36,18 @@ results.register(
     "trajectories",
     "basins",
     [
-        Variable("basin", (SWEPT,), "integer", "1", "number of the attractor; -1 for none"),
+        Variable(
+            "basin", (SWEPT,), "number", "1",
+            "number of the attractor; -1 for none, missing where the end was not reached",
+        ),
         Variable("centre", ("attractor", "feature"), "floating", "1", "what identifies it"),
+        Variable(
+            "share", ("attractor",), "floating", "1",
+            "part of the trajectories that reached their end",
+        ),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
     ],
-)
+)  # fmt: skip
 
 
 def poincare_section(
@@ -106,8 +115,9 @@ def _crossings(
     attrs = {**found.attrs, "section": event.name, "transient": transient, "duration": duration}
     swept = tuple(str(dim) for dim in found["status"].dims)
     crossings = results.dataset(
-        "trajectories", "sections", values, coords=coords, attrs=attrs, swept=swept
-    )
+        "trajectories", "sections", values, coords=coords, attrs=attrs, swept=swept,
+        has_warned=True,
+    )  # fmt: skip
     return crossings, found["state"].isel(time=-1).values
 
 
@@ -242,8 +252,10 @@ def basins(
     Returns
     -------
     xarray.Dataset
-        basin(<swept dims>), the number of the attractor or -1, and centre(attractor, feature),
-        what identifies it.
+        basin(<swept dims>), the number of the attractor, -1 where a trajectory ended near none of
+        them, and NaN where it failed, was stopped or was not run; centre(attractor, feature), what
+        identifies an attractor; share(attractor), the part that ended there of the trajectories
+        which reached their end; status(<swept dims>).
 
     Raises
     ------
@@ -262,8 +274,11 @@ def basins(
     else:
         names, features = list(field.variables), found["state"].values[..., -1, :]
     rows = features.reshape(-1, len(names))
+    status = found["status"].values
+    failed = np.isin(status.ravel(), [one for one in Status if one.is_error])
+    followed = ~failed & np.isfinite(rows).all(axis=1)
     if attractors is None:
-        centres = _clusters(rows, tolerance)
+        centres = _clusters(rows[followed], tolerance)
     else:
         centres = np.atleast_2d(np.asarray(attractors, float))
         if centres.shape[1] != len(names):
@@ -274,7 +289,10 @@ def basins(
     basin = np.full(len(rows), -1, np.int64)
     for number, centre in enumerate(centres):
         near = (np.abs(rows - centre) <= tolerance).all(axis=1) & (basin < 0)
-        basin[near] = number
+        basin[near & followed] = number
+    ended = np.array([(basin == number).sum() for number in range(len(centres))], float)
+    if not followed.all():
+        basin = np.where(followed, basin, np.nan)
     coords: dict[str, Any] = {
         str(name): value
         for name, value in found.coords.items()
@@ -282,15 +300,20 @@ def basins(
     }
     coords |= {"attractor": np.arange(len(centres)), "feature": names}
     swept = tuple(str(dim) for dim in found["status"].dims)
-    values = {"basin": basin.reshape(found["status"].shape), "centre": centres}
+    values = {
+        "basin": basin.reshape(status.shape), "centre": centres,
+        "share": ended / followed.sum() if followed.any() else np.full(len(centres), np.nan),
+        "status": status,
+    }  # fmt: skip
     return results.dataset(
-        "trajectories", "basins", values, coords=coords, attrs=found.attrs, swept=swept
-    )
+        "trajectories", "basins", values, coords=coords, attrs=found.attrs, swept=swept,
+        has_warned=True,
+    )  # fmt: skip
 
 
 def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:
     """Centres of rows that lie together, the most frequent first."""
-    left = rows[np.isfinite(rows).all(axis=1)]
+    left = rows
     centres, sizes = [], []
     while len(left):
         near = (np.abs(left - left[0]) <= tolerance).all(axis=1)
