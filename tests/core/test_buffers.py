@@ -13,7 +13,7 @@ from ergode.core import buffers, devices
 class Pretended:
     """A CUDA device as far as keeping goes."""
 
-    is_cuda, name, memory_bytes = True, "cuda:0", 4000
+    is_cuda, name, memory_bytes = True, "cuda:0", 4_000_000
 
     def __init__(self):
         self.puts = 0
@@ -24,7 +24,8 @@ class Pretended:
 
 
 def fixed(size):
-    array = np.zeros(size, np.uint8)
+    """Too large to be kept by content."""
+    array = np.zeros(1000 * size, np.uint8)
     array.flags.writeable = False
     return array
 
@@ -45,7 +46,7 @@ def test_a_fixed_array_is_put_once():
 
 
 def test_an_array_that_may_change_is_put_each_time():
-    device, array = Pretended(), np.zeros(100, np.uint8)
+    device, array = Pretended(), np.zeros(100_000, np.uint8)
     for _ in range(2):
         buffers.put_kept(device, array)
     assert device.puts == 2
@@ -81,7 +82,7 @@ def test_those_used_last_stay_within_the_share():
     assert device.puts == 3
     buffers.put_kept(device, arrays[1])
     assert device.puts == 4
-    assert ergode.release() == 800
+    assert ergode.release() == 800_000
     assert ergode.release() == 0
 
 
@@ -120,9 +121,18 @@ class Outer(NamedTuple):
 
 def test_a_table_is_put_with_the_tables_in_it():
     table = Outer(Inner(np.arange(3), 3), np.float32(2), np.zeros(2))
-    for kept in (False, True):
-        found = buffers.put_table(devices.resolve("cpu"), table, kept=kept)
-        assert type(found) is Outer and type(found.inner) is Inner
-        assert found.inner.count == 3 and found.scale is table.scale
-        assert found.inner.values.tolist() == [0, 1, 2]
-        assert not found.times.flags.writeable and table.times.flags.writeable
+    found = buffers.put_table(devices.resolve("cpu"), table)
+    assert type(found) is Outer and type(found.inner) is Inner
+    assert found.inner.count == 3 and found.scale is table.scale
+    assert found.inner.values.tolist() == [0, 1, 2]
+    assert not found.times.flags.writeable and table.times.flags.writeable
+
+
+def test_small_arrays_of_equal_content_share_a_copy():
+    device = Pretended()
+    first = buffers.put_kept(device, np.arange(3.0))
+    assert buffers.put_kept(device, np.arange(3.0)) is first
+    for other in (np.arange(4.0), np.arange(3), np.arange(3.0)[:, None], -np.arange(3.0)):
+        assert buffers.put_kept(device, other) is not first
+    assert ergode.release() > 0
+    assert buffers.put_kept(device, np.arange(3.0)) is not first

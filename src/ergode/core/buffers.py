@@ -13,6 +13,10 @@ from ergode.core.devices import Device
 
 _SHARE = 0.25
 """Share of a device's memory that kept copies may take."""
+_SMALL = 2**16
+"""Bytes of an array that is kept by its content, such as the table of a model."""
+_SMALL_MOST = 4096
+"""Most small arrays that are kept."""
 
 
 class Scratch:
@@ -45,7 +49,22 @@ class _Kept:
     def __init__(self) -> None:
         # By array and device: the finalizer of the array, the copy, its size in bytes.
         self._copies: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
+        self._small: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = RLock()  # an array may be freed while this thread holds it
+
+    def small(self, array: np.ndarray, device: Device) -> Any:
+        """The copy of a small array: that of any array with the same content."""
+        key = device.name, array.shape, array.dtype, array.tobytes()
+        with self._lock:
+            if key in self._small:
+                self._small.move_to_end(key)
+                return self._small[key]
+        copy = device.put(array)
+        with self._lock:
+            self._small[key] = copy
+            if len(self._small) > _SMALL_MOST:
+                self._small.popitem(last=False)
+        return copy
 
     def copy(self, array: np.ndarray, device: Device) -> Any:
         key = id(array), device.name
@@ -83,7 +102,9 @@ class _Kept:
 
     def clear(self) -> int:
         with self._lock:
-            return sum(self._forget(key) for key in list(self._copies))
+            freed = sum(copy.nbytes for copy in self._small.values())
+            self._small.clear()
+            return freed + sum(self._forget(key) for key in list(self._copies))
 
 
 _KEPT = _Kept()
@@ -93,22 +114,26 @@ _Table = TypeVar("_Table", bound=tuple[Any, ...])
 
 
 def put_kept(device: Device, array: np.ndarray) -> Any:
-    """An array on a device; a copy on a CUDA device is kept for as long as the array lives.
+    """An array that no kernel writes to, on a device; on a CUDA device copies are kept.
 
-    Only a read-only array is kept.  It is taken to be constant: its copy would not notice a change.
+    A small array shares the copy of its content.  The copy of a larger one is kept for as long as
+    the array lives, if it is read-only: a copy would not notice a change.
     """
-    if device.is_cuda and not array.flags.writeable:
-        return _KEPT.copy(array, device)
+    if device.is_cuda:
+        if array.nbytes <= _SMALL and not array.dtype.hasobject:
+            return _KEPT.small(array, device)
+        if not array.flags.writeable:
+            return _KEPT.copy(array, device)
     return device.put(array)
 
 
-def put_table(device: Device, table: _Table, *, kept: bool = False) -> _Table:
-    """A named tuple of arrays, numbers and such tuples on a device; `kept` as by `put_kept`."""
+def put_table(device: Device, table: _Table) -> _Table:
+    """A named tuple of arrays, numbers and such tuples on a device, by `put_kept`."""
 
     def there(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            return put_kept(device, value) if kept else device.put(value)
-        return put_table(device, value, kept=kept) if isinstance(value, tuple) else value
+            return put_kept(device, value)
+        return put_table(device, value) if isinstance(value, tuple) else value
 
     return type(table)(*map(there, table))
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from cuda.core import LaunchConfig
@@ -181,7 +182,10 @@ def select(index: int) -> None:
 
 def put(array: np.ndarray) -> Any:
     """Copy of a host array on the current device."""
-    return cuda.to_device(np.ascontiguousarray(array))
+    content = np.ascontiguousarray(array)
+    there = empty(content.shape, content.dtype)
+    copy_to(there, content)
+    return there
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
@@ -302,21 +306,43 @@ def _wait() -> None:
         synchronize()
 
 
+_FORMS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""Machine code by kernel and `_form_of` the arguments: numba finds types a hundred times slower."""
+
+
+def _form_of(value: Any) -> Any:
+    """What of an argument its numba type depends on."""
+    if isinstance(value, DeviceNDArray):
+        flags = value.flags
+        layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in value.strides
+        return value.dtype, value.ndim, layout
+    kind = type(value)
+    if isinstance(value, tuple):
+        return kind, *map(_form_of, value)
+    if kind is int:
+        return kind, -(2**63) <= value < 2**63
+    return kind if kind in (bool, float) or isinstance(value, np.generic) else (kind, value)
+
+
 def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
     """The machine code of a kernel for the types of `arguments`, compiled if it is not yet."""
-    signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
-    if signature not in compiled.overloads:
-        compiled.compile(signature)
-    return compiled.overloads[signature]
+    forms = _FORMS.setdefault(compiled, {})
+    form = tuple(map(_form_of, arguments))
+    if form not in forms:
+        signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
+        if signature not in compiled.overloads:
+            compiled.compile(signature)
+        forms[form] = compiled.overloads[signature]
+    return forms[form]
 
 
 def launch(
     compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> None:
     """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
-    stopwatch.kernel_begins()
+    prepared = Prepared(compiled, arguments)
     _allow_shared(compiled, arguments, shared_bytes)
-    compiled[blocks, threads, 0, shared_bytes](*arguments)
+    prepared.launch(blocks, threads, shared_bytes=shared_bytes)
 
 
 class Prepared:
@@ -330,7 +356,7 @@ class Prepared:
         self._kernel.bind()
         self._parts: list[Any] = []
         for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
-            self._kernel._prepare_args(kind, value, 0, [], self._parts)
+            self._take_apart(kind, value)
         self._arguments = arguments  # alive as long as this is
         self._most: dict[int, int] = {}
 
@@ -340,7 +366,21 @@ class Prepared:
             self._most[threads] = int(self._kernel.max_cooperative_grid_blocks(threads))
         return self._most[threads]
 
-    def launch(self, blocks: int, threads: int, cluster: int = 1) -> None:
+    def _take_apart(self, kind: Any, value: Any) -> None:
+        """Append the machine's arguments for a value of a numba type."""
+        if isinstance(value, tuple):
+            for one, part in zip(kind, value, strict=True):
+                self._take_apart(one, part)
+        elif isinstance(value, DeviceNDArray):
+            # As numba does it, without a view of the array that it makes first.
+            place = value.device_ctypes_pointer.value or 0
+            self._parts += (0, 0, value.size, value.dtype.itemsize, place)
+            self._parts += value.shape
+            self._parts += value.strides
+        else:
+            self._kernel._prepare_args(kind, value, 0, [], self._parts)
+
+    def launch(self, blocks: Any, threads: int, cluster: int = 1, shared_bytes: int = 0) -> None:
         """Start it, and return at once; `cluster` blocks at a time can wait for each other."""
         stopwatch.kernel_begins()
         function = self._kernel._codelibrary.get_cufunc()
@@ -351,7 +391,8 @@ class Prepared:
                 cuda.get_current_device().id,
             )  # fmt: skip
         config = LaunchConfig(
-            grid=blocks // cluster, cluster=cluster if cluster > 1 else None, block=threads,
+            grid=blocks if cluster == 1 else blocks // cluster,
+            cluster=cluster if cluster > 1 else None, block=threads, shmem_size=shared_bytes,
             is_cooperative=self._kernel.cooperative,
         )  # fmt: skip
         start(driver._to_core_stream(0), config, function.kernel, *self._parts)

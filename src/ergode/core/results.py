@@ -169,20 +169,32 @@ _COORDINATES: dict[Any, Any] = {}
 
 def _coordinates(coords: Mapping[str, Any]) -> Any:
     """Coordinates with their indexes, which nobody can change: equal ones are made once."""
-    import xarray
-
     key = []
     for name, given in coords.items():
         values = np.asarray(None if isinstance(given, tuple) else given)
         if values.ndim != 1 or values.size > _SHORT or values.dtype.hasobject:
-            return dict(coords)
+            return _indexed(coords)
         key.append((name, values.dtype.str, values.tobytes()))
     found = _COORDINATES.get(tuple(key))
     if found is None:
         if len(_COORDINATES) >= _KEPT:
             _COORDINATES.clear()
-        found = _COORDINATES[tuple(key)] = xarray.Coordinates(dict(coords))
+        found = _COORDINATES[tuple(key)] = _indexed(coords)
     return found
+
+
+def _indexed(coords: Mapping[str, Any]) -> Any:
+    """Coordinates with indexes of pandas: to make one of an array, xarray would import CuPy."""
+    import pandas
+    import xarray
+
+    variables, indexes = dict(coords), {}
+    for name, given in coords.items():
+        values = np.asarray(None if isinstance(given, tuple) else given)
+        if values.ndim == 1:
+            index = xarray.indexes.PandasIndex(pandas.Index(values), name, values.dtype)
+            variables[name], indexes[name] = index.create_variables()[name], index
+    return xarray.Coordinates(variables, indexes)
 
 
 _SHORT = 10_000  # values
@@ -194,9 +206,9 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
     time = list(dims).index("time")
     if time != rows.ndim:
         return value  # a statistic: its engine left the failed ones out
-    beyond = np.arange(value.shape[time]) >= rows[..., None]
-    if not beyond.any():
+    if (rows >= value.shape[time]).all():
         return value
+    beyond = np.arange(value.shape[time]) >= rows[..., None]
     floating = np.issubdtype(value.dtype, np.floating)
     value = np.array(value, None if floating else np.float64)
     value[beyond] = np.nan

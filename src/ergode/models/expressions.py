@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
 
 TIME = "time"
@@ -119,7 +120,7 @@ class Expression:
 
     @cached_property
     def _code(self) -> Any:
-        tree = ast.Expression(_Vectorise().visit(_copy(self.tree)))
+        tree = ast.Expression(_Vectorise().visit(copied(self.tree)))
         try:
             return compile(ast.fix_missing_locations(tree), "<formula>", "eval")
         except (RecursionError, MemoryError):
@@ -163,7 +164,7 @@ class Expression:
                 f"formula {quoted(self.text)} has more than {_LONGEST} characters once what it "
                 "uses is written out"
             )
-        return self.from_tree(_Substitute(replacements).visit(_copy(self.tree)))
+        return self.from_tree(_Substitute(replacements).visit(copied(self.tree)))
 
 
 class Effect(Expression):
@@ -244,13 +245,6 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str], str, bool]:
     return tree, frozenset(names), canonical, draws
 
 
-def _copy(tree: Any) -> Any:
-    """A copy of a tree, faster than copy.deepcopy."""
-    if isinstance(tree, ast.AST):
-        return type(tree)(**{name: _copy(value) for name, value in ast.iter_fields(tree)})
-    return [_copy(item) for item in tree] if isinstance(tree, list) else tree
-
-
 class _Normalise(ast.NodeTransformer):
     """Refuses what is not arithmetic; every number is a float, every choice an ``if``.
 
@@ -327,7 +321,7 @@ def _pairs(node: ast.Compare) -> ast.expr:
     """A chain of comparisons as comparisons of two."""
     sides = [node.left, *node.comparators]
     pairs: list[ast.expr] = [
-        ast.Compare(_copy(sides[k]), [operator], [_copy(sides[k + 1])])
+        ast.Compare(copied(sides[k]), [operator], [copied(sides[k + 1])])
         for k, operator in enumerate(node.ops)
     ]
     return pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And(), pairs)
@@ -371,7 +365,7 @@ class _Substitute(ast.NodeTransformer):
         new = self.replacements.get(node.id)
         if new is None:
             return node
-        return _copy(new.tree) if isinstance(new, Expression) else ast.Constant(float(new))
+        return copied(new.tree) if isinstance(new, Expression) else ast.Constant(float(new))
 
 
 def _call(name: str, *arguments: Any) -> ast.expr:

@@ -380,8 +380,10 @@ def _dataset(
 
 def _computed_rows(states: np.ndarray) -> np.ndarray:
     """How many times of the grid each trajectory reached with finite states."""
-    missing = ~np.isfinite(states).all(axis=-1)
-    rows: np.ndarray = np.where(missing.any(-1), missing.argmax(-1), states.shape[-2])
+    rows = np.full(states.shape[:-2], states.shape[-2])
+    if not np.isfinite(states).all():
+        missing = ~np.isfinite(states).all(axis=-1)
+        rows = np.where(missing.any(-1), missing.argmax(-1), rows)
     return rows
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import inspect
 import math
 import sys
@@ -38,6 +37,7 @@ from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, outer_value, syntax
+from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
 
 # Modules that numba compiles: their members stay as they are.
@@ -571,7 +571,7 @@ class _Put(ast.NodeTransformer):
         self.values = values
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return copy.deepcopy(self.values.get(node.id, node))
+        return copied(self.values.get(node.id, node))
 
 
 def _plain_name(value: Any) -> str | None:

@@ -31,13 +31,12 @@ def _guarded(kind: Any) -> Any:
 
     class Guarded(kind):  # type: ignore[misc]
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            if not on_cpu:
-                return super().load_overload(sig, target_context)
-            # Numba would load all that it compiles with (a quarter of a second): a kernel that is
-            # compiled needs the counting of references alone.
-            from numba.core.runtime import rtsys
+            # Numba would load all that it compiles with (a quarter of a second, and twice that for
+            # CUDA): a kernel that is compiled needs the counting of references alone.
+            if on_cpu:
+                from numba.core.runtime import rtsys
 
-            rtsys.initialize(target_context)
+                rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
                 return self._load_overload(sig, target_context)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 import inspect
 import linecache
@@ -13,6 +12,7 @@ from functools import lru_cache, partial
 from types import CodeType, FunctionType
 from typing import Any
 
+from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
 
 
@@ -162,7 +162,7 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
             f"the source of function '{function.__name__}' has changed since it was read; import "
             "or define it again"
         )
-    tree = copy.deepcopy(definition)
+    tree = copied(definition)
     tree.decorator_list = []
     tree.returns = None
     tree.args.defaults = []

@@ -10,11 +10,11 @@ CPU loop.  A sum of products becomes a chain of `fma`.  An ``if`` on constants k
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from ergode.core.compiler.language import unroll
+from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
 
 FUSED = "<fma>"
@@ -94,7 +94,7 @@ class _WriteOut(ast.NodeTransformer):
             return self.generic_visit(node)
         body: list[ast.stmt] = []
         for replaced in self._each(node.target, call.args[0]):
-            body += self._statements([replaced.visit(copy.deepcopy(part)) for part in node.body])
+            body += self._statements([replaced.visit(copied(part)) for part in node.body])
         return body
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -114,9 +114,9 @@ class _WriteOut(ast.NodeTransformer):
         (clause,) = generator.generators
         items: list[ast.expr] = []
         for replaced in self._each(clause.target, clause.iter):
-            conditions = [replaced.visit(copy.deepcopy(test)) for test in clause.ifs]
+            conditions = [replaced.visit(copied(test)) for test in clause.ifs]
             if all(self._known(condition) for condition in conditions):
-                items.append(self.visit(replaced.visit(copy.deepcopy(generator.elt))))
+                items.append(self.visit(replaced.visit(copied(generator.elt))))
         return items
 
     def _statements(self, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -150,7 +150,7 @@ class _WriteOut(ast.NodeTransformer):
                 known[part.id] = value
             elif isinstance(part, ast.Attribute):
                 return None
-        expression = ast.fix_missing_locations(ast.Expression(copy.deepcopy(node)))
+        expression = ast.fix_missing_locations(ast.Expression(copied(node)))
         return eval(compile(expression, "<constant>", "eval"), known)
 
 

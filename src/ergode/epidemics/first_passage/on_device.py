@@ -13,6 +13,7 @@ from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
 from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
+from ergode.models.networks.contact_network import ContactNetwork
 
 _INDEXABLE_WORDS = 2**31  # a CUDA kernel indexes words with 32 bits
 # Words a warp scans at a time, a power of two: short tiles share out uneven work.
@@ -29,16 +30,17 @@ class OnCPU:
     device : Device
     search, count : Kernel
         The two kernels.
-    degrees : ndarray of int, shape [node_count]
-        Arcs out of each node.
+    contacts : ContactNetwork
     """
 
     width_factor = 1.0  # of the span of times expanded in one pass
 
-    def __init__(self, device: Device, search: Kernel, count: Kernel, degrees: np.ndarray) -> None:
+    def __init__(
+        self, device: Device, search: Kernel, count: Kernel, contacts: ContactNetwork
+    ) -> None:
         self._device, self._search, self._count = device, search, count
-        self._node_count = degrees.size
-        self._is_brief = int(degrees.sum()) + degrees.size < _BRIEF
+        self._node_count = contacts.node_count
+        self._is_brief = contacts.arc_count + contacts.node_count < _BRIEF
         self._scratch = Scratch(device)
         self.host = device
 
@@ -75,11 +77,15 @@ class OnCUDA:
 
     width_factor = 1.5
 
-    def __init__(self, device: Device, search: Kernel, count: Kernel, degrees: np.ndarray) -> None:
+    def __init__(
+        self, device: Device, search: Kernel, count: Kernel, contacts: ContactNetwork
+    ) -> None:
         self._device, self._search, self._count = device, search, count
-        self._node_count = degrees.size
-        hubs = degrees[degrees > SEGMENT]
-        self._segments = int((-(-hubs // SEGMENT)).sum())
+        self._node_count = contacts.node_count
+        self._segments = 0
+        if contacts.largest_degree > SEGMENT:
+            degrees = contacts.degrees()
+            self._segments = int((-(-degrees[degrees > SEGMENT] // SEGMENT)).sum())
         self._scratch = Scratch(device)
         self._blocks = 0
         self.host = resolve("cpu")

@@ -85,7 +85,7 @@ class FirstPassageEnsemble(Ensemble):
         search, count = kernels.kernels(
             *pairs, precision=precision, bindings=self.bindings, registers=_REGISTERS
         )
-        self._on = ON_DEVICE[device.target](device, search, count, contacts.degrees())
+        self._on = ON_DEVICE[device.target](device, search, count, contacts)
         if width is None:
             some = [model] if group is None else group.models[:: -(-len(group.models) // 9)]
             width = float(np.median([_width(one, weights_of_arcs) for one in some]))
@@ -107,8 +107,8 @@ class FirstPassageEnsemble(Ensemble):
         at_first[self.base] = self.stratum_sizes
         self._stratum_on_host = groups
         self.grid = Grid(
-            device.put(self.times), self.per_step, self.base, device.put(at_first.ravel()),
-            device.put(groups),
+            put_kept(device, self.times), self.per_step, self.base,
+            put_kept(device, at_first.ravel()), put_kept(device, groups),
         )  # fmt: skip
 
     @property

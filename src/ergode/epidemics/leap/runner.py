@@ -186,10 +186,9 @@ class LeapEnsemble(Ensemble):
         if self.bindings[THRESHOLDS] and self.mode == AUTO:
             self.mode = PUSH  # nodes that nothing happens to need no look
         schedule = schedule._replace(last_age=max(ages - 1, 0))
-        degrees = np.bincount(contacts.targets, minlength=1)
         probabilities = plan.transition_probabilities(
             model, stages, rules, self.rounding, transition, schedule, ages,
-            int(degrees.max(initial=0)),
+            contacts.largest_in_degree,
         )  # fmt: skip
         outgoing, incoming = arcs.arcs_of(
             contacts, weights, precision, layered=self.layer_count > 1, pushes=self.mode == PUSH
@@ -248,9 +247,9 @@ class LeapEnsemble(Ensemble):
 
 def _put(host: LeapTables, device: Device) -> LeapTables:
     """Tables on a device."""
-    outgoing = put_table(device, host.outgoing, kept=True)
+    outgoing = put_table(device, host.outgoing)
     incoming = outgoing
     if host.incoming is not host.outgoing:
-        incoming = put_table(device, host.incoming, kept=True)
+        incoming = put_table(device, host.incoming)
     rest = put_table(device, host._replace(incoming=(), outgoing=()))
     return rest._replace(incoming=incoming, outgoing=outgoing)

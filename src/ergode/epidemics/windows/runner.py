@@ -75,7 +75,7 @@ class WindowEnsemble(Ensemble):
             registers=_REGISTERS,
         )  # fmt: skip
         self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
-        self.arcs = put_table(device, arcs, kept=True)
+        self.arcs = put_table(device, arcs)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self._importations = tables.importations
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))

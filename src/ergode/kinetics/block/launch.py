@@ -47,15 +47,6 @@ def are_many(zone_count: int, device: Device) -> bool:
     return zone_count >= _MANY_ZONES_PER_CORE * device.core_count
 
 
-def put_all(device: Device, value: Any) -> Any:
-    """A named tuple, or an array, on a device; numbers stay what they are."""
-    if isinstance(value, np.ndarray):
-        return device.put(value)
-    if isinstance(value, tuple):
-        return type(value)(*(put_all(device, item) for item in value))
-    return value
-
-
 class Launch(Protocol):
     """A kernel with the tables of a network on a device."""
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import Device
-from ergode.kinetics.block.launch import BlockLaunch, Launch, are_few, put_all, shape_for
+from ergode.kinetics.block.launch import BlockLaunch, Launch, are_few, shape_for
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
@@ -114,7 +115,7 @@ def block_launch(
     """
     usual, registers = shape_for(system.absolute.size, True, few)
     kernel = kernels.cuda_kernel(loop.explicit_block, bindings=bindings, registers=registers)
-    tables = put_all(device, system), system.flows.sums.place_count, put_all(device, control)
+    tables = put_table(device, system), system.flows.sums.place_count, put_table(device, control)
     return BlockLaunch(
         device, kernel, tables, (max_steps,), threads=threads or usual,
         shared_count=loop.shared_count(system), scratch_count=loop.scratch_count(system),

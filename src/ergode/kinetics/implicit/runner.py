@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.kinetics.block.elimination import tiles
@@ -19,7 +20,6 @@ from ergode.kinetics.block.launch import (
     ThreadLaunch,
     are_few,
     are_many,
-    put_all,
     shape_for,
 )
 from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
@@ -137,8 +137,8 @@ def block_launch(
         rosenbrock.integrate_block, bindings=bindings | tiles(system, threads), registers=registers
     )
     tables = (
-        put_all(device, system), rosenbrock.partial_count(system),
-        put_all(device, coefficients_of(tableau)),
+        put_table(device, system), rosenbrock.partial_count(system),
+        put_table(device, coefficients_of(tableau)),
     )  # fmt: skip
     return BlockLaunch(
         device, kernel, tables, options, threads=threads,
@@ -161,5 +161,5 @@ def thread_launch(
     kernel = kernels.cuda_kernel(
         integrate_unrolled, bindings=bindings | unrolled_bindings(system, coefficients)
     )
-    tables = put_all(device, system), put_all(device, coefficients)
+    tables = put_table(device, system), put_table(device, coefficients)
     return ThreadLaunch(device, kernel, tables, options)

@@ -362,6 +362,18 @@ class ContactNetwork:
         """Number of arcs that leave each node, shape [node_count]."""
         return np.diff(self.offsets)
 
+    @cached_property
+    def largest_degree(self) -> int:
+        """Most arcs that leave a node."""
+        return int(self.degrees().max(initial=0))
+
+    @cached_property
+    def largest_in_degree(self) -> int:
+        """Most arcs that enter a node."""
+        if not self.directed:
+            return self.largest_degree
+        return int(np.bincount(self.targets, minlength=1).max())
+
     @property
     def memory_bytes(self) -> int:
         """Size of all arrays [bytes]."""
