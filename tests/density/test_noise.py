@@ -109,7 +109,7 @@ def test_how_room_is_made_changes_nothing(monkeypatch):
         found.append(
             ergode.density.propagate(
                 FIELD, ergode.Gaussian([0.5], [1e-4]), times=[0, 1.0], parameters=VALUES,
-                process_noise=in_the_day, width=0.004, threshold=1e-11, device="cpu:1",
+                process_noise=in_the_day, width=0.012, threshold=1e-11, device="cpu:1",
             )
         )  # fmt: skip
     one, two = found

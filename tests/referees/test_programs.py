@@ -105,15 +105,15 @@ def reordered(function, precision):
     return traced(function_from_text(text, {"field": function}), (None, 2, SIZE), precision)
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_programs_compute_what_the_compiler_computes(precision):
+@pytest.mark.parametrize(("seeds", "precision"), [((0, 1), "float64"), ((2,), "float32")])
+def test_programs_compute_what_the_compiler_computes(seeds, precision):
     wrong, count = [], 0
-    for seed in range(3):
+    for seed in seeds:
         lines, traced_count = differences(seed, precision)
         wrong += lines
         count += traced_count
     assert not wrong, "\n".join(wrong)
-    assert count > FIELDS
+    assert count > len(seeds) * FIELDS // 2
 
 
 @pytest.mark.slow
@@ -170,9 +170,15 @@ def test_trajectories_are_the_same_to_the_last_bit(run, precision):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "run"), [*enumerate(RUNS)])
-def test_trajectories_of_every_method_are_the_same(number, run):
-    check_both_ways(number % 2, ("float64", "float32")[number % 2], **RUNS[run])
+@pytest.mark.parametrize(
+    ("run", "precision"),
+    [
+        ("euler", "float64"), ("halved steps", "float64"), ("every step", "float32"),
+        ("observables", "float64"),
+    ],
+)  # fmt: skip
+def test_trajectories_of_other_runs_are_the_same(run, precision):
+    check_both_ways(int(precision == "float32"), precision, **RUNS[run])
 
 
 @pytest.mark.exhaustive
