@@ -28,10 +28,17 @@ export ERGODE_CACHE_DIR="${ERGODE_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/erg
 ruff check .
 ruff format --check .
 if [ -n "$fast" ]; then
-    exec python -m pytest -q -n auto --dist worksteal -m "not slow and not exhaustive" "$@"
+    exec python -m pytest -q -n logical --dist worksteal -m "not slow and not exhaustive" "$@"
 fi
-mypy
-lint-imports
+# Types and floors take one core for a minute or two, so they are checked beside the tests.
+said="$(mktemp)"
+trap 'rm -f "$said"' EXIT
+{ mypy && lint-imports; } >"$said" 2>&1 &
+checks=$!
 # A worker for every core. Each begins with a stretch of files, whose tests share kernels; who has
 # finished takes over half of what another has left.
-python -m pytest -q -n auto --dist worksteal "$@"
+failed=0
+python -m pytest -q -n logical --dist worksteal "$@" || failed=$?
+wait "$checks" || failed=$?
+cat "$said"
+exit "$failed"

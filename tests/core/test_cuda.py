@@ -79,8 +79,9 @@ def test_the_epidemic_kernels_compile_to_lean_ptx(ensemble):
         assert "fma.rn" in text
 
 
-def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx(ensemble):
-    precision = f"float{8 * ensemble.times.itemsize}"
+def test_the_epidemic_kernels_of_many_points_compile_to_lean_ptx():
+    """In the precision in which more can be wrong."""
+    precision = "float32"
     source, target = np.arange(99), np.arange(1, 100)
     contacts = ergode.ContactNetwork.from_edges(source, target)
     models = [

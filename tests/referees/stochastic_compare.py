@@ -218,7 +218,7 @@ def examine(kind, seed, **sizes):
     found = Findings()
     if kind in ("linear", "nonlinear"):
         case = getattr(cases, kind)(rng)
-        approximate(case, rng, found)
+        approximate(case, rng, found, **sizes)
         return found, case
     if kind in ("steps", "smooth"):
         case = cases.small(rng, kind)

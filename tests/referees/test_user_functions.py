@@ -112,7 +112,7 @@ def differences(seed):
 
 @pytest.mark.slow
 def test_formulas_mean_what_python_says():
-    assert not [line for seed in range(6) for line in differences(seed)]
+    assert not [line for seed in range(4) for line in differences(seed)]
 
 
 @pytest.mark.exhaustive
@@ -140,10 +140,10 @@ def test_what_is_compiled_wrongly_is_noticed(mutant, monkeypatch):
     else:
         own = user_functions._ELEMENTARY
         monkeypatch.setitem(own, math.tanh, own[math.sin])
-    noticed = []
     for seed in range(6):
         try:
-            noticed += differences(seed)
-        except ErgodeError as error:
-            noticed.append(str(error))
-    assert noticed
+            if differences(seed):
+                return
+        except ErgodeError:
+            return
+    pytest.fail("nothing was noticed")
