@@ -1,12 +1,11 @@
 """Temperature and density given over time, and how long a step they allow.
 
-Between two knots of a table both are straight. Within a step they may change by a small part only,
-so that no pulse lies between the times at which rates are asked for, however slow the reactions are
-when the step begins. A knot at which the slope jumps ends a step, as a breaking point of a delay
-equation does. A step may cross a knot only where the jump is below the tolerance: the knots of a
-finely sampled smooth curve.
+Both are linear between knots. They may change by a small fraction only in a step, so no step
+misses a pulse, however slow the reactions are when it begins. A knot at which the slope jumps ends
+a step. A step may cross a knot only if the jump is below the tolerance, as on a finely sampled
+smooth curve.
 
-Time is kept as a knot and the time since, so that neither the origin of the clock nor the length of
+Time is kept as a knot and the time since it, so that neither the origin of time nor the length of
 the run costs digits.
 """
 
@@ -18,7 +17,7 @@ from ergode.kinetics.tables import ConditionHistory
 # --- device functions -----------------------------------------------------------------------------
 
 NEARLY = 1.0000001
-"""A step that ends so near before a knot ends there."""
+"""A step that would end within this factor of a knot ends at the knot."""
 
 
 def history_of(history, zone):
@@ -30,7 +29,7 @@ def history_of(history, zone):
 
 
 def history_at(times, values, below, last, since):
-    """A value some time after the knot `below`, by the segments from there to `last`."""
+    """A value `since` after the knot `below`; the segment is at most `last`."""
     if not TIMED:
         return values[0]
     k = below
@@ -44,7 +43,7 @@ def history_at(times, values, below, last, since):
 
 
 def settled(times, below, since):
-    """A time as the last knot before it and the time since that knot."""
+    """Express a time by the last knot before it and the time since."""
     while below + 2 < times.size and since >= times[below + 1] - times[below]:
         since -= times[below + 1] - times[below]
         below += 1
@@ -60,22 +59,22 @@ def until_changed(begin, stop, at_first, most):
 
 
 def bend(times, values, k, h):
-    """Jump of the slope at the end of segment k times what it acts on, relative."""
+    """Relative change of a value by the jump of its slope at the end of segment k."""
     width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
     jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
     return abs(jump) * min(h, max(width, following)) / values[k + 1]
 
 
 def horizon(times, temperatures, densities, below, since, h, change, tolerance):
-    """How far a step of at most h may go that begins some time after the knot `below`.
+    """Largest step, at most h, from the time `since` after the knot `below`.
 
-    Temperature and density change by the share `change` at most, and jumps of their slopes are
+    Temperature and density change by at most the fraction `change`, and jumps of their slopes are
     below `tolerance`.
 
     Returns
     -------
     tuple
-        The step; the last segment that it touches; whether it ends at the end of that.
+        The step; the last segment that it touches; whether it ends at the end of that segment.
     """
     hot = history_at(times, temperatures, below, below, since)
     dense = history_at(times, densities, below, below, since)

@@ -1,4 +1,4 @@
-"""What threads of a block do together for one zone.
+"""Collective operations of the threads of a block.
 
 All threads of a block call each function together. A docstring says where one ends in a barrier.
 """
@@ -13,7 +13,7 @@ ALL = -1  # every lane of a warp
 def block_sum(value, scratch, slot):
     """Sum over all threads, for all threads, with one barrier.
 
-    Two reductions that follow one another without a barrier between need different slots, 0 or 1.
+    Two reductions without a barrier between them need different slots, 0 or 1.
     """
     for shift in range(5):
         value += cuda.shfl_down_sync(ALL, value, 16 >> shift)
@@ -26,7 +26,7 @@ def block_sum(value, scratch, slot):
 
 
 def block_max(value, scratch, slot):
-    """Largest value of all threads, as `block_sum`; not-a-number counts as largest."""
+    """Largest value of all threads, as `block_sum`; NaN counts as largest."""
     for shift in range(5):
         other = cuda.shfl_down_sync(ALL, value, 16 >> shift)
         value = value if value >= other or value != value else other
@@ -41,9 +41,9 @@ def block_max(value, scratch, slot):
 
 
 def _next_zone(counter, scratch):
-    """The zone that this block is to integrate next, from a queue.
+    """Next zone of this block, from a queue.
 
-    Begins and ends in a barrier, and clears the scratch memory of reductions.
+    Clears the scratch memory of reductions. Begins and ends in a barrier.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x < 16:
@@ -57,4 +57,4 @@ def _next_zone(counter, scratch):
 
 
 next_zone = option(_next_zone)
-"""The zone that this block, or thread, is to integrate next."""
+"""Next zone of this block, or thread."""

@@ -15,7 +15,7 @@ from ergode.kinetics.tables import NONNEGATIVE, BlockSystem
 
 
 def tiles(system: BlockSystem, threads: int) -> dict[Any, int]:
-    """How the matrix of the tail is spread over the registers of threads (see `invert_tile`)."""
+    """Layout of the tail of the matrix in the registers of threads (see `invert_tile`)."""
     tail = system.tail.size
     across = threads // 8
     rows, columns = tail // across, tail // 8
@@ -30,14 +30,14 @@ def tiles(system: BlockSystem, threads: int) -> dict[Any, int]:
 INFINITY = float("inf")
 TAIL, ACROSS, TILE_ROWS, TILE_COLUMNS = option(48), option(16), option(3), option(6)
 TILE, CHUNK = option(18), option(8)
-"""How the tail of the matrix lies in registers (see `tiles`)."""
+"""Layout of the tail of the matrix in registers (see `tiles`)."""
 
 
 def block_slopes(system, values, y, matrix, partial):
     """Fill `matrix` with -dy'/dy of mass action; ends in a barrier."""
     thread, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
     sums, count = system.slopes, system.slopes.target.size
-    # What is filled in begins with zero.
+    # Fill-in starts at zero.
     for k in no_unroll(range(thread, system.entry_count, threads)):
         matrix[k & NONNEGATIVE] = 0.0
     cuda.syncthreads()
@@ -57,9 +57,9 @@ def block_slopes(system, values, y, matrix, partial):
 
 
 def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
-    """Add to the diagonal, eliminate in place, and invert what is left; ends in a barrier.
+    """Add to the diagonal, eliminate in place, and invert the tail; ends in a barrier.
 
-    Returns whether the pivots this thread saw were sound.
+    Returns whether the pivots that this thread saw are finite and not zero.
     """
     tid, program, pivots = cuda.threadIdx.x & NONNEGATIVE, system.factorization, system.pivots
     for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
@@ -72,7 +72,7 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
     at, step = 0, 0
     pivots_end, end = pivots.level[1], program.level[1]
     for level in range(program.level.size - 2):
-        # What the next level needs is on its way while this one is worked on.
+        # Prefetch for the next level.
         next_pivots, next_end = pivots.level[level + 2], program.level[level + 2]
         while at < pivots_end:
             item = mine
@@ -108,12 +108,12 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
 
 
 def invert_tile(tile, count, scratch):
-    """Invert the dense matrix that lies in the registers of all threads, by Gauss and Jordan.
+    """Invert the dense matrix in the registers of all threads, by Gauss-Jordan without pivoting.
 
     A thread holds every eighth column and every `ACROSS`-th row. The row and the column of a pivot
     pass through shared memory. Successive pivots alternate between the two halves of `scratch`, so
-    that each pivot takes one barrier. There is no pivoting. Ends in a barrier; returns whether the
-    pivots were sound.
+    each pivot takes one barrier. Ends in a barrier; returns whether the pivots are finite and not
+    zero.
     """
     tid = cuda.threadIdx.x & NONNEGATIVE
     column, row = tid & 7, tid >> 3
@@ -182,7 +182,7 @@ def block_solve(system, matrix, inverse, tile, x, partial):
     cuda.syncthreads()
     if tid < 32:
         if tid == 0:
-            # What variables that there are not stand for.
+            # Missing variables refer to this one.
             x[system.pivot.size] = 0.0
         cuda.syncwarp()
         warp_substitute(system.forward, matrix, inverse, x)

@@ -17,7 +17,7 @@ def block_products(triple, y, found):
     """Product of the amounts of every complex, four at a time; ends in a barrier."""
     thread, threads, last = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, triple.size - 1
     for base in no_unroll(range(thread, triple.size, 4 * threads)):
-        # What is beyond the last is done again.
+        # Beyond the last, the last one is repeated.
         a = base & NONNEGATIVE
         b = min(a + threads, last)
         c = min(b + threads, last)
@@ -35,9 +35,9 @@ def block_products(triple, y, found):
 
 
 def put_segment(sums, segment, total, partial, result, sign):
-    """Add what a row's segments sum up to to the row; `sign` 0: set it.
+    """Set a row to the sum of its segments (`sign` 0), or subtract the sum from it.
 
-    All threads of a warp call it together.
+    All threads of a warp call this together.
     """
     if segment < sums.joined:
         rest = sums.rest[segment]
@@ -52,7 +52,7 @@ def put_segment(sums, segment, total, partial, result, sign):
 
 
 def block_rows(sums, partial, result, sign):
-    """Rows in several parts, four threads each; begins and ends in a barrier."""
+    """Add up rows of several parts, four threads for each; begins and ends in a barrier."""
     thread, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
     cuda.syncthreads()
     if sums.row.size > 0:
@@ -77,7 +77,7 @@ def block_sums(sums, values, found, partial, result):
     for base in no_unroll(range(thread, count, threads)):
         segment = base & NONNEGATIVE
         even, odd = 0.0, 0.0
-        # Without a branch or a store, so that all terms are on their way at once.
+        # No branch or store, so that all loads overlap.
         for k in range(0, SUM_WIDTH - 1, 2):
             a, b = sums.item[k, segment], sums.item[k + 1, segment]
             even += values[a & 0xFFFF] * found[(a >> 16) & 0xFFFF]

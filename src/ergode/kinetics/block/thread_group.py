@@ -1,10 +1,10 @@
 """The thread group of a zone: a block of threads on CUDA, one thread on the CPU.
 
-These functions let a method be written once for both. Every thread does every
-`thread_count()`-th part of the work, beginning with part `thread_rank()`. All threads pass a
-`barrier()` before one reads what another wrote. `total_of` and `largest_of` return the sum, or the
-largest value, over all threads to every thread; they contain a barrier. Two reductions without a
-`barrier()` between them need different slots, 0 or 1, of their scratch memory.
+These functions let a method be written once for both. Each thread takes every `thread_count()`-th
+item of a loop, from item `thread_rank()` on. A `barrier()` separates writes from reads by other
+threads. `total_of` and `largest_of` return the sum, or the largest value, over all threads to every
+thread; they contain a barrier. Two reductions without a `barrier()` between them need different
+slots, 0 or 1, of their scratch memory.
 """
 
 from __future__ import annotations
@@ -49,4 +49,4 @@ total_of = option(ByTarget(cpu=_own, cuda=block_sum))
 largest_of = ByTarget(cpu=_own, cuda=block_max)
 
 ALONE = {thread_rank: _first, thread_count: _one, barrier: _go_on, total_of: _own}
-"""Bindings by which a thread on CUDA has a zone for itself."""
+"""Bindings for one thread per zone on CUDA."""

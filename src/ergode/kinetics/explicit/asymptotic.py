@@ -1,12 +1,13 @@
-"""The explicit asymptotic method: Euler's, made stable by algebra where a species is stiff.
+"""The explicit asymptotic method: Euler steps, algebraically stabilised for stiff species.
 
-Of dY/dt = F - k Y a species whose losses within a step exceed what there is (k dt > 1) takes
+With dY/dt = F - k Y, a species that loses more than its amount in a step (k dt > 1) takes
 
     Y' = (Y + F dt) / (1 + k dt),
 
-the others Y' = Y + (F - k Y) dt. The step is bounded by the fastest net change, by a tenth of the
-time gone by and by the step before; then it is tried, and made shorter or longer, once, by how much
-the sum of mass fractions has moved, for the asymptotic formula does not conserve it.
+the others take Y' = Y + (F - k Y) dt. The step is bounded by the fastest net change, by a tenth of
+the elapsed time and by the step before. The asymptotic formula does not conserve the sum of mass
+fractions. A trial step tells how much that sum moves; the step is then made shorter or longer, and
+repeated once.
 
 Neither bound sees the error of Euler's steps. The control bounds the change of an amount in moles,
 0.01 mol/g: of silicon that is 28 % of all mass. The error is therefore estimated. Each step of
@@ -52,10 +53,10 @@ class Control(NamedTuple):
     rtol : float
         Relative error that a quasi-steady-state step may have.
     reference : bool
-        Whether, when a step is tried again, a species is asymptotic by the amount that the first
-        trial gave it, as in the reference code, and not by that of the step's start.
+        Whether the repeated step chooses the formula by the amount after the trial, as the
+        reference code does, and not by the amount at the start.
     fractions : bool
-        Whether amounts are mass fractions as they are; others are taken relative to their sum.
+        Whether amounts are mass fractions; others are taken relative to their sum.
     """
 
     flux_fraction: float
@@ -69,7 +70,7 @@ class Control(NamedTuple):
 
 
 def updated(amount, judged, gain, loss, dt):
-    """A species after a step; `judged` is the amount by which it is stiff or not."""
+    """Amount of a species after a step; `judged` is the amount that decides the formula."""
     if judged > 0.0 and loss * dt > judged:
         # k is loss / amount; one division instead of two.
         return amount * ((amount + gain * dt) / (amount + loss * dt))
@@ -77,7 +78,7 @@ def updated(amount, judged, gain, loss, dt):
 
 
 def adjusted(dt, total, before, tolerance):
-    """The step after a trial that took the sum of mass fractions from `before` to `total`."""
+    """The step to repeat, if the trial moved the sum of mass fractions from `before` to `total`."""
     moved = abs(total - before)
     if abs(total - 1.0) > abs(before - 1.0) and moved > tolerance:
         return dt * max(tolerance / moved, 0.1)
@@ -143,7 +144,7 @@ def asymptotic_step(system, control, workspace, t, ahead, dt, before, scale, las
     fastest = largest_of(fastest, workspace.reduced, 0)
     slowest = control.flux_fraction / (fastest * scale)
     if not control.fractions:
-        # Of what reacts; of sources into nothing, of the time gone by.
+        # Relative to the amount that reacts; if there is none yet, to the elapsed time.
         part = 0.0
         for i in no_unroll(range(first, count, stride)):
             if flow[i] + flow[count + i] > 0.0:
@@ -163,7 +164,7 @@ def asymptotic_step(system, control, workspace, t, ahead, dt, before, scale, las
             amount = updated(start[i], judged, flow[i], flow[count + i], dt)
             y[i] = amount
             part += weight[i] * amount
-        # Slots take turns: the fastest change had 0, the amount 1 if it was asked for.
+        # Slots alternate: the fastest change used 0, the reacting amount 1.
         slot = 1 - trial if control.fractions else trial
         total = total_of(part, workspace.reduced, slot) * scale
     return dt, whole, total

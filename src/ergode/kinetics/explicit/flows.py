@@ -1,4 +1,4 @@
-"""What the explicit methods share: gains and losses of every species, and a zone's workspace."""
+"""Gains and losses of every species, and a zone's workspace, for all explicit methods."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
 
 HELD_ROUNDS = 2
-"""Segments of sums that a CUDA thread keeps in registers."""
+"""Number of segments of sums that a CUDA thread keeps in registers."""
 
 
 class ExplicitSystem(NamedTuple):
-    """Everything about the network that an explicit method needs.
+    """Tables of a network for an explicit method.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class ExplicitSystem(NamedTuple):
     groups : Groups
         Reactions and their reverses.
     weight : ndarray of float64, shape [species_count]
-        Of a sum that no reaction changes, which watches over the step: mass numbers of nuclei.
+        Weights of the conserved sum that controls steps: mass numbers of nuclei.
     absolute : ndarray of float64, shape [species_count]
         Absolute tolerances of amounts.
     """
@@ -47,27 +47,27 @@ class ExplicitSystem(NamedTuple):
 
 
 class ExplicitWorkspace(NamedTuple):
-    """Where a zone is worked out.
+    """Workspace of a zone.
 
     Attributes
     ----------
     y : ndarray, shape [species_count + 1]
         Amounts [mol/g], and one.
     start, predicted : ndarray, shape [species_count]
-        Amounts at the start of the step, and what a predictor made of them.
+        Amounts at the start of the step, and predicted amounts.
     flow, early : ndarray, shape [2 * species_count]
         Gains, then losses, now and at the start of the step.
     found : ndarray
         Products of complexes.
     partial, reduced : ndarray
-        What threads add up together.
+        Scratch memory of sums over threads.
     slots, slopes, partners, volumes, values : ndarray
-        Coefficients and what goes into them, and what the entries of the flows make of them.
+        Coefficients, their derivatives and inputs, and the values of entries of the flows.
     held_value, held_complex : ndarray
         Entries that a CUDA thread keeps in registers.
     forward, backward, active, extent, ahead, back : ndarray, shape [group_count]
-        Coefficients of groups; 1 where a group is balanced, else 0; how far it is from its balance,
-        and its flows.
+        Coefficients of groups; 1 if a group is equilibrated, else 0; its extent of reaction to
+        equilibrium; its flows.
     """
 
     y: np.ndarray
@@ -94,17 +94,17 @@ class ExplicitWorkspace(NamedTuple):
 
 
 def conserved_weight(mechanism: Mechanism) -> np.ndarray:
-    """Weights of a sum that no reaction changes; zero where there is none."""
+    """Weights of a conserved sum; zero if there is none."""
     if mechanism.nuclear:
         return mechanism.mass
     rows = mechanism.invariants[(mechanism.invariants >= 0).all(axis=1)]
     weight = rows.sum(axis=0) if len(rows) else np.zeros(mechanism.structure.species_count)
-    # A bath that nothing changes would hide the errors of what does.
+    # Species that no reaction changes would hide errors of the others.
     return np.asarray(weight * (np.diff(mechanism.structure.net_flows.start) > 0))
 
 
 def conserves(mechanism: Mechanism) -> bool:
-    """Whether there is a sum that explicit steps can be controlled by."""
+    """Whether there is a conserved sum to control explicit steps."""
     return bool(conserved_weight(mechanism).any())
 
 
@@ -166,7 +166,7 @@ def workspace_of(system):
 
 
 def set_explicit_conditions(system, workspace, history, below, since, y):
-    """Coefficients of gains and losses some time after a knot; begins and ends in a barrier."""
+    """Compute coefficients `since` after the knot `below`; begins and ends in a barrier."""
     first, stride = thread_rank(), thread_count()
     temperature = history_at(history.times, history.temperature, below, below, since)
     density = history_at(history.times, history.density, below, below, since)
@@ -191,7 +191,7 @@ def _nothing_to_hold(system, workspace):
 
 
 def _hold(system, workspace):
-    """Take entries into registers, which later sums read them from."""
+    """Load entries into registers, for later sums."""
     sums = system.flows.sums
     last = sums.target.size - 1
     for r in unroll(range(HELD_ROUNDS)):

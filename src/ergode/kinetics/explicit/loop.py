@@ -1,11 +1,10 @@
-"""The frame of all explicit methods: the loop over steps of a zone, and its kernels.
+"""The loop over steps of all explicit methods, and its kernels.
 
-A species' rate of change is apart in gain - loss, and loss = k Y, with k what the species is
-stiff by. What a method makes of them in one step is its own file: `asymptotic`,
-`quasi_steady_state`; `partial_equilibrium` takes out the flows of reactions that are balanced
-before the step and puts amounts back into balance after it, whichever the method.
+The rate of change of a species is gain - loss, with loss = k Y. `asymptotic` and
+`quasi_steady_state` have the steps of the methods. With either, `partial_equilibrium` removes the
+flows of equilibrated reactions before a step, and restores their equilibrium after it.
 
-The frame is written once for a thread alone and for a block of threads (see `thread_group`).
+The loop is written once for a thread and for a block of threads (see `thread_group`).
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdra
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
 
-# Of the time that is integrated, where the method begins and its first step: a code that starts at
-# 1e-20 s and ends at 1e-9 s has these.
+# First time and first step, as fractions of the whole time: those of the reference code, which runs
+# from 1e-20 s to 1e-9 s.
 BEGIN, FIRST = 1e-11, 1.23456789e-13
-# By this part of its range may a temperature or density that is given change in a step.
+# Largest relative change of a given temperature or density in a step.
 CHANGE = 0.01
-# Steps shorter than this of the time gone by are lost in rounding.
+# Steps below this fraction of the elapsed time are lost in rounding.
 SHORTEST = 1e-16
 
 # --- device functions -----------------------------------------------------------------------------
@@ -64,7 +63,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     begin = grid[0]
     span = grid[grid.size - 1] - begin
     t, dt = BEGIN * span, FIRST * span
-    # The same time as that of the knot `below` and so much since.
+    # The time t is also `since` after the knot `below`.
     below, since = 0, t
     if TIMED:
         below, since = settled(history.times, below, since)
@@ -148,14 +147,14 @@ def begin_zone(system, workspace, out):
 
 
 def step_bound(history, below, since, ahead, dt):
-    """How far conditions let a step go: the bound, whether it ends at a knot, and the pace."""
-    # Every knot ends a step: the next one begins with the step that was aimed at.
+    """Bounds by conditions: of a step, whether it ends at a knot, and of the usual step."""
+    # Every knot ends a step; the step after it is as long as this one was meant to be.
     allowed, last, ends = horizon(
         history.times, history.temperature, history.density, below, since, max(ahead, dt),
         CHANGE, -1.0,
     )  # fmt: skip
     if ends and last + 2 == history.times.size:
-        ends = False  # the last of the grid decides
+        ends = False  # the grid has the last time
     else:
         ends = ends and allowed <= ahead
         ahead = min(ahead, allowed)
@@ -172,7 +171,7 @@ def begin_step(system, workspace, history, below, since, dt, pace):
         set_explicit_conditions(system, workspace, history, below, at, y)
     flows_at(system, workspace, y, workspace.flow)
     if PARTIAL:
-        # A balance freezes out where it relaxes more slowly than conditions allow steps.
+        # A group freezes out if it relaxes more slowly than the steps that conditions allow.
         judge(system.groups, workspace, y, pace)
         withdraw(system.groups, workspace, workspace.flow)
 
@@ -219,7 +218,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     """Zones from a queue, each by one block."""
     species, groups = system.weight.size, system.groups.left.shape[1]
     shared = cuda.shared.array(0, real)
-    # y, start, predicted; gains and losses now and at the start of the step.
+    # y, start, predicted, flow, early.
     a = 36 + species + 1
     b = a + species
     c = b + species

@@ -1,20 +1,19 @@
-"""Partial equilibrium: reactions that are balanced by their reverse are taken out of the flows.
+"""Partial equilibrium: removes equilibrated forward-reverse pairs from the net fluxes.
 
-A reaction and its reverse are a *group*. Along its extent xi, by which it has gone forward from
-amounts Y, every member is Y_i + nu_i xi and the net rate is
+A reaction and its reverse are a *group*. After an extent xi of reaction the amounts of its members
+are Y_i + nu_i xi, and the net rate is
 
     d xi / dt = k_f prod (Y_i + nu_i xi) - k_r prod (Y_j + nu_j xi) = A xi^2 + B xi + C,
 
-exactly where two meet on either side, and to third order in xi where three do. Its root and time
-scale, with D = B^2 - 4 A C,
+exactly for at most two reactants and products, to second order in xi for three. The equilibrium and
+its time scale are, with D = B^2 - 4 A C,
 
-    xi* = 2 C / (-B + sqrt(D)),    tau = 1 / sqrt(D),
+    xi* = 2 C / (-B + sqrt(D)),    tau = 1 / sqrt(D).
 
-say where the balance is and how fast it is reached. A group joins the balanced ones when all its
-members are within a hundredth of their balance and tau is shorter than the step, and leaves when
-one of them is off by a fifth. Flows of balanced groups are withdrawn from gains and losses before
-a step; after it each member is put where the balance of its groups is (the mean over them), and
-all amounts are scaled so that the sum of mass fractions is what the step made it.
+A group becomes equilibrated when all its members are within 1 % of equilibrium and tau is shorter
+than the step. It ends when a member is off by 20 %. The flows of equilibrated groups are subtracted
+from gains and losses before a step. After the step each member is moved to the equilibrium of its
+groups (the mean over them), and all amounts are scaled to keep the sum of mass fractions.
 
 M. Guidry, J. Billings, W. Hix, Comput. Sci. Disc. 6, 015003 (2013), sections 2-6.
 """
@@ -31,7 +30,7 @@ from ergode.kinetics.network.mechanism import Structure
 from ergode.kinetics.tables import NONNEGATIVE, SLOTS
 
 JOIN, LEAVE = 0.01, 0.2
-# A balanced group leaves, too, where it relaxes less than so much of the way in a step.
+# An equilibrated group also ends if step / tau is below this.
 SLOW = 0.5
 
 
@@ -41,14 +40,14 @@ class Groups(NamedTuple):
     Attributes
     ----------
     left, right : ndarray of uint32, shape [3, group_count]
-        Reactants and products; the variable that is one stands for none.
+        Reactants and products; empty slots refer to the variable that is one.
     left_change, right_change : ndarray of float64, shape [3, group_count]
-        Net change of each of them when the reaction goes forward once.
+        Net change of each of them by one forward reaction.
     forward_start, backward_start : ndarray of uint32, shape [group_count + 1]
     forward, backward : ndarray of uint32
-        Coefficients of reactions either way.
+        Forward and reverse reactions.
     member_start : ndarray of uint32, shape [species_count + 1]
-        Where the groups of a species begin.
+        First group of each species, in `group`.
     group : ndarray of uint32
         Groups of species.
     change : ndarray of float64
@@ -69,7 +68,7 @@ class Groups(NamedTuple):
 
 
 def groups_of(structure: Structure, wanted: bool = True) -> Groups:
-    """Groups of a network; none if they are not wanted."""
+    """Groups of a network; none unless `wanted`."""
     count = structure.species_count
     reactions: dict[tuple[Any, Any], list[int]] = {}
     nets: dict[tuple[Any, Any], Any] = {}
@@ -124,7 +123,7 @@ def _starts(lists: Any) -> np.ndarray:
 
 
 def group_rates(groups, workspace, first, stride):
-    """Coefficients of all groups, both ways."""
+    """Compute the forward and reverse coefficients of all groups."""
     for g in no_unroll(range(first, workspace.forward.size, stride)):
         total = 0.0
         for count in range(groups.forward_start[g], groups.forward_start[g + 1]):
@@ -137,7 +136,7 @@ def group_rates(groups, workspace, first, stride):
 
 
 def expanded(species, change, g, y):
-    """Product of three amounts as a quadratic of the extent: its value, slope and bend."""
+    """Product of three amounts as a quadratic of the extent: value, slope and curvature."""
     a, b, c = y[species[0, g]], y[species[1, g]], y[species[2, g]]
     u, v, w = change[0, g], change[1, g], change[2, g]
     slope = u * b * c + a * v * c + a * b * w
@@ -175,7 +174,7 @@ def judge(groups, workspace, y, dt):
             apart(groups.right, groups.right_change, g, y, extent),
         )
         if workspace.active[g] > 0.0:
-            # What relaxes more slowly than a step is restored to no balance: it freezes out.
+            # A group that relaxes more slowly than a step freezes out.
             workspace.active[g] = 1.0 if off < LEAVE and speed * dt > SLOW else 0.0
         else:
             workspace.active[g] = 1.0 if off < JOIN and speed * dt > 1.0 else 0.0
@@ -208,7 +207,7 @@ def withdraw(groups, workspace, flow):
             made, taken = max(change, 0.0), max(-change, 0.0)
             gain -= made * workspace.ahead[g] + taken * workspace.back[g]
             loss -= taken * workspace.ahead[g] + made * workspace.back[g]
-        # What is left of large numbers that cancel may be less than nothing.
+        # Cancellation may leave a negative remainder.
         flow[i] = max(gain, 0.0)
         flow[count + i] = max(loss, 0.0)
     barrier()

@@ -4,10 +4,10 @@ With gains F and k = losses / Y held for a step, dY/dt = F - k Y has the solutio
 
     Y' = Y + dt (F - k Y) / (1 + alpha k dt),    alpha = 1 / (1 - exp(-k dt)) - 1 / (k dt),
 
-alpha by a rational function that has its limits, 1/2 and 1. It is used twice: to predict, and with
-the mean of k and the alpha-weighted mean of F at both ends to correct. The step follows from
-sigma, the largest difference of both in units of what is allowed: it is accepted if sigma is at
-most 10, and the next one is dt (1 / sqrt(sigma) + 0.005).
+A rational function with the same limits, 1/2 and 1, replaces alpha. A step predicts with F and k at
+the start, and corrects with the mean of k and the alpha-weighted mean of F at both ends. Sigma is
+the largest difference of both, in units of the tolerance. A step is accepted if sigma is at most
+10; the next step is dt (1 / sqrt(sigma) + 0.005).
 
 D. R. Mott, E. S. Oran, B. van Leer, J. Comput. Phys. 164, 407 (2000), eqs. (10), (16)-(21);
 D. R. Mott, E. S. Oran, "CHEMEQ2", Naval Research Laboratory NRL/MR/6400-01-8553 (2001);
@@ -23,7 +23,7 @@ from ergode.kinetics.explicit.partial_equilibrium import withdraw
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL
 
 WORST, GROWTH = 10.0, 10.0
-"""The sigma up to which a step is accepted, and how much longer the next one may be."""
+"""Largest accepted sigma, and largest growth of a step."""
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -34,9 +34,9 @@ def relaxation(x):
 
 
 def quasi_steady_state_step(system, control, workspace, history, below, since, ahead, dt, scale):
-    """One step of dt, of `ahead` at most, some time after the knot `below`.
+    """One step of dt, of at most `ahead`, at the time `since` after the knot `below`.
 
-    Returns the step, zero if it is to be repeated, the next one and the sum of mass fractions.
+    Returns the step (zero if it is rejected), the next step and the sum of mass fractions.
     """
     first, stride = thread_rank(), thread_count()
     y, start, predicted = workspace.y, workspace.start, workspace.predicted
@@ -65,7 +65,7 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
         gain = alpha * flow[i] + (1.0 - alpha) * early[i]
         amount = max(start[i] + dt * (gain - k * start[i]) / (1.0 + alpha * k * dt), 0.0)
         off = abs(amount - predicted[i]) / (system.absolute[i] + control.rtol * amount)
-        # Not-a-number is the worst of all.
+        # NaN is the worst.
         worst = worst if worst >= off or worst != worst else off
         y[i] = amount
         part += weight[i] * amount
@@ -76,5 +76,5 @@ def quasi_steady_state_step(system, control, workspace, history, below, since, a
         for i in no_unroll(range(first, count, stride)):
             y[i] = start[i]
         return 0.0, dt * factor, total
-    # A step that was cut short to end at a time says less of what the next may be.
+    # After a step that was cut short, the next may be as long as this one was meant to be.
     return dt, max(dt * factor, whole if factor >= 1.0 else 0.0), total

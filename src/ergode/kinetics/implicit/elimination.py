@@ -1,12 +1,12 @@
-"""Gaussian elimination of a sparse matrix whose pattern is known before its numbers.
+"""Gaussian elimination of a sparse matrix with a known pattern.
 
-The pattern of a network's Jacobian is the same in every zone and step. So the order of the pivots,
-the entries that elimination fills in and where each one lies are found once, and the factorisation
-is a loop over tables. There is no pivoting for size: the matrices, I / (h gamma) - J, are close to
-diagonally dominant, and a step whose pivot vanishes is repeated with a smaller h.
+The pattern of a network's Jacobian is the same in every zone and step. The order of pivots, the
+fill-in and the places of entries are found once, and the factorisation is a loop over tables. There
+is no pivoting for size: the matrices, I / (h gamma) - J, are close to diagonally dominant. A step
+whose pivot vanishes is repeated with a smaller h.
 
-The pivots come in the order of minimum degree, which keeps few entries; to be eliminated by many
-threads at once they may be chosen so that few wait for one another (`depth_weight`).
+Pivots are in the order of minimum degree, which keeps fill-in small. For elimination by many
+threads the order also prefers pivots that wait for few others (`depth_weight`).
 
 I. S. Duff, A. M. Erisman, J. K. Reid: Direct Methods for Sparse Matrices, 2nd ed. (2017),
 chapters 7 (minimum degree) and 10 (symbolic factorisation).
@@ -20,14 +20,14 @@ from ergode.kinetics.tables import NONNEGATIVE, Elimination
 
 
 def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:
-    """Order the pivots of a matrix with this pattern and find what fills in.
+    """Order the pivots of a matrix with this pattern, and find its fill-in.
 
     Parameters
     ----------
     pattern : ndarray of bool, shape [size, size]
-        Where the matrix may not be zero; the diagonal is taken to be so.
+        Entries that may not be zero; the diagonal is added.
     depth_weight : float
-        How many entries more are worth a pivot that need not wait.
+        Additional entries that a pivot of one level less is worth.
     """
     size = len(pattern)
     order = _order(pattern | pattern.T, depth_weight)
@@ -63,9 +63,9 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 
 
 def factorize_shifted(plan, matrix, diagonal, row):
-    """Factors of `matrix` + diagonal I in its place; pivots as their inverses.
+    """Factorise `matrix` + diagonal I in place; pivots are replaced by their inverses.
 
-    `row` is scratch for one row. Returns whether every pivot was a number other than zero.
+    `row` is scratch for one row. Returns whether all pivots are finite and not zero.
     """
     for k in range(plan.order.size):
         matrix[plan.pivot[k]] += diagonal
@@ -94,7 +94,7 @@ def factorize_shifted(plan, matrix, diagonal, row):
 
 
 def solve(plan, factors, x, scratch):
-    """Replace the right-hand side `x`, whose order is that of variables, by the solution."""
+    """Replace the right-hand side `x`, in the order of variables, by the solution."""
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
@@ -109,7 +109,7 @@ def solve(plan, factors, x, scratch):
 
 
 def _dot(plan, factors, scratch, begin, end):
-    """Sum of entries times what is known; two sums, for one would wait for each addition."""
+    """Sum of entries times known values; two sums hide the latency of additions."""
     even, odd = 0.0, 0.0
     for count in range(begin, end - 1, 2):
         index = count & NONNEGATIVE

@@ -4,23 +4,23 @@ With J = df/dy and W = I / (h gamma) - J, the stages U_i solve
 
     W U_i = f(t + alpha_i h, y + sum a_ij U_j) + sum (c_ij / h) U_j + gamma_i h df/dt,
 
-the step is y + sum m_i U_i, and its error is estimated by sum e_i U_i. Between the ends of a step
-the solution is read off
+the step is y + sum m_i U_i, and sum e_i U_i estimates its error. Within a step the solution is
+interpolated by
 
     y(t + theta h) = (1 - theta) y_0 + theta (y_1 + (1 - theta) (p + theta q)),
 
-p and q sums of the U_i.
+where p and q are sums of the U_i.
 
 Screening and weak rates (see `screening`) depend on the sums E = sum of Z_i Y_i and Q = sum of
-Z_i^2 Y_i, which couple every nucleus with every other. Their part of J, df/dE Z^T + df/dQ (Z^2)^T,
-is two columns times two rows. Only the matrix without that part, W_0, is factorised, and
+Z_i^2 Y_i, which couple all nuclei. Their part of J, df/dE Z^T + df/dQ (Z^2)^T, has rank two. Only
+the matrix without that part, W_0, is factorised:
 
     W x = b:    x = W_0^-1 b + w c,    w = W_0^-1 (df/dE, df/dQ),    (I - v w) c = v W_0^-1 b
 
-with the rows v of Z and Z^2 (M. A. Woodbury, 1950).
+where v has the rows Z and Z^2 (M. A. Woodbury, 1950).
 
-The step is written once: for a thread on the CPU, and for a block of threads, or one alone, on CUDA
-(see `thread_group`); the coefficients of the methods are in `tableaus`.
+The step is written once, for a thread on the CPU and a block or a thread on CUDA (see
+`thread_group`). `tableaus` has the coefficients of the methods.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7.
 """
@@ -83,9 +83,9 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
     int(Status.STEP_TOO_SMALL),
 )  # fmt: skip
 NOT_A_NUMBER, INFINITY = math.nan, math.inf
-# Steps shorter than this of the time since a knot are lost in rounding; and the least of all.
+# Steps below this fraction of the time since a knot are lost in rounding; the least step of all.
 SHORTEST, VANISHED = 1e-15, 1e-280
-# Of a step, of the temperature, and of what else a column of the Jacobian is differenced along.
+# Relative differences for columns of the Jacobian: time (of a step), temperature, all others.
 _LATER, _WARMER, _MORE = 1e-6, 1e-7, 1e-6
 
 
@@ -95,24 +95,24 @@ class StepVectors(NamedTuple):
     Attributes
     ----------
     y, new : ndarray, shape [variable_count + 1]
-        At the start of the step, and where rates of change are asked for; then one.
+        Amounts at the start of the step, and at the current stage; the last is one.
     change : ndarray, shape [variable_count]
         dy/dt at the start.
     trial : ndarray, shape [variable_count + 1]
-        dy/dt elsewhere; what is to be solved for.
+        dy/dt at the current stage; right-hand side and solution.
     in_time : ndarray, shape [variable_count]
-        Derivative of dy/dt in time.
+        Derivative of dy/dt with respect to time.
     columns : ndarray, shape [2 * variable_count]
-        What electrons change, and what is solved of it.
+        df/dE and df/dQ, then w.
     stages : ndarray, shape [stage_count * variable_count]
     matrix : ndarray, shape [entry_count]
-        The Jacobian's negative, then factors.
+        The negative Jacobian, then its factors.
     row : ndarray, shape [variable_count + 1]
-        Of the elimination.
+        Workspace of the elimination.
     gram : ndarray, shape [invariant_count + 3, invariant_count]
-        Of the projection.
+        Workspace of the projection.
     pivoting, tile : ndarray
-        Of the elimination by a block.
+        Workspace of the elimination by a block.
     """
 
     y: np.ndarray
@@ -148,25 +148,25 @@ def _solve_together(system, workspace, vectors):
 
 
 factorize = option(ByTarget(cpu=_factorize_alone, cuda=_factorize_together))
-"""Factorise the matrix plus `diagonal` times I; whether all pivots were finite and not zero."""
+"""Factorise the matrix plus `diagonal` times I; true if all pivots are finite and not zero."""
 solve_trial = option(ByTarget(cpu=_solve_alone, cuda=_solve_together))
 """Replace the right-hand side `vectors.trial` by the solution. Begins and ends in a barrier."""
 
 
 class Turns(NamedTuple):
-    """Which turn of a step asks for rates of change along which direction.
+    """The turns of a step: each evaluates dy/dt at other amounts or conditions.
 
-    Turn 0 is the start of the step. The turns before `warmer` follow one kind of collision partner
-    each. The last direction is stage zero.
+    Turn 0 is the start of the step. Each turn before `warmer` is for one kind of collision partner.
+    The last direction is stage zero.
 
     Attributes
     ----------
     warmer, denser : int
-        Along the temperature, and along the density.
+        Differences in temperature, and in density.
     charged : int
-        Along the electrons; the next turn is along the squares of charges.
+        Difference in the sum of charges; the next turn is in the sum of squared charges.
     later, last : int
-        Along time; the last direction.
+        Difference in time; the last direction.
     """
 
     warmer: int
@@ -186,7 +186,7 @@ def turns_of(rates):
 
 
 class StepTime(NamedTuple):
-    """When a step is taken.
+    """The time of a step.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class StepTime(NamedTuple):
 
 
 def begin_zone(system, workspace, vectors, history, out):
-    """Take a zone's amounts from `out`, and compute what does not change; ends in a barrier."""
+    """Take a zone's amounts from `out`, and compute constant coefficients; ends in a barrier."""
     first, stride = thread_rank(), thread_count()
     y, invariants, count = vectors.y, system.invariants, system.absolute.size
     for i in no_unroll(range(first, count, stride)):
@@ -228,7 +228,7 @@ def begin_zone(system, workspace, vectors, history, out):
 
 
 def put_amounts(method, vectors, count, turn, stage, turns, species_count):
-    """Amounts at which a turn asks for rates of change, into `vectors.new`; ends in a barrier."""
+    """Compute the amounts of a turn, into `vectors.new`; ends in a barrier."""
     y, U = vectors.y, vectors.stages
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         total = y[i]
@@ -241,7 +241,7 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count):
 
 
 def put_conditions(system, method, workspace, vectors, history, turn, turns, step):
-    """Coefficients of a turn where they change; returns temperature and density."""
+    """Compute the coefficients of a turn; returns temperature and density."""
     rates, new, species_count = system.rates, vectors.new, system.invariants.shape[1]
     stage = turn - turns.last
     at, until = step.since, step.below
@@ -277,7 +277,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
 
 
 def put_direction(system, workspace, vectors, turn, turns, dense, h):
-    """What a turn says of the Jacobian: `vectors.trial` is dy/dt along its direction."""
+    """Add what a turn tells of the Jacobian; `vectors.trial` is dy/dt of this turn."""
     y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
     warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
     if THIRD_BODIES and turn < warmer:
@@ -301,13 +301,13 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
 
 
 def solve_stage(system, method, workspace, vectors, stage, turns, h):
-    """Solve for a stage: `vectors.trial` is dy/dt at its amounts."""
+    """Solve for a stage; `vectors.trial` is dy/dt at its amounts."""
     first, stride = thread_rank(), thread_count()
     trial, U, count = vectors.trial, vectors.stages, system.absolute.size
     electrons, squares = 1.0, 1.0
     if PLASMA:
         electrons, squares = charges(system.thermo.charge, vectors.y, workspace.reduced)
-    # Before the first stage the columns of what electrons change.
+    # Before the first stage, solve for the two columns w of electrons.
     for column in no_unroll(range(turns.charged - turns.later if stage == 0 else 0, 1)):
         barrier()
         for i in no_unroll(range(first, count, stride)):
@@ -335,15 +335,15 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h):
 def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_steps, out):
     """Integrate one zone; `out` [time, variable] is filled, its first row being the start.
 
-    `history` has the conditions of this zone alone. Returns status, steps taken, steps repeated,
-    the largest defect that was put right and, where the zone heats itself, the time when its
-    temperature rose fastest.
+    `history` has the conditions of this zone. Returns the status, steps taken, steps repeated, the
+    largest defect that was corrected and, if the zone heats itself, the time when its temperature
+    rose fastest.
     """
     first, stride = thread_rank(), thread_count()
     y, new, change, trial = vectors.y, vectors.new, vectors.change, vectors.trial
     count, species_count = system.absolute.size, system.invariants.shape[1]
     begin_zone(system, workspace, vectors, history, out)
-    # Time is that of the knot `below` and so much since.
+    # The time is `since` after the knot `below`.
     begin, since, below, last, h = grid[0], 0.0, 0, 0, 0.0
     whole = grid[grid.size - 1] - begin
     turns = turns_of(system.rates)
@@ -496,10 +496,10 @@ def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
 
 
 def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
-    """Room for the matrix, stages and products.
+    """Numbers for the matrix, stages and products.
 
-    Once the tail of the matrix is in registers, stages take its place; and products, unless they
-    are asked for while the matrix is being filled.
+    Stages reuse the memory of the matrix's tail, which is in registers by then. So do products,
+    unless they are needed while the matrix is being filled.
     """
     tail, products = system.tail_count**2, system.flows.triple.size
     stages = stage_count * system.pivot.size
@@ -508,7 +508,7 @@ def matrix_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
 
 
 def partial_count(system: BlockSystem) -> int:
-    """Room for parts of rows that have several."""
+    """Numbers for partial sums of rows."""
     parts = (system.flows.sums, system.slopes, system.gather, system.scatter)
     return max(system.tail.size, *(part.place_count for part in parts))
 
@@ -539,7 +539,7 @@ def integrate_block(
     h = g + (invariants + 3) * invariants
     i = h + several
     matrix = i + system.entry_count
-    # Where the matrix of the tail was, which is in registers then.
+    # Stages reuse the memory of the tail, which is in registers by then.
     stages = matrix - tail
     k = stages + method.m.size * count
     products = max(matrix, k) if DYNAMIC else k

@@ -1,4 +1,4 @@
-"""The length of implicit steps, their errors, and what is read off between their ends."""
+"""The length of implicit steps, their errors, and interpolation within them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from ergode.kinetics.kernel_options import TIMED
 # --- device functions -----------------------------------------------------------------------------
 
 SAFETY, LEAST, MOST = 0.9, 0.2, 8.0
-# The first step is no shorter than this part of the whole time: errors of tiny amounts are then
-# found by repeating it.
+# Shortest first step, as a fraction of the whole time; if it is too long, it is rejected.
 LEAST_FIRST = 1e-16
-# A given temperature or density may change by this part of its value in a step.
+# Largest relative change of a given temperature or density in a step.
 CHANGE = 0.05
 
 
 def first_step(absolute, rtol, y, change, span, reduced):
-    """Length of a first step in which the solution changes little."""
+    """First step: the solution changes little in it."""
     amount, speed = 0.0, 0.0
     for i in no_unroll(range(thread_rank(), absolute.size, thread_count())):
         allowed = absolute[i] + rtol * abs(y[i])
@@ -33,7 +32,7 @@ def first_step(absolute, rtol, y, change, span, reduced):
 
 
 def fastest_heating(rise, before, after, duration, begin, since, steepest, peak):
-    """The steepest slope of the temperature so far, and its time, after another step.
+    """Update the steepest slope of the temperature, and its time, after a step.
 
     The temperature follows the cubic through both ends of the step, whose slopes are `before` and
     `after`. The step has ended `since` after the time `begin`.
@@ -51,7 +50,7 @@ def fastest_heating(rise, before, after, duration, begin, since, steepest, peak)
 
 
 def finish_step(method, absolute, rtol, vectors):
-    """Amounts at the end of a step, into `vectors.new`; returns this thread's squared errors."""
+    """Compute the end of a step, into `vectors.new`; returns this thread's squared errors."""
     y, new, U = vectors.y, vectors.new, vectors.stages
     count, part = absolute.size, 0.0
     for i in no_unroll(range(thread_rank(), count, thread_count())):
@@ -66,7 +65,7 @@ def finish_step(method, absolute, rtol, vectors):
 
 
 def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
-    """Amounts at the times of the result within a step; returns the next place in `grid`.
+    """Write amounts at the times of the result within a step; returns the next place in `grid`.
 
     The step begins `since` after the time `base`. If it `ends` at a knot, that is `stop`.
     """
@@ -89,17 +88,17 @@ def fill_output(method, vectors, grid, place, base, since, h, stop, ends, out):
 
 
 def step_factor(method, error):
-    """How much longer the next step may be."""
+    """Ratio of the next step to this one."""
     return min(max(SAFETY * max(error, 1e-10) ** -method.exponent, LEAST), MOST)
 
 
 def rejected_factor(method, error, finite):
-    """How much shorter a step is tried again."""
+    """Ratio of the repeated step to the rejected one."""
     return min(step_factor(method, error), 0.9) if finite else 0.1
 
 
 def step_ahead(history, step, whole, rtol):
-    """How far a step of at most h goes; its last segment; whether it ends there."""
+    """The step within its bounds; its last segment; whether it ends at the end of that segment."""
     if TIMED:
         return horizon(
             history.times, history.temperature, history.density, step.below, step.since, step.h,

@@ -1,14 +1,14 @@
-"""Rates of change and Jacobian of a zone: the differential equation that every method solves.
+"""Rates of change and Jacobian of a zone.
 
-The variables are the specific amounts of all species and, where a zone heats itself, its
+The variables are the specific amounts of all species and, if the zone heats itself, its
 temperature. At constant volume c_v dT/dt = -sum of u_i dY_i/dt; at constant pressure the density
 follows from the ideal gas and c_p dT/dt = -sum of h_i dY_i/dt.
 
-Amounts enter the Jacobian exactly, coefficients with collision partners among them. What depends
-on temperature, time, density or the electrons as a whole is differenced once, along one direction
-each: a column, whatever the number of reactions.
+Derivatives with respect to amounts are exact, also those of coefficients with collision partners.
+Derivatives with respect to temperature, time, density and sums of charges are one finite difference
+each: one evaluation, whatever the number of reactions.
 
-What is here is written once for a thread alone and for a block of threads (see `thread_group`).
+Functions are written once, for a thread and for a block of threads (see `thread_group`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def system_of(mechanism: Mechanism, absolute: np.ndarray, *, heating: int) -> Sy
     for pair, items in terms.items():
         ordered[places[pair]] = items
     flat = [item for items in ordered for item in items]
-    # What is not an entry is beyond them all, and zero.
+    # Missing entries refer to one beyond all others, which is zero.
     full = heating != FIXED or mechanism.has_third_bodies
     place = np.full((count, count) if full else (1, 1), plan.column.size, np.uint32)
     if full:
@@ -104,7 +104,7 @@ def _moved(complexes: Complexes, old: int, new: int) -> Complexes:
 # --- device functions -----------------------------------------------------------------------------
 
 _SHARE = 1e-3
-"""Of matter, that is added to tell how its heat capacity depends on it."""
+"""Relative change of the amount of matter for the derivative of its heat capacity."""
 
 
 def coefficients(
@@ -170,9 +170,9 @@ change_at = option(ByTarget(cpu=_row_by_row, cuda=_segment_by_segment))
 
 
 def add_temperature_rate(system, workspace, temperature, density, y, change):
-    """Add dT/dt [K/s] to the changes of species that it comes of; ends in a barrier.
+    """Append dT/dt [K/s] to the changes of species; ends in a barrier.
 
-    Fills `workspace.energies` with the internal energy of every species, or its enthalpy at
+    Fills `workspace.energies` with the internal energies of species, or their enthalpies at
     constant pressure [erg/mol]. Returns the heat capacity [erg/(g K)].
     """
     first, stride = thread_rank(), thread_count()
@@ -225,7 +225,7 @@ def _slopes_by_entry(system, workspace, vectors, y):
 
 
 def product_slopes(complexes, y, found):
-    """Derivatives of the product of every complex by each of its slots."""
+    """Derivatives of the product of every complex with respect to each slot."""
     for s in range(complexes.first.size):
         a, b, c = y[complexes.first[s]], y[complexes.second[s]], y[complexes.third[s]]
         found[3 * s] = b * c
@@ -238,18 +238,17 @@ def _slopes_by_segment(system, workspace, vectors, y):
 
 
 fill_slopes = option(ByTarget(cpu=_slopes_by_entry, cuda=_slopes_by_segment))
-"""The Jacobian with its sign reversed, as far as coefficients do not depend on amounts, into
-`vectors.matrix`; ends in a barrier."""
+"""Fill `vectors.matrix` with the negative Jacobian for fixed coefficients; ends in a barrier."""
 
 
 def keep_slopes(rates, workspace):
-    """Keep the derivatives of coefficients by their collision partners, d k / d ln M."""
+    """Keep the derivatives of coefficients, d k / d ln M of their collision partners."""
     for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
         workspace.saved[r] = workspace.slots[r] * workspace.slopes[rates.third_body_slope[r]]
 
 
 def put_slopes(rates, workspace, kind):
-    """Replace coefficients by what `keep_slopes` kept for one kind; ends in a barrier."""
+    """Replace coefficients by the derivatives for one kind of partners; ends in a barrier."""
     for r in no_unroll(range(thread_rank(), workspace.saved.size, thread_count())):
         workspace.slots[r] = workspace.saved[r] if rates.third_body_of[r] == kind else 0.0
     barrier()
@@ -267,13 +266,13 @@ def subtract_partners(system, workspace, vectors, kind, density, column):
 
 
 def put_temperature_row(system, workspace, vectors, temperature, density, y, change, capacity):
-    """Fill the Jacobian's row of the temperature from those of species; ends in a barrier."""
+    """Fill the temperature's row of the Jacobian from the rows of species; ends in a barrier."""
     thermo, place, matrix = system.thermo, system.place, vectors.matrix
     count = workspace.energies.size
     rise = change[count]
     by_nuclei, by_electrons = 0.0, 0.0
     if not MOLECULES:
-        # The matter as a whole, of which nuclei and electrons are more or fewer.
+        # Derivatives of the heat capacity with respect to the amounts of nuclei and electrons.
         nuclei, electrons = matter(thermo, y, workspace.reduced)
         more_nuclei, more_electrons = matter(thermo, change, workspace.reduced)
         excess = 0.0
@@ -306,7 +305,7 @@ def put_temperature_row(system, workspace, vectors, temperature, density, y, cha
 
 
 def put_temperature_column(system, vectors, column):
-    """Fill the Jacobian's column of the temperature; ends in a barrier."""
+    """Fill the temperature's column of the Jacobian; ends in a barrier."""
     count = system.absolute.size
     for i in no_unroll(range(thread_rank(), count, thread_count())):
         vectors.matrix[system.place[i, count - 1]] = -column[i]
@@ -314,9 +313,9 @@ def put_temperature_column(system, vectors, column):
 
 
 def subtract_dilution(system, vectors, reduced, y, column):
-    """Subtract the dilution of the gas at constant pressure by all amounts; ends in a barrier.
+    """Subtract the dilution of the gas at constant pressure; ends in a barrier.
 
-    `column` is the derivative of dy/dt by the logarithm of the density.
+    `column` is the derivative of dy/dt with respect to the logarithm of the density.
     """
     count = system.absolute.size - 1
     amount = 0.0

@@ -1,9 +1,9 @@
 """Rosenbrock methods on CUDA for many zones of a small network: a thread for every zone.
 
-The tables of the network are constants here, and every loop over them is unrolled. Indices become
-addresses, so that a zone stays in registers and local memory. The
-method is `rosenbrock.integrate_zone`, with four functions replaced by those below. A kernel
-is made for each network, which for small ones takes seconds and for large ones would take minutes.
+The tables of the network are constants, and every loop over them is unrolled. Indices become
+addresses, so a zone stays in registers and local memory. The method is `rosenbrock.integrate_zone`
+with four functions replaced. Compiling a kernel for each network takes seconds for small networks;
+for large ones it would take minutes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def unrolled_bindings(system: System, coefficients: Coefficients) -> dict[Any, A
 SIZE, VECTOR, ENTRIES = option(1), option(2), option(1)
 COMPLEXES, VALUES, COEFFICIENTS = option(1), option(1), option(1)
 STAGES, SLOPES, GRAM = option(1), option(3), option(1)
-"""Sizes of the network, and of what a zone works on."""
+"""Sizes of the network, and of the workspace of a zone."""
 FIRST, SECOND, THIRD = option((0,)), option((0,)), option((0,))
 COMPLEX, ORDER, COLUMN = option((0,)), option((0,)), option((0,))
 PIVOT, VALUE, SLOPE_OF = option((0,)), option((0,)), option((0,))

@@ -1,13 +1,12 @@
-"""A network as flat tables: what every method of this engine computes with.
+"""A network as flat tables.
 
 The rates of change of all species are sums over *complexes*, the distinct left-hand sides of
 reactions (`C12 + He4` is one, whatever it becomes):
 
     dY_i / dt = sum over s of  v_is prod of Y_j over j in s,    v_is = sum over r of nu_ir k_r.
 
-Folding the coefficients k_r of all reactions of one left-hand side into v_is leaves a third of the
-arithmetic of a sum over reactions, and makes everything after it - rates of change, Jacobian -
-independent of what laws the coefficients follow. Y are specific amounts [mol/g]: mass fraction
+This takes a third of the arithmetic of a sum over reactions, and rates of change and the Jacobian
+do not depend on the laws of the coefficients k_r. Y are specific amounts [mol/g]: mass fraction
 over mass number for nuclei, concentration over density for molecules.
 
 Horn, F., Jackson, R.: General mass action kinetics. Arch. Rational Mech. Anal. 47, 81 (1972).
@@ -25,7 +24,7 @@ from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Who reacts with whom: the part of a mechanism that conditions do not touch.
+    """The reactions of a mechanism, without their coefficients.
 
     Attributes
     ----------
@@ -33,7 +32,7 @@ class Structure:
     reactant : tuple of tuple of int
         Complex of each reaction, as sorted species.
     net : tuple of mapping of int to float
-        What each reaction changes.
+        Net change of species by each reaction.
     complexes : Complexes
     net_flows, gain_flows, loss_flows : Flows
         All changes; the positive ones; the negative ones, as positive numbers.
@@ -118,7 +117,7 @@ def _flows(
 def pattern_of(
     complexes: Complexes, flows: Flows, count: int
 ) -> tuple[np.ndarray, dict[tuple[int, int], list[tuple[int, int]]]]:
-    """Where the Jacobian may not be zero, and of which (entry, slope) each place is the sum."""
+    """Entries of the Jacobian that may not be zero, and the (entry, slope) terms of each."""
     pattern = np.zeros((count, count), bool)
     terms: dict[tuple[int, int], list[tuple[int, int]]] = {}
     species_count = flows.start.size - 1
@@ -133,7 +132,7 @@ def pattern_of(
     return pattern, terms
 
 
-# --- device functions: what the tables mean -----------------------------------------------------
+# --- device functions -----------------------------------------------------------------------------
 
 
 def entry_values(flows, coefficients, values, first, stride):
@@ -153,10 +152,10 @@ def products(complexes, y, found):
 
 
 def row_sums(flows, values, found, sums):
-    """Matrix times products: a rate of change of every species."""
+    """Matrix times products: the rate of change of every species."""
     for i in range(flows.start.size - 1):
         begin, end = flows.start[i], flows.start[i + 1]
-        # Two sums at a time, for one would wait for each addition.
+        # Two sums at a time hide the latency of additions.
         even, odd = 0.0, 0.0
         for count in range(begin, end - 1, 2):
             entry = count & NONNEGATIVE

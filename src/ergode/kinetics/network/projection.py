@@ -1,4 +1,4 @@
-"""Sums that no reaction changes - baryons, atoms of an element - put right after every step."""
+"""Conserved sums (baryons, atoms of an element), restored after every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ergode.kinetics.tables import NONNEGATIVE
 
 
 def conserved(invariants, y, totals, reduced):
-    """Sums that no reaction changes."""
+    """Compute the conserved sums."""
     for k in no_unroll(range(invariants.shape[0])):
         part = 0.0
         for i in no_unroll(range(thread_rank(), invariants.shape[1], thread_count())):
@@ -22,11 +22,11 @@ def conserved(invariants, y, totals, reduced):
 
 
 def project(invariants, y, gram, reduced):
-    """Clip negative amounts and restore sums that are conserved; returns the largest defect.
+    """Clip negative amounts and restore conserved sums; returns the largest defect.
 
-    Each amount is multiplied by one plus a linear combination of the invariants' weights, so that
-    zeros stay zero. `gram` has a row for each invariant: the Gram matrix, the defect and the scale.
-    The wanted sums follow. Ends in a barrier.
+    Each amount is multiplied by one plus a linear combination of the invariants' weights, so zeros
+    stay zero. `gram` has a row for each invariant (Gram matrix, defect, scale), then the sums to
+    restore. Ends in a barrier.
     """
     first, stride = thread_rank(), thread_count()
     count, species_count = invariants.shape

@@ -118,7 +118,7 @@ def _matter_kernel(state: str | EquationOfState) -> kernels.Kernel:
 
 
 _PAIRS_MATTER = 0.1
-"""From where on pairs are missed: their share in the heat capacity, roughly."""
+"""Share of pairs in the heat capacity above which a warning is given."""
 
 
 def warn_of_pairs(
@@ -127,7 +127,7 @@ def warn_of_pairs(
     density: np.ndarray,
     electrons: np.ndarray,
 ) -> None:
-    """Warn where ``"degenerate"`` lacks the pairs of electrons and positrons that there are.
+    """Warn where pairs of electrons and positrons, which ``"degenerate"`` lacks, matter.
 
     `electrons` is their specific amount [mol/g].
     """
@@ -148,21 +148,21 @@ def warn_of_pairs(
 
 
 def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarray:
-    """What pairs add to the heat capacity of electrons, roughly, at densities [mol/cm3].
+    """Approximate share of pairs in the heat capacity of electrons, at densities [mol/cm3].
 
-    Positrons are a thin gas; the chemical potential of electrons is that of a thin gas, or their
-    Fermi energy where that is more; a pair takes twice the rest energy.
+    Positrons are a nondegenerate gas. The chemical potential of electrons is the larger of that of
+    a nondegenerate gas and the Fermi energy. A pair takes twice the rest energy.
     """
     from scipy.special import kve
 
     theta = temperature * GAS_CONSTANT / _REST
-    # Electrons of a thin gas without charge: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
+    # Nondegenerate electrons at zero potential: (1 / pi^2) (m c / hbar)^3 theta K_2(1 / theta).
     alone = _COMPTON_DENSITY * theta * kve(2, 1.0 / theta) * np.exp(-1.0 / theta)
     momentum = _MOMENTUM * np.cbrt(per_volume)
     ratio = per_volume / (2.0 * np.maximum(alone, 1e-280))
     potential = np.maximum(theta * np.arcsinh(ratio), np.sqrt(1.0 + momentum**2))
     positrons = alone * np.exp(-potential / theta) / per_volume
-    # Sommerfeld's, or that of a thin gas.
+    # Sommerfeld's heat capacity, or that of a nondegenerate gas.
     own = np.minimum(1.5, np.pi**2 * theta * np.sqrt(1.0 + momentum**2) / momentum**2)
     return np.asarray(positrons * (2.0 / theta + 3.0) ** 2 / own)
 
@@ -170,7 +170,7 @@ def share_of_pairs(temperature: np.ndarray, per_volume: np.ndarray) -> np.ndarra
 # --- device functions -----------------------------------------------------------------------------
 
 STATE = option(IDEAL)
-"""Which matter nuclei burn in."""
+"""The equation of state."""
 
 _RADIATION = 7.565733250280007e-15  # erg / (cm3 K4)
 _REST = 8.1871057769e-7 * AVOGADRO  # of electrons [erg/mol]
@@ -193,7 +193,7 @@ def ideal_pressure(temperature, density, nuclei, electrons):
 
 
 def _electrons(temperature, per_volume):
-    """Energy over rest energy of an electron: cold, hot; and the square of the Fermi momentum."""
+    """Cold and thermal energy per electron, over its rest energy, and squared Fermi momentum."""
     momentum = _MOMENTUM * exp(log(max(per_volume, 1e-30)) / 3.0)
     square = momentum * momentum
     root = (1.0 + square) ** 0.5
@@ -204,7 +204,7 @@ def _electrons(temperature, per_volume):
         cold = 0.375 * cold / (square * momentum) - 1.0
     theta = temperature * GAS_CONSTANT / _REST
     degenerate = 0.5 * 9.869604401089358 * theta * theta * root / square
-    # 3/2 of slow and 3 of fast electrons; exact is a quotient of Bessel functions.
+    # From 3/2 (slow) to 3 (fast); the exact form is a quotient of Bessel functions.
     thin = theta * (1.5 + 1.5 * theta * (theta + 2.5) / (theta * theta + 3.2 * theta + 2.0))
     return cold, degenerate * thin / (degenerate + thin), square
 
@@ -251,7 +251,7 @@ def pressure_of(temperature, density, nuclei, electrons):
 
 
 def response(temperature, density, nuclei, electrons):
-    """Heat capacity [erg/(g K)], and energy of another mole of nuclei and of electrons [erg/mol].
+    """Heat capacity [erg/(g K)], and energy per added mole of nuclei and of electrons [erg/mol].
 
     At constant density.
     """

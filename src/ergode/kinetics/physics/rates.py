@@ -4,10 +4,10 @@ Every law is a sum of seven-parameter exponentials, that of REACLIB,
 
     k = exp(a_0 + a_1 / T9 + a_2 / T9^(1/3) + a_3 T9^(1/3) + a_4 T9 + a_5 T9^(5/3) + a_6 ln T9),
 
-of which a constant and the law of Arrhenius (a_0, a_1, a_6) are cases. On top of that come third
-bodies (`third_bodies`), screening and weak rates (`screening`) and detailed balance, k_reverse =
-k_forward / K_c with ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of
-a species [mol/cm3], from NASA polynomials or a nucleus' mass and spin.
+which includes constants and Arrhenius laws (a_0, a_1, a_6). Third bodies (`third_bodies`),
+screening and weak rates (`screening`) and detailed balance follow: k_reverse = k_forward / K_c with
+ln K_c = sum of nu_i ln q_i, where q_i is the partition function per volume of a species [mol/cm3],
+from NASA polynomials or from a nucleus' mass and spin.
 
 In mass action on specific amounts Y [mol/g] a reaction of n reactants has the coefficient
 k rho^(n - 1), and a collision partner counts with its amount rho Y [mol/cm3].
@@ -30,7 +30,7 @@ def base_coefficients(rates, factors, temperature, density, slots, first, stride
     """Fill `slots` with sums of exponentials, times the power of density of mass action.
 
     In a sweep of parameters, `factors` are the prefactors of the exponentials. Here and below, a
-    thread computes every `stride`-th item, beginning with item `first`.
+    thread computes every `stride`-th item, from item `first` on.
     """
     t9 = temperature * 1e-9
     logarithm = log(t9)
@@ -45,7 +45,7 @@ def base_coefficients(rates, factors, temperature, density, slots, first, stride
             x = x + a[4, s] * t9 + a[5, s] * fifth + a[6, s] * logarithm
             factor = factors[s] if SWEPT else rates.prefactor[s]
             total += factor * exp(x)
-        # Slots beyond the reactions are limits, which are no reaction's coefficient yet.
+        # Slots beyond the reactions have limits of falloff, without a power of density.
         if slot < rates.order.size:
             for _ in range(1, rates.order[slot]):
                 total *= density
@@ -100,7 +100,7 @@ def log_volumes(thermo, temperature, found, first, stride):
 
 
 def detailed_balance(rates, density, volumes, slots, first, stride):
-    """Coefficients of reverse reactions from those of the forward ones."""
+    """Compute the coefficients of reverse reactions by detailed balance."""
     for q in range(first, rates.reverse.size, stride):
         exponent, change = 0.0, 0.0
         for count in range(rates.reverse_start[q], rates.reverse_start[q + 1]):
@@ -108,7 +108,7 @@ def detailed_balance(rates, density, volumes, slots, first, stride):
             exponent -= rates.reverse_change[k] * volumes[rates.reverse_species[k]]
             change += rates.reverse_change[k]
         r, forward = rates.reverse[q], rates.forward[q]
-        # Specific amounts: both directions have the power of density of their own reactants.
+        # With specific amounts, the powers of density of both directions differ.
         slots[r] = slots[forward] * exp(exponent + change * log(density))
 
 

@@ -1,21 +1,21 @@
-"""What electrons do to reactions between nuclei: screening, and weak rates on tables.
+"""Effects of electrons on reactions between nuclei: screening, and tabulated weak rates.
 
-Electrons and other nuclei shield the charges of two that meet, and they react more often by
-exp(H). ``"weak"`` is the shielding of Debye and Hueckel by all charges, electrons not degenerate,
+Electrons and other nuclei shield the charges of two reacting nuclei, which multiplies their rate by
+exp(H). ``"weak"`` is Debye-Hueckel shielding by all charges, with nondegenerate electrons,
 
     H = Z1 Z2 e^2 / (k T r_D),  r_D^2 = k T / (4 pi e^2 N_A rho sum of (Z_i^2 + Z_i) Y_i),
 
-``"chugunov"`` a fit to quantum calculations in a rigid sea of electrons, from weak to strong
-coupling: with Gamma_e = e^2 (4 pi n_e / 3)^(1/3) / (k T) and Gamma_12 of the pair,
+``"chugunov"`` is a fit to quantum calculations with a rigid background of electrons, from weak to
+strong coupling: with Gamma_e = e^2 (4 pi n_e / 3)^(1/3) / (k T) and Gamma_12 of the pair,
 
     H = (C_12 + Gamma_12^2) / (1 + Gamma_12^2) (f(Gamma_1 / t) + f(Gamma_2 / t) - f(Gamma_c / t)),
 
-f being the free energy of an ion in a plasma of its own kind. Three nuclei meet as two, and then
-what these make with the third. A reaction by detailed balance follows its screened forward one, so
-that screening leaves equilibrium where it was.
+where f is the free energy of an ion in a one-component plasma. Three nuclei react as two, and then
+their product with the third. A reverse reaction by detailed balance follows its screened forward
+reaction, so screening does not move the equilibrium.
 
-Electron captures and beta decays follow the electron density rho Y_e: bilinear in the logarithms
-of a table, and on its edge beyond it.
+Electron captures and beta decays depend on the electron density rho Y_e: bilinear in the logarithms
+of a table, and constant beyond its edge.
 
 E. E. Salpeter: Aust. J. Phys. 7, 373 (1954);
 A. I. Chugunov, H. E. DeWitt: Phys. Rev. C 80, 014611 (2009), eqs. (6)-(12), (23)-(25), (A3), (A4);
@@ -57,7 +57,7 @@ def charges(charge, amount, reduced):
 
 
 def plasma_coefficients(plasma, temperature, density, electrons, squares, slots, first, stride):
-    """Tabulated coefficients, and the factors of screening, into the slots."""
+    """Put tabulated coefficients into the slots, and multiply the others by screening."""
     electrons = max(electrons, _LEAST)
     squares = max(squares, _LEAST)
     for w in range(first, plasma.weak_reaction.size, stride):
@@ -138,7 +138,7 @@ def _on_table(plasma, w, x, y):
 
 
 def _between(numbers, start, count, x):
-    """Interval of an ascending axis, and how far into it x is, from 0 to 1."""
+    """Interval of an ascending axis, and the position of x in it, from 0 to 1."""
     below = 0
     while below < count - 2 and numbers[start + below + 1] < x:
         below += 1

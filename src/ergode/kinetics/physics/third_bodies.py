@@ -1,14 +1,14 @@
 """Coefficients that depend on collision partners: third bodies and pressure.
 
-A reaction has collision partners, of which every species counts with an efficiency; together they
-have the concentration M = rho sum of e_i Y_i [mol/cm3]. With k_low and k_high exponentials:
+The collision partners of a reaction have the concentration M = rho sum of e_i Y_i [mol/cm3], with
+an efficiency e_i of each species. k_low and k_high are Arrhenius laws:
 
     plain        k = k_r M
     falloff      k = k_high P / (1 + P) F with P = k_low M / k_high; F: Lindemann's 1, Troe's, SRI's
-    logarithmic  ln k straight in ln p between coefficients at several pressures p = M R T
-    Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), on ranges that are mapped to [-1, 1]
+    logarithmic  ln k linear in ln p between coefficients at several pressures p = M R T
+    Chebyshev    log10 k = sum of a_tp T_t(1 / T) T_p(log p), ranges mapped to [-1, 1]
 
-Each gives d ln k / d ln M as well, for the Jacobian.
+Each also gives d ln k / d ln M, for the Jacobian.
 
 R. G. Gilbert, K. Luther, J. Troe: Ber. Bunsenges. Phys. Chem. 87, 169 (1983);
 P. H. Stewart, C. W. Larson, D. M. Golden: Combust. Flame 75, 25 (1989);
@@ -40,9 +40,9 @@ def collision_partners(rates, density, y, partners, first, stride):
 
 
 def third_bodies(rates, temperature, density, partners_of, slots, slopes, first, stride):
-    """Coefficients of reactions with collision partners, from what is in their slots.
+    """Replace the coefficients in the slots of reactions with collision partners.
 
-    `slopes` of these reactions becomes d ln k / d ln M.
+    Their `slopes` become d ln k / d ln M.
     """
     for b in range(first, rates.third_body_reaction.size, stride):
         r, kind = rates.third_body_reaction[b], rates.third_body_kind[b]
@@ -128,8 +128,8 @@ def _logarithmic(pressures, slots, first, pressure):
 def _chebyshev(numbers, temperature, pressure):
     """Coefficient at the logarithm of a pressure, and d ln k / d ln p.
 
-    The numbers are: middle and half of the range of 1 / T and of ln p, how many polynomials there
-    are of p, and the coefficients.
+    The numbers are: middle and half width of the ranges of 1 / T and of ln p, the number of
+    polynomials of p, and the coefficients.
     """
     x = (1.0 / temperature - numbers[0]) / numbers[1]
     z = (pressure - numbers[2]) / numbers[3]
