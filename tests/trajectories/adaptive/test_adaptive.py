@@ -182,8 +182,9 @@ EVENTS = [ergode.trajectories.ZeroCrossing(height, -1, bounce, name="impact")]
 OBSERVABLES = [ergode.trajectories.Maximum("height")]
 
 
-@pytest.mark.parametrize("method", ["tsit5", "dop853"])
-@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("method", "precision"), [("tsit5", "float32"), ("tsit5", "float64"), ("dop853", "float32")]
+)
 def test_cuda_kernel_compiles_to_registers_of_its_precision(method, precision, cuda_arguments):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda

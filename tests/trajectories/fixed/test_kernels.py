@@ -69,11 +69,14 @@ def cuda_kernel(case, precision):
     return kernels.cuda_kernel(integrate_cuda, precision=precision, bindings=bindings)
 
 
-@BY_NAME
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_cuda_kernel_compiles_to_registers_of_its_precision(case, precision):
+@pytest.mark.parametrize(
+    ("name", "precision"), [*((name, "float32") for name in CASES), ("two delays", "float64")]
+)
+def test_cuda_kernel_compiles_to_registers_of_its_precision(name, precision):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
+
+    case = CASES[name]
 
     rows = np.ones((3, 1), precision)
     one = rows[0]
