@@ -7,6 +7,7 @@ import pytest
 
 import ergode
 from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import resolve
 from ergode.core.math.random import draw_words, exponential, gamma, integer_below, normal, shuffled
 from ergode.epidemics.first_passage.counts import count_on_grid_cuda
@@ -172,7 +173,11 @@ def test_a_cooperative_grid_fits_the_device(ensemble):
         search_cuda, count_on_grid_cuda, precision=precision,
         bindings=ensemble.bindings, registers=64,
     )  # fmt: skip
-    arguments, _ = arguments_of(ensemble)
+    (tables, *rest), _ = arguments_of(ensemble)
+    put = resolve("cuda").put
+    arguments = put_table(resolve("cuda"), tables), *(
+        put(one) if isinstance(one, np.ndarray) else one for one in rest
+    )  # fmt: skip
     blocks = cuda.cooperative_block_count(search.compiled("cuda"), THREADS, arguments)
     assert blocks >= cuda.describe(0)[2]
     assert cuda.resources(search.compiled("cuda"))["registers"] <= 64

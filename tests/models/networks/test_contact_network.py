@@ -314,3 +314,12 @@ def test_nodes_are_found_by_name():
         named.nodes_named("zoe")
     with pytest.raises(ergode.ModelError, match="no node names"):
         ergode.ContactNetwork.from_edges([0], [1]).nodes_named([0])
+
+
+def test_the_largest_degrees_are_those_of_the_arcs_out_and_in():
+    star = ergode.ContactNetwork.from_edges([0, 0, 0], [1, 2, 3], directed=True)
+    assert (star.largest_degree, star.largest_in_degree) == (3, 1)
+    mutual = ergode.ContactNetwork.from_edges([0, 0, 0], [1, 2, 3])
+    assert (mutual.largest_degree, mutual.largest_in_degree) == (3, 3)
+    nobody = ergode.ContactNetwork(2, [0, 0, 0], [], directed=True)
+    assert (nobody.largest_degree, nobody.largest_in_degree) == (0, 0)
