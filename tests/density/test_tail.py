@@ -10,7 +10,8 @@ from scipy.linalg import expm
 
 import ergode
 from ergode.core.errors import AccuracyWarning
-from ergode.density import views
+from ergode.density import tail, views
+from ergode.density.grid.lattice import Lattice
 
 STILL = np.zeros((2, 2))
 SPIRAL = np.array([[-0.3, -1.0], [1.0, -0.3]])
@@ -97,6 +98,27 @@ def test_an_edge_that_transport_has_smeared_is_remembered():
     found = on_plane(STILL, (0.5, 0), PRIOR, [0, 0.6], measurements=pull, width=0.05,
                      threshold=1e-3, scale_threshold=False)  # fmt: skip
     assert float(found["posterior_cut"][1]) > 0.005
+
+
+def test_steps_smear_most_where_a_density_was_thin():
+    """Each adds the fourth power of the slope; a measurement takes away from those before."""
+    lattice = Lattice(np.zeros(1), np.array([0.1]), np.eye(1), False)
+    slope, thin, wide = np.array([0.1]), np.array([[0.25]]), np.array([[1.0]])
+    journey = tail.Journey(lattice)
+    journey.move(0, wide)
+    assert not journey.has_begun and journey.smeared(slope) == 0
+    journey.move(50, wide)
+    assert journey.has_begun and journey.smeared(slope) == pytest.approx(50e-4, rel=0.01)
+    journey.correct(0.5, thin)  # it is half as wide: the error of fourth order is a sixteenth
+    assert journey.smeared(2 * slope) == pytest.approx(50e-4 / 16, rel=0.02)
+    other = tail.Journey(lattice)
+    other.move(0, thin)
+    other.move(30, wide)  # it has grown on the way
+    assert other.smeared(slope) == pytest.approx(30 * 0.5 * (16 + 1) * 1e-4, rel=0.02)
+    for number in range(100):
+        journey.move(60 + number, thin)
+        journey.correct(0.5, thin)
+    assert journey.smeared(slope) < 1e-3
 
 
 def test_a_measurement_outside_of_the_grid_marks_the_result():

@@ -221,6 +221,14 @@ def test_linear_systems(kernel, device):
 
 
 @pytest.mark.slow
+def test_a_tail_that_was_smeared_while_the_density_was_thin_is_told():
+    """A density that grows to twice its width, and a measurement five deviations away."""
+    wrong, counts = judge_linear(905410927905, KERNELS[0], "cpu")
+    assert not wrong, "\n".join(wrong)
+    assert counts["trusted"] > 5
+
+
+@pytest.mark.slow
 @DEVICES
 def test_particles_of_linear_systems(device):
     counts = judged((judge_particles, (seed, 2, device)) for seed in range(200, 204))

@@ -155,6 +155,11 @@ class Evolution:
         return int(self._counters[:, cells.USED].max()) - 1
 
     @property
+    def steps(self) -> np.ndarray:
+        """Number of steps that each density has taken [density]."""
+        return self._counters[:, cells.STEPS].copy()
+
+    @property
     def work(self) -> dict[str, int]:
         """Steps and cell-steps of all, and the largest number of cells so far."""
         counters = self._counters

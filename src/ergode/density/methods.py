@@ -32,14 +32,14 @@ class Method(methods.Method):
     boxed : bool
         Whether the prior fills a box, as in the published runs, or the cells above the threshold.
     shift : callable
-        `shift(pull)`: how far smeared tails shift a posterior's mean, in its deviations.
+        `shift(pull, journey)`: how far smeared tails shift a posterior's mean, in its deviations.
     """
 
     reason: str
     transport: ModuleType
     unsplit: bool
     boxed: bool
-    shift: Callable[[tail.Pull], float]
+    shift: Callable[[tail.Pull, tail.Journey], float]
 
     def bindings(self, target: Target, keeps_fluxes: bool) -> dict[Any, Any]:
         """What kernels are specialised to, on a target, if they keep fluxes or not."""

@@ -32,6 +32,8 @@ class Run:
         Probability of the prior that has no cells.
     may_lose : float
         Probability that may be pruned after a measurement, if the threshold follows from it.
+    alone : bool
+        Whether the call has no other density: times that it does not reach are then left out.
     show : bool
         Whether to show progress.
     """
@@ -45,16 +47,19 @@ class Run:
         places: np.ndarray,
         left_out: np.ndarray,
         may_lose: float,
+        alone: bool,
         show: bool,
     ) -> None:
         self.evolution, self.records = evolution, records
         self.measurements, self.may_lose, self.show = measurements, may_lose, show
+        self._is_alone = alone
         self.ended_early = ""
         self.is_interrupted = False
         self._places = places
         self._lost = left_out.copy()  # before the latest measurement
         self._cut = left_out.copy()  # of the density after it, estimated
         self._row = 0  # of the times that are next
+        self._journeys = [tail.Journey(record.lattice) for record in records]
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Run from the first time to the last, from keys and masses of each density."""
@@ -65,6 +70,7 @@ class Run:
                 self.evolution.load(float(grid[0]), priors)
                 for time in events.tolist():
                     self.evolution.advance(time)
+                    self._follow()
                     for index, measurement in enumerate(self.measurements):
                         if measurement.time == time:
                             self._measure(index, measurement)
@@ -79,6 +85,16 @@ class Run:
         self._note_status()
         for record, time in zip(self.records, self.evolution.times.tolist(), strict=True):
             record.values["time_reached"] = np.array(time)
+
+    def _follow(self) -> None:
+        """Note how far densities have come, where a measurement will ask for it."""
+        if not self.measurements:
+            return
+        evolution = self.evolution
+        for journey, steps, summary in zip(
+            self._journeys, evolution.steps.tolist(), evolution.summaries(), strict=True
+        ):
+            journey.move(steps, summary.covariance)
 
     def _note(self, chosen: np.ndarray) -> None:
         """Note densities as they are, at the next time of the grid."""
@@ -117,9 +133,9 @@ class Run:
             shown = min(1.0, float(faint[which]) + after[which].beyond)
             cut = float(self._cut[which] + dropped[which])
             missing = max(shown, tail.pulled_over(cut, pull))
-            # Of a prior nothing is smeared before it moves.
-            has_moved = measurement.time > record.times[0]
-            shift = evolution.method.shift(pull) if has_moved else 0.0
+            journey = self._journeys[which]
+            shift = evolution.method.shift(pull, journey)
+            journey.correct(pull.ratio, after[which].covariance)
             record.after_measurement(index, after[which], missing, shift)
             self._cut[which] = missing
         self._lost += np.where(goes_on, dropped, 0.0)
@@ -130,14 +146,14 @@ class Run:
         if isinstance(error, Abandoned):  # the cells are still being written to
             if self._row == 0:
                 raise error
-            if evolution.count == 1:
+            if self._is_alone:
                 self.records[0].stop(float(self.records[0].times[self._row - 1]))
             self.tell_at_once(error, Status.INTERRUPTED)
             return
         if evolution.times.max() <= self.records[0].times[0]:
             raise error
         evolution.settle()
-        if evolution.count == 1:
+        if self._is_alone:
             self.records[0].stop(float(evolution.times[0]))
             self._note(np.full(1, not self.records[0].is_complete))
         self.tell_at_once(error, Status.INTERRUPTED)

@@ -148,7 +148,7 @@ class Solver:
             run = Run(
                 evolution, records[start:stop], asked.measurements,
                 places=asked.layout.beside[some], left_out=left_out[start:stop],
-                may_lose=may_lose * factor, show=self.show,
+                may_lose=may_lose * factor, alone=asked.layout.count == 1, show=self.show,
             )  # fmt: skip
             try:
                 run.go(priors)

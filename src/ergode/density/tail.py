@@ -15,7 +15,9 @@ sum of two estimates:
 Transport also smears the tail more than the middle.  Let the leading error of a scheme be a
 derivative of order m of the density.  The relative error of a Gaussian, z deviations from its mean,
 then is a Hermite polynomial of z times the m-th power of the width.  Its slope shifts the posterior
-(`shift_of_split`, `shift_of_corner_transport`; the factors were measured on linear systems).
+(`shift_of_split`, `shift_of_corner_transport`; the factors were measured on linear systems).  Each
+step adds to the error of split transport, most where the density was thin: a density that has grown
+since was smeared more than its present width tells (`Journey`).
 
 These estimates say whether a posterior can be trusted.  They do not correct it.
 """
@@ -83,13 +85,82 @@ def pulled_over(cut: float, pull: Pull) -> float:
     return float(ndtr((pull.distance - edge) / pull.ratio))
 
 
-def shift_of_split(pull: Pull) -> float:
-    """Shift of a posterior's mean, in its deviations, because split transport smeared the tail."""
-    z, slope = pull.distance, np.abs(pull.slope)
-    return float(0.8 * max(z**3 - 3 * z, 0.0) * (slope**3).sum() * pull.ratio)
+class Journey:
+    """Steps that a density has taken, and its covariance before and after them.
+
+    Parameters
+    ----------
+    lattice : Lattice
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._turn = lattice.axes / lattice.width
+        self._taken = 0
+        self._last: np.ndarray | None = None
+        self._steps: list[float] = []  # fewer count where a measurement has sharpened the density
+        self._ends: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def move(self, steps: int, covariance: np.ndarray) -> None:
+        """Note the density as it is by now, after this many steps in all."""
+        if steps > self._taken and self._last is not None:
+            self._steps.append(float(steps - self._taken))
+            self._ends.append((self._last, covariance))
+        self._taken, self._last = steps, covariance
+
+    def correct(self, ratio: float, covariance: np.ndarray) -> None:
+        """Note a measurement, and what it left.
+
+        A deviation is shorter by `ratio` along one direction: by its root in n dimensions, on
+        average.  The error of fourth order of the steps before falls by the fourth power of that.
+        """
+        self._last = covariance
+        kept = min(ratio, 1.0) ** (4.0 / len(covariance))
+        self._steps = [kept * one for one in self._steps]
+        while self._steps and self._steps[0] < _FORGOTTEN:
+            del self._steps[0], self._ends[0]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a step."""
+        return self._taken > 0
+
+    def smeared(self, slope: np.ndarray) -> float:
+        """Sum over all steps of the fourth power of the slope that the density then had.
+
+        `slope` [dimension] is that of the distance from the mean, from cell to cell, by now.  What
+        it was is not known but for two guesses, of which this takes the geometric mean: that of a
+        density that has grown in all directions alike, and the steepest of all directions.
+        """
+        if not self._steps:
+            return 0.0
+        assert self._last is not None
+        seen = self._turn.T @ np.array([*self._ends, (self._last, self._last)]) @ self._turn
+        seen += np.eye(slope.size) / 12.0  # none is thinner than a cell
+        size = np.linalg.slogdet(seen)[1]  # [interval, end]
+        alike = (slope**4).sum() * np.exp(2.0 / slope.size * (size[-1, 0] - size))
+        steepest = np.square(np.diagonal(np.linalg.inv(seen), axis1=-2, axis2=-1)).sum(axis=-1)
+        found = np.sqrt(alike * steepest)[:-1].mean(axis=1)
+        return float(np.dot(self._steps, found))
 
 
-def shift_of_corner_transport(pull: Pull) -> float:
+_FORGOTTEN = 1e-3  # steps
+
+
+def shift_of_split(pull: Pull, journey: Journey) -> float:
+    """Shift of a posterior's mean, in its deviations, because split transport smeared the tail.
+
+    A step that moves mass by the part c of a cell adds to a density p the fourth derivative of p
+    times c (1 - c) (2 - c) (1 + c) / 24, in cells, which is 0.023 at most.
+    """
+    z = pull.distance
+    if z * z <= 3.0:
+        return 0.0
+    return float(0.08 * (z**3 - 3 * z) * journey.smeared(pull.slope) * pull.ratio)
+
+
+def shift_of_corner_transport(pull: Pull, journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail."""
+    if not journey.has_begun:
+        return 0.0
     z, slope = pull.distance, np.abs(pull.slope)
     return float(2.0 * z * (slope**2).sum() * pull.ratio)
