@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 import ergode
-from ergode.stochastic.runners import compiled_direct
 
 _SECONDS = 1.5  # from the beginning of the run to Ctrl-C, at least
 
@@ -143,5 +142,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    compiled_direct._INTERPRETED_MOST = 0  # the first call compiles what the second one runs
     main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Ctrl-C is answered by every engine, whatever it is computing."""
+"""Ctrl-C is answered by every engine, whatever it is computing, and keeps what is done."""
 
 import json
 import os
@@ -14,18 +14,32 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there"),
 ]
-SCRIPT = Path(__file__).with_name("interrupted.py")
+LONGEST = 20  # seconds for an answer, on a machine with much to do
+
+
+def said_by(script, *arguments):
+    path = Path(__file__).with_name(script)
+    done = subprocess.run(
+        [sys.executable, str(path), *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def interrupted(case):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), case], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = said_by("interrupted.py", case)
     assert found["seconds"] is not None, f"{case} ended by itself: {found}"
-    assert found["seconds"] < 20
+    assert found["seconds"] < LONGEST
     return found
+
+
+@pytest.mark.parametrize("engine", ["trajectories", "kinetics", "stochastic", "epidemics"])
+def test_what_is_kept_is_a_part_of_the_whole_result(engine):
+    """Every output, interrupted at a drawn moment (see `interrupted_rows`)."""
+    found = said_by("interrupted_rows.py", engine, "1")
+    assert [one for one in found if one["wrong"]] == []
+    assert all(one["seconds"] is None or one["seconds"] < LONGEST for one in found)
+    assert any(one["part"] is not None and 0 < one["part"] < 1 for one in found), found
 
 
 @pytest.mark.parametrize(
@@ -41,9 +55,11 @@ def test_what_was_done_is_returned(case):
     found = interrupted(case)
     assert found["raised"] is None
     assert found["attrs"]["interrupted"] == 1
-    assert found["status"][-1] == ergode.Status.NOT_RUN
-    assert ergode.Status.DONE in found["status"]
-    assert any("interrupted: " in one for one in found["warnings"])
+    status = found["status"]
+    assert status[-1] == ergode.Status.NOT_RUN
+    assert ergode.Status.DONE in status
+    done = len(status) - status.count(ergode.Status.NOT_RUN)
+    assert any(f"interrupted: {done} of {len(status)} " in one for one in found["warnings"])
     if "missing" in found:
         assert found["missing"] == [code == ergode.Status.NOT_RUN for code in found["status"]]
 

@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
-from ergode.core import buffers, devices
+from ergode.core import buffers, devices, launch
 from ergode.core.errors import InterruptionWarning, PlanError
-from ergode.core.launch import count_that_fits, run_chunks, warn
+from ergode.core.launch import Interruptible, count_that_fits, run_chunks, warn
+from ergode.core.status import Status
 
 
 def test_what_fits():
@@ -24,31 +25,61 @@ def test_chunks_cover_everything_once():
     def work(start, stop, report):
         seen.extend(range(start, stop))
 
-    assert run_chunks("test", 10, 4, work, unit="things") == 10
+    run_chunks("test", 10, 4, work, unit="things")
     assert seen == list(range(10))
-    assert run_chunks("test", 0, 4, work, unit="things") == 0
+    run_chunks("test", 0, 4, work, unit="things")
+    assert seen == list(range(10))
+
+
+def test_chunks_by_time_grow_to_a_second(monkeypatch):
+    now, seen = [0.0], []
+    monkeypatch.setattr(launch, "monotonic", lambda: now[0])
+    for start, stop in launch.chunks(10_000, 6_000, least=10):
+        seen.append((start, stop))
+        now[0] += 1e-3 * (stop - start)  # seconds
+    # At most 16 times as much at once, in multiples of the first.
+    assert seen[:3] == [(0, 10), (10, 170), (170, 1170)]
+    assert all(stop - start == 1000 for start, stop in seen[2:-1])
+    assert seen[-1][1] == 10_000
+
+
+def test_chunks_are_cut_where_they_may_end():
+    found = list(launch.chunks(10, 4, cut=lambda start, stop: stop - stop % 3))
+    assert found == [(0, 3), (3, 6), (6, 10)]
+
+
+def test_chunks_that_take_longer_are_as_short_as_they_can_be(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(launch, "monotonic", lambda: now[0])
+    for start, stop in launch.chunks(50, 1000, least=7):
+        assert stop - start == min(7, 50 - start)
+        now[0] += 60.0
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_what_was_done_before_an_interruption_counts(raises):
+def test_an_interruption_ends_the_chunks_and_counts_what_was_done(raises):
+    status = np.full(10, Status.NOT_RUN, np.uint8)
+
     def work(start, stop, report):
         if start == 4:
             if raises:
                 raise KeyboardInterrupt
-            return 1
+            status[4] = Status.DONE
+            return False
+        status[start:stop] = Status.DONE
 
-    with pytest.warns(InterruptionWarning, match=r"interrupted: \d of 10 things are returned"):
-        assert run_chunks("test", 10, 4, work, unit="things") == (4 if raises else 5)
+    def call():
+        with Interruptible("things", "went well") as run:
+            run_chunks("test", 10, 4, work, unit="things")
+            run.ends_with(status)
+
+    with pytest.warns(InterruptionWarning, match=f"interrupted: {5 - raises} of 10 things went"):
+        call()
 
 
 def test_nothing_done_is_an_interruption():
-    def work(start, stop, report):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_chunks("test", 10, 4, work, unit="things")
-    with pytest.raises(KeyboardInterrupt):
-        run_chunks("test", 10, 4, lambda *_: 0, unit="things")
+    with pytest.raises(KeyboardInterrupt), Interruptible("things") as run:
+        run.ends_with(np.full(3, Status.NOT_RUN, np.uint8))
 
 
 def test_progress_is_of_what_was_done(capsys):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 
 from numba import njit, types
@@ -25,6 +25,7 @@ from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.compiler.inner_functions import KernelCompiler, without_literal_types
 from ergode.core.errors import Abandoned
+from ergode.core.interruption import listening
 
 __all__ = [
     "atomic_add",
@@ -79,6 +80,9 @@ stopwatch.count_compiling(event, "numba:compiler_lock")
 _GRACE = 1.0
 """Seconds that an interruption waits for what was begun."""
 
+_PIECE = 0.05
+"""Seconds of a piece of a range, about: so long an interruption waits."""
+
 
 @stopwatch.running()
 def run(
@@ -89,37 +93,50 @@ def run(
     finished: Callable[[int, int], None] | None = None,
     *,
     is_brief: bool = False,
+    piece: int = 0,
 ) -> None:
     """Call ``compiled(start, stop, *arguments)`` for every range, on `threads` threads.
 
-    `finished(start, stop)` is called in this thread as each range ends.  An interruption
-    (Ctrl-C) or an error lets the ranges already begun end and be reported, and drops the rest.
+    A range that takes long is cut into pieces, if `piece` is given: multiples of so many indices.
+    `finished(start, stop)` is called in this thread as each range, or piece, ends.  An interruption
+    (Ctrl-C) or an error lets what is already begun end and be reported, and drops the rest.
     Work of one thread that `is_brief` is done in this thread: an interruption waits for it.
 
     Raises
     ------
     Abandoned
-        It was interrupted, and ranges already begun did not end within a second.
+        It was interrupted, and what was already begun did not end within a second.
     """
     todo = deque(ranges)
-    count = len(todo)
-    if (threads < 2 or count < 2) and (is_brief or current_thread() is not main_thread()):
+    if (threads < 2 or len(todo) < 2) and (is_brief or current_thread() is not main_thread()):
         for start, stop in todo:
             compiled(start, stop, *arguments)
             if finished:
                 finished(start, stop)
         return
-    ended: SimpleQueue[tuple[int, int] | BaseException] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, int] | BaseException | None] = SimpleQueue()
+    under_way: dict[int, tuple[int, int]] = {}
 
-    def work(_: int) -> None:
+    def call(rank: int, start: int, stop: int) -> None:
+        under_way[rank] = start, stop
+        compiled(start, stop, *arguments)
+        ended.put((start, stop))
+        del under_way[rank]
+
+    def work(rank: int) -> None:
+        size = piece
         while True:
             try:
-                start, stop = todo.popleft()
+                start, last = todo.popleft()
             except IndexError:
-                return
+                return ended.put(None)
             try:
-                compiled(start, stop, *arguments)
-                ended.put((start, stop))
+                while start < last and not is_over:
+                    stop = min(start + size, last) if piece else last
+                    began = perf_counter()
+                    call(rank, start, stop)
+                    size = _next_size(stop - start, perf_counter() - began, piece)
+                    start = stop
             except BaseException as error:
                 ended.put(error)
                 todo.clear()
@@ -131,21 +148,37 @@ def run(
             finished(*item)
 
     # The main thread, which alone hears of Ctrl-C, computes nothing itself.
-    workers = _Workers(work, min(max(threads, 1), count))
+    is_over: list[bool] = []
+    workers = _Workers(work, alive := min(max(threads, 1), len(todo)))
     try:
-        for _ in range(count):
-            report(ended.get())
+        while alive:
+            with listening():
+                item = ended.get()
+            if item is None:
+                alive -= 1
+            else:
+                report(item)
     except BaseException as error:
+        is_over.append(True)
         todo.clear()
         have_ended = workers.wait(_GRACE if isinstance(error, KeyboardInterrupt) else None)
+        spans = list(under_way.copy().values())
         while not ended.empty():
             item = ended.get()
-            if not isinstance(item, BaseException):  # the first error is the one that is raised
+            if isinstance(item, tuple):  # the first error is the one that is raised
                 report(item)
         if not have_ended:
-            raise Abandoned from error
+            raise Abandoned(spans) from error
         raise
     workers.wait()
+
+
+def _next_size(size: int, seconds: float, piece: int) -> int:
+    """Indices of the next piece, after one of `size` took so long."""
+    if not piece:
+        return 0
+    wanted = int(size * min(_PIECE / max(seconds, 1e-9), 8.0))
+    return max(1, wanted // piece) * piece
 
 
 class _Workers:
@@ -219,7 +252,8 @@ def run_together(
         raise
     all_there.set()
     try:
-        workers.wait()
+        with listening():
+            workers.wait()
     except KeyboardInterrupt as error:
         if not workers.wait(_GRACE):
             raise Abandoned from error

@@ -23,6 +23,7 @@ import psutil
 
 from ergode.core.compiler.source import Target
 from ergode.core.errors import PlanError
+from ergode.core.interruption import listening
 from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text, card
 
@@ -134,6 +135,7 @@ class Device(ABC):
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
         is_brief: bool = False,
+        piece: int = 0,
     ) -> None:
         """Run a kernel over ``range(first, first + count)``.
 
@@ -153,6 +155,9 @@ class Device(ABC):
             Called as ``finished(start, stop)`` when a range is done.
         is_brief : bool
             Work for one CPU thread - a second at the most - is done in the caller's own.
+        piece : int
+            If given, a range of a CPU thread that takes long is cut into pieces of a multiple of
+            so many indices: an interruption waits for pieces only.
         """
 
     @abstractmethod
@@ -277,6 +282,7 @@ class CPU(Device):
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
         is_brief: bool = False,
+        piece: int = 0,
     ) -> None:
         from ergode.core import cpu
 
@@ -285,11 +291,13 @@ class CPU(Device):
         grain = grain or max(1, -(-count // pieces))
         ranges = [(first + start, first + stop) for start, stop in spans(count, grain)]
         cpu.run(
-            kernel.compiled("cpu"), ranges, arguments, self.core_count, finished, is_brief=is_brief
-        )
+            kernel.compiled("cpu"), ranges, arguments, self.core_count, finished,
+            is_brief=is_brief, piece=piece,
+        )  # fmt: skip
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
-        kernel.compiled("cpu")(0, 0, *arguments)
+        with listening():
+            kernel.compiled("cpu")(0, 0, *arguments)
 
     def run_together(
         self, kernel: Kernel, threads: int, *arguments: Any, is_brief: bool = False
@@ -377,6 +385,7 @@ class CUDA(Device):
         first: int = 0,
         finished: Callable[[int, int], None] | None = None,
         is_brief: bool = False,
+        piece: int = 0,
     ) -> None:
         if count < 1:
             return
@@ -384,13 +393,16 @@ class CUDA(Device):
         # A grid a few times the resident one hides latency; the kernel's loop takes the rest.
         blocks = min(-(-count // _THREADS_PER_BLOCK), 32 * self.core_count)
         last = first + count
-        cuda.launch(kernel.compiled("cuda"), blocks, _THREADS_PER_BLOCK, (first, last, *arguments))
+        with listening():  # it may have to be compiled
+            whole = (first, last, *arguments)
+            cuda.launch(kernel.compiled("cuda"), blocks, _THREADS_PER_BLOCK, whole)
         if finished:
             cuda.synchronize()
             finished(first, last)
 
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
-        self._here.specialize(kernel.compiled("cuda"), arguments)
+        with listening():
+            self._here.specialize(kernel.compiled("cuda"), arguments)
 
     def launch(
         self,
@@ -400,7 +412,8 @@ class CUDA(Device):
         *arguments: Any,
         shared_bytes: int = 0,
     ) -> None:
-        self._here.launch(kernel.compiled("cuda"), blocks, threads, arguments, shared_bytes)
+        with listening():  # it may have to be compiled
+            self._here.launch(kernel.compiled("cuda"), blocks, threads, arguments, shared_bytes)
 
     def resident_blocks(
         self, kernel: Kernel, threads: int, *arguments: Any, shared_bytes: int = 0

@@ -1,5 +1,9 @@
 """What can be wrong - a model, a plan, a file - and what a user is warned of."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 _LONGEST = 1200
 
 
@@ -39,7 +43,16 @@ class Abandoned(KeyboardInterrupt):
 
     The kernel goes on in the background until it ends.  The arrays that it writes to may change
     at any time: whoever returns some of them returns copies, of `status` first.
+
+    Attributes
+    ----------
+    spans : sequence of (int, int)
+        Ranges of indices that are still being computed; others have ended, or never begin.
     """
+
+    def __init__(self, spans: Sequence[tuple[int, int]] = ()) -> None:
+        super().__init__()
+        self.spans = spans
 
 
 class ErgodeWarning(RuntimeWarning):

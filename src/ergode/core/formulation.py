@@ -38,10 +38,17 @@ class Trial(NamedTuple):
         Of the kernel, that make it end.
     was_cut : function
         ``was_cut(start, stop)``: whether any of these indices was ended so.
+    forget : function
+        ``forget(start, stop)``: these indices are about to be run again.
     """
 
     arguments: tuple[Any, ...]
     was_cut: Callable[[int, int], bool]
+    forget: Callable[[int, int], None]
+
+
+def _nothing(start: int, stop: int) -> None:
+    """Forget nothing: there is nothing that a second run would change."""
 
 
 @dataclass
@@ -78,6 +85,7 @@ class Formulation:
         seconds: float = 0.0,
         trial: Trial | None = None,
         finished: Callable[[int, int], None],
+        piece: int = 1,
     ) -> None:
         """Run the kernel over ``range(count)``.
 
@@ -99,26 +107,32 @@ class Formulation:
             How a program ends that would run for too long.
         finished : function
             ``finished(start, stop)`` is called when a range is done.
+        piece : int
+            As of `Device.run`.
         """
         key = self.compiled.key("cpu")
         kernel, done = self._first_kernel(key, seconds), 0
         if kernel is self.standing and self.when == "auto":
-            trial = trial or Trial(arguments, lambda start, stop: False)
+            trial = trial or Trial(arguments, lambda start, stop: False, _nothing)
             begin = min(first * device.core_count, count)
             for stop, size in ((begin, -(-begin // device.core_count)), (count, grain)):
                 before = _SPENT.get(key, 0.0)
-                if done == count or not self._tried(device, done, stop, trial, size, finished):
+                if done == count:
+                    break
+                if not self._tried(device, done, stop, trial, size, finished, piece):
+                    device.prepare(self.compiled, *arguments, ())
+                    trial.forget(done, stop)
                     break
                 each, done = (_SPENT[key] - before) / (stop - done), stop
                 if each * (count - done) > COMPILING:
                     break
             kernel = self.compiled
         if done < count:
-            self._run(device, kernel, done, count, arguments, grain, finished)
+            self._run(device, kernel, done, count, arguments, grain, finished, piece)
 
     def _tried(
         self, device: Device, start: int, stop: int, trial: Trial, grain: int,
-        finished: Callable[[int, int], None],
+        finished: Callable[[int, int], None], piece: int,
     ) -> bool:  # fmt: skip
         """Run the program over a range; whether it came to its end."""
         assert self.standing is not None
@@ -128,7 +142,7 @@ class Formulation:
             ended.append((start, stop))
 
         try:
-            self._run(device, self.standing, start, stop, trial.arguments, grain, keep)
+            self._run(device, self.standing, start, stop, trial.arguments, grain, keep, piece)
         except BaseException:
             for one in ended:
                 if not trial.was_cut(*one):
@@ -142,7 +156,7 @@ class Formulation:
 
     def _run(
         self, device: Device, kernel: Kernel, start: int, stop: int, arguments: tuple[Any, ...],
-        grain: int, finished: Callable[[int, int], None],
+        grain: int, finished: Callable[[int, int], None], piece: int,
     ) -> None:  # fmt: skip
         name, last = ("program", self.program) if kernel is self.standing else ("compiled", ())
         if name not in self.used:
@@ -150,8 +164,9 @@ class Formulation:
         device.prepare(kernel, *arguments, last)
         begin, key = perf_counter(), self.compiled.key("cpu")
         device.run(
-            kernel, stop - start, *arguments, last, grain=grain, first=start, finished=finished
-        )
+            kernel, stop - start, *arguments, last, grain=grain, first=start, finished=finished,
+            piece=piece,
+        )  # fmt: skip
         if name == "program":
             _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
 

@@ -118,9 +118,10 @@ class _Counts:
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
         counts = ensemble.count(found, first)
+        cases = ensemble.case_count(found, counts, first)
         self._rows.append(rows)
         self._chunks.append(counts)
-        self._cases.append(ensemble.case_count(found, counts, first))
+        self._cases.append(cases)
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
@@ -148,9 +149,13 @@ class _Counts:
         return values.reshape(*shape.points, shape.replicates, *values.shape[1:])
 
 
+def status_of(done: np.ndarray) -> np.ndarray:
+    """Status of replicates that are done, or were not run."""
+    return np.where(done, Status.DONE, Status.NOT_RUN).astype(np.uint8)
+
+
 def _status(done: np.ndarray, shape: Shape) -> np.ndarray:
-    status = np.where(done, Status.DONE, Status.NOT_RUN).astype(np.uint8)
-    return status[: shape.total].reshape(*shape.points, shape.replicates)
+    return status_of(done)[: shape.total].reshape(*shape.points, shape.replicates)
 
 
 def _with_replicates(coords: Mapping[str, Any], shape: Shape) -> dict[str, Any]:

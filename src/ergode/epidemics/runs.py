@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import launch, progress
-from ergode.core.devices import spans
-from ergode.core.errors import InterruptionWarning, ModelError, PlanError
+from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics.methods import Method
 from ergode.epidemics.outputs import Collector
 from ergode.epidemics.points import Points
@@ -68,11 +67,6 @@ class PointRuns:
             What is finished; not all of it after an interruption (Ctrl-C).
         counters : dict
             What the attributes of a result say of the work.
-
-        Warns
-        -----
-        InterruptionWarning
-            The run was interrupted, and some of it was done.
         """
         total = self._points.count * self._replicates
         done = np.zeros(total, bool)
@@ -82,7 +76,8 @@ class PointRuns:
                 for ensemble, rows in self._ensembles():
                     ensemble.prepare()
                     work.append((ensemble, 0))
-                    for start, stop in spans(rows.size, ensemble.chunk_size(rows.size)):
+                    size = ensemble.chunk_size(rows.size)
+                    for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
                         found, counted = ensemble.run(start, stop - start)
                         collect.add(ensemble, found, start, rows[start:stop])
                         work[-1] = ensemble, work[-1][1] + counted
@@ -91,10 +86,6 @@ class PointRuns:
             except KeyboardInterrupt:
                 if not done.any():
                     raise
-                launch.warn(
-                    f"interrupted: {done.sum()} of {total} replicates are returned",
-                    InterruptionWarning,
-                )
         return done, _together([one.counters(counted) for one, counted in work if np.ndim(counted)])
 
     def _ensembles(self) -> Iterator[tuple[Ensemble, np.ndarray]]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core.arguments import choice, integer, time_grid
 from ergode.core.compiler.source import Precision
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.methods import MethodName, options_of, plan_of_points
-from ergode.epidemics.outputs import Output, Shape, collector
+from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
 from ergode.epidemics.runs import PointRuns
 from ergode.epidemics.scenario import scenario_of
@@ -204,30 +204,32 @@ def simulate(
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid)
-    done, counters = runs.run(collect, progress)
-    attrs = results.provenance(
-        stopwatch,
-        engine="epidemics",
-        method=plan.method.name,
-        method_reason=plan.reason,
-        device=plan.device.name,
-        device_model=plan.device.model,
-        device_reason=plan.device_reason,
-        precision=precision,
-        seed=str(seed),
-        replicates=replicates if points.swept else int(done.sum()),
-        model=json.dumps(first.to_dict()),
-        model_digest=points.digest,
-        network_digest=contacts.digest,
-        node_count=contacts.node_count,
-        interventions=repr(scenario.interventions) if scenario.interventions else "none",
-        susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
-        infectious=points.names(lambda model: model.infectious),
-        infected=points.names(lambda model: model.infected),
-        **counters,
-        interrupted=int(not done.all()),
-    )
-    coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
-    if strata is not None:
-        coords["stratum"] = list(scenario.strata)
-    return collect.dataset(done, coords | points.coords, attrs)
+    with launch.Interruptible("replicates") as run:
+        done, counters = runs.run(collect, progress)
+        run.ends_with(status_of(done))
+        attrs = results.provenance(
+            stopwatch,
+            engine="epidemics",
+            method=plan.method.name,
+            method_reason=plan.reason,
+            device=plan.device.name,
+            device_model=plan.device.model,
+            device_reason=plan.device_reason,
+            precision=precision,
+            seed=str(seed),
+            replicates=replicates if points.swept else int(done.sum()),
+            model=json.dumps(first.to_dict()),
+            model_digest=points.digest,
+            network_digest=contacts.digest,
+            node_count=contacts.node_count,
+            interventions=repr(scenario.interventions) if scenario.interventions else "none",
+            susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
+            infectious=points.names(lambda model: model.infectious),
+            infected=points.names(lambda model: model.infected),
+            **counters,
+            interrupted=int(not done.all()),
+        )
+        coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
+        if strata is not None:
+            coords["stratum"] = list(scenario.strata)
+        return collect.dataset(done, coords | points.coords, attrs)

@@ -16,7 +16,7 @@ from ergode.core.errors import (
     ModelError,
     PlanError,
 )
-from ergode.core.launch import run_chunks, warn
+from ergode.core.launch import Interruptible, run_chunks, warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -297,26 +297,28 @@ def integrate(
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:
         warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning)
-    outcome = _run(mechanism, zones, grid, options, device, progress)
-    _warn_of_errors(chosen, outcome, conservation_tolerance)
-    attrs = results.provenance(
-        stopwatch,
-        engine="kinetics",
-        method=chosen.name,
-        method_reason=reason,
-        heating=heating or "none",
-        screening=screening or "none",
-        conservation_tolerance=conservation_tolerance,
-        zones=zones.count if layout is None else zones.count // layout.count,
-        model_digest=mechanism.digest,
-        **_provenance_of(options, device, outcome),
-        **_points_of(layout, values),
-    )
-    result = _dataset(
-        network, mechanism, zones, grid, equation_of_state, outcome, attrs, layout, values
-    )
-    _warn_of_energy(chosen, result, conservation_tolerance)
-    return result
+    with Interruptible("zones", "were integrated") as run:
+        outcome = _run(mechanism, zones, grid, options, device, progress)
+        run.ends_with(outcome.status)
+        _warn_of_errors(chosen, outcome, conservation_tolerance)
+        attrs = results.provenance(
+            stopwatch,
+            engine="kinetics",
+            method=chosen.name,
+            method_reason=reason,
+            heating=heating or "none",
+            screening=screening or "none",
+            conservation_tolerance=conservation_tolerance,
+            zones=zones.count if layout is None else zones.count // layout.count,
+            model_digest=mechanism.digest,
+            **_provenance_of(options, device, outcome),
+            **_points_of(layout, values),
+        )
+        result = _dataset(
+            network, mechanism, zones, grid, equation_of_state, outcome, attrs, layout, values
+        )
+        _warn_of_energy(chosen, result, conservation_tolerance)
+        return result
 
 
 def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: float) -> None:
@@ -390,27 +392,23 @@ def _run(
     """Integrate all zones, or those before an interruption."""
     outcome = empty_outcome(zones, grid)
 
-    def work(start: int, stop: int, report: Callable[[int], None]) -> int:
+    def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
         nonlocal outcome
-        done = 0
-
-        def finished(amount: int) -> None:
-            nonlocal done
-            done += amount
-            report(amount)
-
         try:
-            run_zones(mechanism, zones, grid, options, device, outcome, finished)
-        except KeyboardInterrupt as error:
-            if isinstance(error, Abandoned):
-                outcome = outcome.copied()
-        return done
+            run_zones(mechanism, zones, grid, options, device, outcome, report)
+        except Abandoned:
+            outcome = outcome.copied()
+        except KeyboardInterrupt:
+            return False
+        return True
 
     # One chunk: a device takes parts of the zones by itself.
-    run_chunks(
-        "zones", zones.count, zones.count, work, unit="zones", show=show,
-        outcome="were integrated",
-    )  # fmt: skip
+    run_chunks("zones", zones.count, zones.count, work, unit="zones", show=show)
+    missing = outcome.status == Status.NOT_RUN
+    if missing.any():
+        nothing = empty_outcome(zones, grid)
+        for array, empty in zip(outcome, nothing, strict=True):
+            array[missing] = empty[missing]
     return outcome
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from ergode import trajectories
 from ergode.core import kernels
 from ergode.core.compiler.language import option
 from ergode.core.devices import Device
-from ergode.core.errors import PlanError
+from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -143,12 +144,16 @@ class Cloud:
             self._origin = None
         seed = np.random.SeedSequence([self.seed, self._flights]).generate_state(1, np.uint64)[0]
         start = self.points @ self.pushed.axes
-        result = trajectories.integrate(
-            field, times=times, parameters=self.parameters,
-            initial=dict(zip(field.variables, start.T, strict=True)),
-            method=self.pushed.method, step=self.step, device=self.device,
-            seed=int(seed), **self.options,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptionWarning)
+            result = trajectories.integrate(
+                field, times=times, parameters=self.parameters,
+                initial=dict(zip(field.variables, start.T, strict=True)),
+                method=self.pushed.method, step=self.step, device=self.device,
+                seed=int(seed), **self.options,
+            )  # fmt: skip
+        if result.attrs["interrupted"]:  # a part of the particles is no cloud
+            raise KeyboardInterrupt
         states = result["state"].values.astype(np.float64) @ self.pushed.axes.T
         lost = ~np.isfinite(states).all(axis=(1, 2))
         if lost.all():

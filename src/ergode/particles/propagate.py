@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from ergode.core import progress as progress_bar
 from ergode.core.arguments import choice, integer
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import Variable
+from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.measurement import Measurement
@@ -140,6 +141,8 @@ def propagate(
         Fewer than 100 particles count after a measurement: what follows is chance.
     FailureWarning
         Particles could not be moved: a value became infinite, or a step too small.
+    InterruptionWarning
+        The run was interrupted (Ctrl-C): what follows the last time that was reached is missing.
 
     References
     ----------
@@ -176,42 +179,87 @@ def propagate(
         resample_below=resample_below, device=place,
     )  # fmt: skip
     size = len(field.variables)
-    mean, covariance = np.empty((grid.size, size)), np.empty((grid.size, size, size))
-    effective, kept = np.empty(grid.size), []
-    with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
-        for number, _ in enumerate(cloud.visit(grid, found)):
-            weights = cloud.weights
-            mean[number], covariance[number] = moments(cloud.points, weights)
-            effective[number] = cloud.least_effective_count()
-            if keep == "all" or (keep == "last" and number == grid.size - 1):
-                kept.append((grid[number], cloud.points, weights))
-            report(1)
-    warn_of_few(cloud, found)
-    seen = len(found)
-    values = {
-        "mean": mean,
-        "covariance": covariance,
-        "effective_count": effective,
-        "effective_count_at_measurement": np.array(cloud.effective, float),
-        "unreliable_from": np.array(unreliable_from(cloud, found)),
-        "log_evidence": np.array(cloud.log_evidence, float),
-        "prior_mean": np.array([m for m, _ in cloud.before]).reshape(seen, size),
-        "prior_covariance": np.array([c for _, c in cloud.before]).reshape(seen, size, size),
-        "particle": np.array([points for _, points, _ in kept]).reshape(len(kept), count, size),
-        "weight": np.array([weights for _, _, weights in kept]).reshape(len(kept), count),
-    }
-    attrs = results.provenance(
-        stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
-        device_model=place.model, device_reason=place.reason, model_digest=field.digest,
-        particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
-        seed=seed, times_resampled=cloud.resampled_count,
+    moved = Moved(
+        np.full((grid.size, size), np.nan), np.full((grid.size, size, size), np.nan),
+        np.full(grid.size, np.nan), [],
     )  # fmt: skip
-    names = list(field.variables)
-    coords = {
-        "time": grid, "variable": names, "variable_": names,
-        "measurement": [one.time for one in found], "kept": [time for time, _, _ in kept],
-    }  # fmt: skip
-    return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
+    with launch.Interruptible("times") as run:
+        with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
+            visited = moved.visit(cloud, grid, found, keep, report)
+        rest = np.arange(grid.size) >= visited
+        run.ends_with(np.where(rest, Status.NOT_RUN, Status.DONE))
+        seen = found[: len(cloud.effective)]
+        warn_of_few(cloud, seen)
+        values = moved.values(count) | {
+            "effective_count_at_measurement": _filled(cloud.effective, (len(found),)),
+            "unreliable_from": np.array(unreliable_from(cloud, seen)),
+            "log_evidence": _filled(cloud.log_evidence, (len(found),)),
+            "prior_mean": _filled([m for m, _ in cloud.before], (len(found), size)),
+            "prior_covariance": _filled([c for _, c in cloud.before], (len(found), size, size)),
+        }
+        attrs = results.provenance(
+            stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
+            device_model=place.model, device_reason=place.reason, model_digest=field.digest,
+            particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
+            seed=seed, times_resampled=cloud.resampled_count, interrupted=int(rest.any()),
+        )  # fmt: skip
+        names = list(field.variables)
+        coords = {
+            "time": grid, "variable": names, "variable_": names,
+            "measurement": [one.time for one in found],
+            "kept": [time for time, _, _ in moved.kept],
+        }  # fmt: skip
+        return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
+
+
+class Moved(NamedTuple):
+    """What is known of a cloud at each time; NaN where an interruption (Ctrl-C) came first."""
+
+    mean: np.ndarray  # [time, variable]
+    covariance: np.ndarray  # [time, variable, variable]
+    effective: np.ndarray  # [time]
+    kept: list[tuple[float, np.ndarray, np.ndarray]]  # time, particles and weights
+
+    def visit(
+        self, cloud: Cloud, grid: np.ndarray, measurements: Sequence[Measurement], keep: str,
+        report: Callable[[int], None],
+    ) -> int:  # fmt: skip
+        """Move the cloud from time to time; how many were reached."""
+        number = 0
+        try:
+            for time in cloud.visit(grid, measurements):
+                weights = cloud.weights
+                self.mean[number], self.covariance[number] = moments(cloud.points, weights)
+                self.effective[number] = cloud.least_effective_count()
+                if keep == "last":
+                    self.kept.clear()
+                if keep != "none":
+                    self.kept.append((time, cloud.points, weights))
+                number += 1
+                report(1)
+        except KeyboardInterrupt:
+            if number == 0:
+                raise
+        return number
+
+    def values(self, count: int) -> dict[str, np.ndarray]:
+        """Variables of the result; `count` particles."""
+        kept, size = len(self.kept), self.mean.shape[1]
+        return {
+            "mean": self.mean,
+            "covariance": self.covariance,
+            "effective_count": self.effective,
+            "particle": np.array([one for _, one, _ in self.kept]).reshape(kept, count, size),
+            "weight": np.array([one for _, _, one in self.kept]).reshape(kept, count),
+        }
+
+
+def _filled(rows: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Rows, and NaN after them."""
+    found = np.full(shape, np.nan)
+    for number, row in enumerate(rows):
+        found[number] = row
+    return found
 
 
 def _fewest(cloud: Cloud) -> float:

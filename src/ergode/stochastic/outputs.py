@@ -78,6 +78,8 @@ class Collector:
     """Collects the results of chunks and makes a Dataset of them."""
 
     wanted: Wanted
+    takes_long = False
+    """Whether to add a chunk takes about as long as to simulate it."""
 
     def __init__(
         self,
@@ -163,6 +165,7 @@ class Trajectories(Collector):
         self._shape = shape
         rules = len(self.network.rules)
         self._values = np.full((*shape[:2], rules), np.nan) if rules else None
+        self.takes_long = bool(rules)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         part = chunk["amounts"]
@@ -203,6 +206,7 @@ class Statistics(Collector):
         # What rules define is not whole, and is made of amounts.
         self.wanted = Wanted(statistics=whole, amounts=bool(rules) or not whole)
         self._moments = Moments(*shape, rules) if rules else None
+        self.takes_long = self.wanted.amounts
         self._broken = None if whole else Moments(*shape, self.tables.species_count)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
@@ -240,6 +244,7 @@ class Histogram(Collector):
     """How often amounts fall into each bin."""
 
     wanted = Wanted(amounts=True)
+    takes_long = True
 
     def __init__(self, *arguments: Any, bins: ArrayLike | None = None, **options: Any) -> None:
         super().__init__(*arguments)

@@ -196,33 +196,36 @@ def simulate(
     runner = runner_on(device=device)
     collect = outputs.collector(output, tables, grid, layout, replicates, bins, whole)
     runner.prepare(total, collect.wanted)
-    found = simulate_chunks(runner, collect, total, replicates, device, progress)
-    status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
-    said = {} if plan.method.exact else describe_steps(leaps, firings, control)
-    failure = failures.first(status, runner_on, tables, replicates)
-    if failure:
-        said["first_failure"] = failure
-        launch.warn(failure, FailureWarning)
-    attrs = results.provenance(
-        stopwatch,
-        engine="stochastic",
-        method=plan.method.name,
-        method_reason=plan.reason,
-        exact=int(plan.method.exact),
-        device=device.name,
-        device_model=device.model,
-        device_reason=device.reason,
-        seed=str(seed),
-        replicates=replicates,
-        model_digest=network.digest,
-        firings=int(firings.sum()),
-        interrupted=int(bool((status == Status.NOT_RUN).any())),
-        **said,
-    )
-    shape = (*layout.shape, replicates)
-    found = {name: values.reshape(shape) for name, values in found.items()}
-    coords = {"time": grid, "species": [member.name for member in network.species], **layout.coords}
-    return collect.dataset(found, coords, attrs)
+    with launch.Interruptible("realizations", "were simulated") as run:
+        found = simulate_chunks(runner, collect, total, replicates, device, progress)
+        status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
+        said = {} if plan.method.exact else describe_steps(leaps, firings, control)
+        failure = "" if run.was_heard else failures.first(status, runner_on, tables, replicates)
+        if failure:
+            said["first_failure"] = failure
+            launch.warn(failure, FailureWarning)
+        run.ends_with(status)
+        attrs = results.provenance(
+            stopwatch,
+            engine="stochastic",
+            method=plan.method.name,
+            method_reason=plan.reason,
+            exact=int(plan.method.exact),
+            device=device.name,
+            device_model=device.model,
+            device_reason=device.reason,
+            seed=str(seed),
+            replicates=replicates,
+            model_digest=network.digest,
+            firings=int(firings.sum()),
+            interrupted=int(bool((status == Status.NOT_RUN).any())),
+            **said,
+        )
+        shape = (*layout.shape, replicates)
+        found = {name: values.reshape(shape) for name, values in found.items()}
+        species = [member.name for member in network.species]
+        coords = {"time": grid, "species": species, **layout.coords}
+        return collect.dataset(found, coords, attrs)
 
 
 def _condition(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core.arguments import choice, integer, time_grid
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
@@ -279,13 +279,15 @@ def integrate(
         integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
         compile, progress,
     )  # fmt: skip
-    found = (
-        _follow_together(problem, chosen, control)
-        if chosen.is_fixed
-        else _follow_apart(problem, chosen, control, every_step)
-    )
     attrs = {} if replicates is None else {"replicates": replicates, "seed": seed}
-    return _dataset(problem, chosen, control, found, stopwatch, attrs)
+    with launch.Interruptible("trajectories", "were integrated") as run:
+        found = (
+            _follow_together(problem, chosen, control)
+            if chosen.is_fixed
+            else _follow_apart(problem, chosen, control, every_step)
+        )
+        run.ends_with(found.status)
+        return _dataset(problem, chosen, control, found, stopwatch, attrs)
 
 
 class _Problem(NamedTuple):
@@ -443,6 +445,8 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     }  # fmt: skip
     runner = Runner(field, chosen.method, first, **options)
     outcome = runner.integrate(initial, parameters, show=problem.show)
+    if every_step and runner.interrupted:
+        raise KeyboardInterrupt
     if every_step:  # how many they are is known now
         step_log = int(outcome.taken.max()) + 1
         check_memory((each + step_log * (1 + len(names[0])) * outcome.states.itemsize) * count)
@@ -453,9 +457,10 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     if chosen.otherwise is not None:
         failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
         slow = np.flatnonzero(failed)
-        if slow.size and not every_step:
+        if runner.interrupted:
+            outcome.leave_out(failed)
+        elif slow.size and not every_step:
             runner = Runner(field, chosen.otherwise, control, **options)
-            runner.has_results = slow.size < count
             again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
             used.append(runner.formulation)
             outcome.put(slow, again)

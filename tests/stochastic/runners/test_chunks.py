@@ -50,8 +50,9 @@ def interrupt_after(monkeypatch, ranges, error):
         spans = list(spans)
         run(compiled, spans[:ranges], arguments, threads, finished)
         # The next range has begun, and ends unseen.
-        run(compiled, spans[ranges : ranges + 1], arguments, threads, None)
-        raise error
+        begun = spans[ranges : ranges + 1]
+        run(compiled, begun, arguments, threads, None)
+        raise Abandoned(begun) if isinstance(error, Abandoned) else error
 
     monkeypatch.setattr(cpu, "run", interrupted)
 

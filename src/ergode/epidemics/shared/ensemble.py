@@ -19,6 +19,8 @@ from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
+# Nodes of all replicates that a CUDA device works on at once.
+_NODES_ON_CUDA = 2**22
 
 
 class Ensemble(ABC):
@@ -93,6 +95,13 @@ class Ensemble(ABC):
         replicates_that_fit(self.device, self.node_count, self.bytes_per_replicate)
         work = self.bytes_per_replicate + 16 * self.node_count
         return min(replicates, max(8 * self.device.core_count, _CHUNK_BYTES // work))
+
+    @property
+    def least_chunk(self) -> int:
+        """Replicates of the first chunk, and a factor of the others, which take about a second."""
+        if self.device.is_cuda:
+            return max(1, _NODES_ON_CUDA // self.node_count)
+        return 8 * self.device.core_count
 
     @abstractmethod
     def prepare(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.devices import Device, spans
-from ergode.core.launch import count_that_fits
+from ergode.core.devices import Device
+from ergode.core.launch import count_that_fits, run_chunks
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome
@@ -60,6 +60,14 @@ class Launch(Protocol):
         The amounts of the outcome are `amounts`.
         """
 
+    @property
+    def zones_that_fill(self) -> int:
+        """Zones that keep the device busy."""
+
+
+_ROUNDS = 4  # of zones, so that few wait for the last
+_BLOCKS_A_MULTIPROCESSOR = 32
+
 
 @dataclass(eq=False)
 class BlockLaunch:
@@ -86,6 +94,11 @@ class BlockLaunch:
     threads: int
     shared_count: int
     scratch_count: int
+
+    @property
+    def zones_that_fill(self) -> int:
+        """Zones that keep the device busy."""
+        return _ROUNDS * _BLOCKS_A_MULTIPROCESSOR * self.device.core_count
 
     @property
     def shared_bytes(self) -> int:
@@ -130,6 +143,11 @@ class ThreadLaunch:
     kernel: kernels.Kernel
     tables: tuple[Any, ...]
     options: tuple[float, ...]
+
+    @property
+    def zones_that_fill(self) -> int:
+        """Zones that keep the device busy."""
+        return _ROUNDS * _ALONE_BLOCKS_PER_CORE * _ALONE_THREADS * self.device.core_count
 
     def arguments(
         self, history: ConditionHistory, grid: Any, counter: Any, outcome: Outcome
@@ -190,7 +208,8 @@ def run_on_device(
     each += history.factors.shape[1] if swept else 0
     times, grid_there = device.put(history.times), device.put(grid)
     begin = kernels.for_each(_begin)
-    for first, last in spans(zones.count, zones_at_once(device, each)):
+
+    def integrate(first: int, last: int, report: Callable[[int], None]) -> None:
         part = slice(first, last)
         amounts = device.empty((last - first, *outcome.amounts.shape[1:]), np.float64)
         device.run(begin, last - first, device.put(zones.amounts[part]), amounts)
@@ -205,6 +224,11 @@ def run_on_device(
         for whole, array in zip(outcome[1:], found[1:], strict=True):
             whole[part] = device.get(array)
         finished(first, last)
+
+    run_chunks(
+        "zones", zones.count, zones_at_once(device, each), integrate, unit="zones",
+        least=launch.zones_that_fill,
+    )  # fmt: skip
 
 
 # --- device functions -----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class ExplicitRunner:
         device.run(
             cpu_kernel(loop.explicit_cpu, (*problem.bound, *self.bindings.items())), zones.count,
             system._replace(absolute=problem.tolerances), _control(problem), zones.history, grid,
-            problem.options.max_steps, outcome, finished=finished,
+            problem.options.max_steps, outcome, finished=finished, piece=1,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:

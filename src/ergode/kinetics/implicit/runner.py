@@ -64,7 +64,8 @@ class ImplicitRunner:
         device.run(
             cpu_kernel(rosenbrock.integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
-            zones.history, grid, options.rtol, options.max_steps, outcome, finished=finished,
+            zones.history, grid, options.rtol, options.max_steps, outcome,
+            finished=finished, piece=1,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:

@@ -11,9 +11,12 @@ import numpy as np
 from ergode.core import devices, launch
 from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
+from ergode.core.statistics import GROUP
 from ergode.core.status import Status
 
 _ROOM_SHARE = 0.4
+# Of results that are added up within some tenths of a second.
+_CHUNK_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Collector(Protocol):
     """Collects the results of chunks."""
 
     wanted: Wanted
+    takes_long: bool
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         """Add the results of the realizations from number `first` on."""
@@ -88,19 +92,26 @@ def simulate_chunks(
     rows = np.zeros(total, np.int64)
     leaps = []
 
-    def simulate_chunk(start: int, stop: int, report: Callable[[int], None]) -> int:
+    def simulate_chunk(start: int, stop: int, report: Callable[[int], None]) -> bool:
         found = _run_chunk(runner, start, stop - start, collect.wanted, report)
         status[start:stop] = found["status"]
         firings[start:stop] = found["firings"]
         rows[start:stop] = found["rows"]
         leaps.append(found["leaps"])
         collect.add(found, start)
-        return int((found["status"] != Status.NOT_RUN).sum())
+        return not (found["status"] == Status.NOT_RUN).any()
 
+    row_bytes = runner.row_bytes(collect.wanted)
+    size = chunk_size(row_bytes, device)
+    if collect.takes_long:
+        size = min(size, max(1, _CHUNK_BYTES // row_bytes))
     launch.run_chunks(
-        "stochastic", total, chunk_size(runner.row_bytes(collect.wanted), replicates, device),
-        simulate_chunk, unit="realizations", show=show, outcome="were simulated",
+        "stochastic", total, size, simulate_chunk, unit="realizations", show=show,
+        least=_least(collect.wanted, device),
+        cut=lambda start, stop: _cut(start, stop, replicates),
     )  # fmt: skip
+    if (status == Status.NOT_RUN).all():
+        raise KeyboardInterrupt
     return {
         "status": status, "firing_count": firings, "rows": rows, "leaps": np.concatenate(leaps),
     }  # fmt: skip
@@ -111,14 +122,21 @@ def _run_chunk(
 ) -> dict[str, np.ndarray]:
     """Simulate one chunk. A log of firings takes a second run, once its length is known."""
     found = runner.run(first, count, wanted, report)
-    if wanted.log_first:
-        logged = Wanted(log_counts=found["firings"])
-        found = runner.run(first, count, logged, lambda _: None)
+    if not wanted.log_first:
+        return found
+    if (found["status"] == Status.NOT_RUN).any():
+        raise KeyboardInterrupt
+    firings = found["firings"]
+    found = runner.run(first, count, Wanted(log_counts=firings), lambda _: None)
+    missing = found["status"] == Status.NOT_RUN
+    if missing.any():
+        logged = np.repeat(~missing, firings)
+        found |= {name: found[name][logged] for name in ("log_times", "log_reactions")}
     return found
 
 
-def chunk_size(row_bytes: int, replicates: int, device: Device) -> int:
-    """Realizations of a chunk whose results fit in memory; whole points if possible.
+def chunk_size(row_bytes: int, device: Device) -> int:
+    """Realizations of a chunk, whose results fit.
 
     Raises
     ------
@@ -129,5 +147,20 @@ def chunk_size(row_bytes: int, replicates: int, device: Device) -> int:
         count_that_fits(where, row_bytes, "one realization", "use fewer times")
         for where in {device, devices.resolve("cpu")}
     )
-    size = max(1, int(_ROOM_SHARE * room))
-    return size - size % replicates if size >= replicates else size
+    return max(1, int(_ROOM_SHARE * room))
+
+
+def _least(wanted: Wanted, device: Device) -> int:
+    """As `launch.least_chunk`; chunks of a log of firings, which take two runs, are small."""
+    if wanted.log_first and not device.is_cuda:
+        return 8 * device.core_count
+    return launch.least_chunk(device)
+
+
+def _cut(start: int, stop: int, replicates: int) -> int:
+    """The last place up to `stop` where a chunk may end: between points, or groups of moments."""
+    beyond = stop % replicates
+    for place in (stop - beyond, stop - beyond % GROUP):
+        if place > start:
+            return place
+    return stop

@@ -18,15 +18,17 @@ from ergode.core.compiler.source import Target
 from ergode.core.status import Status
 from ergode.stochastic.algorithms import compiled_direct, interpreted_direct
 from ergode.stochastic.algorithms.compiled_direct import Rates
-from ergode.stochastic.kernel.realization import Plan
+from ergode.stochastic.kernel.realization import Out, Plan
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.ranges import run_ranges
+from ergode.stochastic.runners.ranges import leave_out, run_ranges
 from ergode.stochastic.runners.runner import Report, Runner, new_queue
 from ergode.stochastic.tables import Net, Tables
 
 FIRINGS_MOST = 2**32 - 2
 LANES = 64
 _LANES_FROM = 8
+# Realizations of a lane in a piece of a range: its last ones are few among them.
+_FULL = 16
 _THREADS = 128
 _SHARED_BYTES = 48 * 1024
 # Most firings of a network by tables: a fifth of the time of its compilation.
@@ -83,17 +85,28 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         """Simulate realizations `first` to ``first + count``; return what is wanted of them."""
-        found = self._interpret(first, count, wanted, report) if self._allowed(count) else None
-        if found is not None:
-            return found
+        begun, is_cut = None, True
+        if self._allowed(count):
+            begun, is_cut = self._interpret(first, count, wanted, report)
+        if begun is not None and not is_cut:
+            return self.fetch(begun, wanted)
+        try:
+            found = self._run_compiled(first, count, wanted, report)
+        except KeyboardInterrupt:  # while it was compiled
+            if begun is None:
+                raise
+            found = begun
+        return self.fetch(found, wanted)
+
+    def _run_compiled(self, first: int, count: int, wanted: Wanted, report: Report) -> Out:
         slots, grain = self._ranges(count)
         out = self.results(count, slots, self.points(first, count), wanted)
         arguments = (self.rates(), self._plan_from(first), out)
         with kernels.readable_errors():
-            out = run_ranges(
-                self.device, self._kernel_for(count), count, grain, arguments, wanted, report
-            )
-        return self.fetch(out, wanted)
+            return run_ranges(
+                self.device, self._kernel_for(count), count, grain, arguments, wanted, report,
+                piece=_FULL * self._lanes(count),
+            )  # fmt: skip
 
     def prepare(self, count: int, wanted: Wanted) -> None:
         """Compile what `run` needs."""
@@ -126,8 +139,11 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
 
     def _interpret(
         self, first: int, count: int, wanted: Wanted, report: Report
-    ) -> dict[str, np.ndarray] | None:
-        """As `run`, by tables; None if a realization needs too many firings."""
+    ) -> tuple[Out, bool]:
+        """Realizations by tables, and whether some took more firings than they may.
+
+        These, of which nothing is known then, are not run.
+        """
         workers, grain = self._ranges(count)
         code = self._text, self._lanes(count)
         plan = self._plan_from(first)
@@ -137,11 +153,15 @@ class CPUCompiledDirectRunner(CompiledDirectRunner):
         done: list[int] = []
         out = run_ranges(self.device, _interpreter(), count, grain, arguments, wanted, done.append)
         _LEFT[code] -= int(out.firings.sum())
-        if few.max_firings < plan.max_firings and (out.status == Status.TOO_MANY_STEPS).any():
+        cut = np.flatnonzero(out.status == Status.TOO_MANY_STEPS)
+        if few.max_firings < plan.max_firings and cut.size:
             _LEFT[code] = 0
-            return None
+            is_interrupted = bool((out.status == Status.NOT_RUN).any())
+            out.status[cut] = Status.NOT_RUN
+            leave_out(out, np.unique(cut // grain).tolist(), grain, wanted)
+            return out, not is_interrupted
         report(sum(done))
-        return self.fetch(out, wanted)
+        return out, False
 
     def _tables_and_rows(self, workers: int) -> tuple[Net, interpreted_direct.Work]:
         tables, empty = self.tables, self.device.empty

@@ -25,7 +25,8 @@ def first(
 ) -> str:
     """A sentence about the first failed realization; empty if none failed.
 
-    That realization is simulated again on the CPU, to find the state in which it ended.
+    That realization is simulated again on the CPU, to find the state in which it ended; an
+    interruption ends that, and nothing else.
     """
     wrong = [code for code in np.unique(status).tolist() if Status(code).is_error]
     failed = np.flatnonzero(np.isin(status, wrong) & (status != Status.NOT_RUN))
@@ -33,7 +34,10 @@ def first(
         return ""
     number = int(failed[0])
     runner = runner_on(device=devices.resolve("cpu:1"))
-    found = runner.run(number, 1, Wanted(states=True), lambda _: None)
+    try:
+        found = runner.run(number, 1, Wanted(states=True), lambda _: None)
+    except KeyboardInterrupt:
+        return ""
     if found["status"][0] != status[number]:
         return ""  # rounding differs between devices
     time, state = float(found["ended"][0]), found["states"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,40 +24,43 @@ def run_ranges(
     arguments: tuple[Any, ...],
     wanted: Wanted,
     report: Report,
+    piece: int = 1,
 ) -> Out:
     """Run a kernel over ranges of `grain` realizations; the last argument is an `Out`.
 
-    Ctrl-C ends the run; the status then tells which realizations were simulated.
+    Ranges that take long are cut into pieces of at least `piece` realizations.  Ctrl-C ends the
+    run.  The status then says which realizations were simulated.
     """
     out: Out = arguments[-1]
-    ended = np.zeros(-(-count // grain), bool)
-
-    def finished(start: int, stop: int) -> None:
-        ended[start // grain] = True
-        report(stop - start)
-
+    device.prepare(kernel, grain, *arguments)
     try:
-        device.run(kernel, count, grain, *arguments, grain=grain, finished=finished)
-    except KeyboardInterrupt as error:
-        return settled(out, ended, grain, wanted, isinstance(error, Abandoned))
-    return out
-
-
-def settled(out: Out, ended: np.ndarray, grain: int, wanted: Wanted, abandoned: bool) -> Out:
-    """Results of an interrupted run.
-
-    If the run was `abandoned`, threads may still write to its arrays, so copies are returned. Sums
-    of a range that did not end hold parts of realizations. With statistics, such a range counts as
-    not run.
-    """
-    if abandoned:
-        status = np.array(out.status)  # first: what is copied later is complete
+        device.run(
+            kernel, count, grain, *arguments, grain=grain, piece=min(piece, grain),
+            finished=lambda start, stop: report(stop - start),
+        )  # fmt: skip
+    except Abandoned as error:  # threads still write to these arrays
+        status = np.array(out.status)  # first: all that follows is then complete
         names = (name for name in out._fields if name != "status")
         out = out._replace(status=status, **{name: np.array(getattr(out, name)) for name in names})
-    if wanted.statistics:
-        for name in SUMS:
-            getattr(out, name)[~ended] = 0
-        out.status[~np.repeat(ended, grain)[: out.status.size]] = Status.NOT_RUN
-    for array in (out.firings, out.rows):
-        array[out.status == Status.NOT_RUN] = 0
+        leave_out(out, [start // grain for start, _ in error.spans], grain, wanted)
+    except KeyboardInterrupt:
+        pass
     return out
+
+
+def leave_out(out: Out, slots: Sequence[int], grain: int, wanted: Wanted) -> None:
+    """Leave out of results the realizations that have not ended.
+
+    Some of those in `slots` have not: with statistics, no realization of these counts, because
+    sums hold parts of realizations.
+    """
+    if wanted.statistics:
+        for slot in slots:
+            for name in SUMS:
+                getattr(out, name)[slot] = 0
+            out.status[slot * grain : (slot + 1) * grain] = Status.NOT_RUN
+    missing = out.status == Status.NOT_RUN
+    for array in (out.amounts, out.firings, out.rows, out.leaps):
+        if len(array):
+            array[missing] = 0
+    out.ended[missing] = np.inf

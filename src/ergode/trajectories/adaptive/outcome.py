@@ -90,6 +90,16 @@ class Outcome:
         for name in names:
             setattr(self, name, getattr(self, name).copy())
 
+    def leave_out(self, which: np.ndarray) -> None:
+        """Make what it was of trajectories that were not integrated, or not to their end."""
+        if which.any():
+            counts = self.hit_counts, self.taken, self.rejected, self.interpolation_errors
+            for array in counts:
+                array[..., which] = 0
+            for array in (self.states, self.hits, self.observed, self.step_log):
+                array[..., which] = np.nan
+            self.status[which] = Status.NOT_RUN
+
     @classmethod
     def empty(
         cls, times: int, variables: int, control: Control, count: int, precision: Precision

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core import formulation, kernels, launch
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
-from ergode.core.errors import Abandoned, InterruptionWarning
+from ergode.core.errors import Abandoned
 from ergode.core.formulation import Compile, Trial
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
@@ -80,7 +80,6 @@ class Runner:
         self._variable_count = len(field.variables)
         self.widest = 0.0  # cell [time]
         self.interrupted = False
-        self.has_results = False  # of other trajectories, or of an earlier attempt
         self._threads = _THREADS_OF[device.target](self)
         if not field.delays:  # else it depends on the delays
             self._specialize(False)
@@ -131,14 +130,19 @@ class Runner:
                 which[todo],
                 show,
             )
-            self.has_results = True
             if outcome is None:
                 outcome = found
             else:
-                found.rejected += outcome.taken[todo] + outcome.rejected[todo]
+                ran = found.status != Status.NOT_RUN
+                found.rejected += ran * (outcome.taken[todo] + outcome.rejected[todo])
                 outcome.put(todo, found)
             again = (found.status == Status.INACCURATE) & np.isfinite(found.interpolation_errors)
-            if final or not again.any() or self.interrupted:
+            if self.interrupted:  # those that need a finer mesh are not integrated
+                wrong = np.zeros(count, bool)
+                wrong[todo[again]] = True
+                outcome.leave_out(wrong)
+                break
+            if final or not again.any():
                 break
             todo = todo[again]
             worst = float(np.median(found.interpolation_errors[again]))
@@ -246,36 +250,24 @@ class Runner:
         count = initial.shape[1]
         outcome = self.empty(count)
 
-        def work(start: int, stop: int, report: Callable[[int], None]) -> int | None:
-            chunk, done = slice(start, stop), 0
-
-            def finished(amount: int) -> None:
-                nonlocal done
-                done += amount
-                report(amount)
-
+        def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
+            chunk = slice(start, stop)
             part = Mesh(plan.shared, plan.width[chunk], plan.lags, plan.breaks)
             run = self.arguments(initial[:, chunk], parameters[:, chunk], part, limit, which[chunk])
             try:
                 with kernels.readable_errors():
-                    self._threads.integrate(run, part, outcome, chunk, finished)
-            except KeyboardInterrupt as error:
-                if isinstance(error, Abandoned):
-                    outcome.detach()
-                return done
-            return None
+                    self._threads.integrate(run, part, outcome, chunk, report)
+            except KeyboardInterrupt:
+                return False
+            return not (outcome.status[chunk] == Status.NOT_RUN).any()
 
-        label, verb = "trajectories", "were integrated"
+        label = "trajectories"
         size = self._threads.chunk_size(plan, outcome, initial.shape[0] + parameters.shape[0])
-        try:
-            done = launch.run_chunks(label, count, size, work, unit=label, show=show, outcome=verb)
-        except KeyboardInterrupt:
-            if not self.has_results:
-                raise
-            done = 0
-            message = f"interrupted: 0 of {count} {label} {verb}"
-            launch.warn(message, InterruptionWarning)
-        self.interrupted = self.interrupted or done < count
+        least = launch.least_chunk(self.device)
+        launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
+        missing = outcome.status == Status.NOT_RUN
+        outcome.leave_out(missing)
+        self.interrupted = self.interrupted or bool(missing.any())
         return outcome
 
     def empty(self, count: int) -> Outcome:
@@ -300,6 +292,7 @@ class CPUThreads:
     ) -> None:  # fmt: skip
         """Integrate all trajectories."""
         runner, count = self._runner, outcome.status.size
+        grain = _grain(count, runner.device.core_count, plan.shared)
         rest = outcome.arrays(), runner.breakpoint_count
         most = runner.formulation.evaluations(formulation.COMPILING) // (_FEW_LANES * _SLOPES)
         short = run._replace(most=np.int64(min(run.most, most)))
@@ -308,13 +301,18 @@ class CPUThreads:
             cut = outcome.status[start:stop] == Status.TOO_MANY_STEPS
             return bool(short.most < run.most and cut.any())
 
+        def forget(start: int, stop: int) -> None:
+            outcome.status[start:stop] = Status.NOT_RUN
+
         try:
             runner.formulation.run(
-                runner.device, count, run, *rest, trial=Trial((short, *rest), was_cut),
-                grain=_grain(count, runner.device.core_count, plan.shared), first=LANE_COUNT,
+                runner.device, count, run, *rest, trial=Trial((short, *rest), was_cut, forget),
+                grain=grain, first=LANE_COUNT, piece=min(grain, _GRAIN),
                 finished=lambda start, stop: report(stop - start),
             )  # fmt: skip
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            if isinstance(error, Abandoned):
+                outcome.detach()
             if was_cut(0, count):
                 outcome.status[outcome.status == Status.TOO_MANY_STEPS] = Status.NOT_RUN
             raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import devices, results
+from ergode.core import devices, launch, results
 from ergode.core.arguments import integer
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
@@ -144,42 +144,54 @@ def lyapunov_spectrum(
     ):  # fmt: skip
         if time is not None and not (np.isfinite(time) and (time > 0 or time == least)):
             raise PlanError(f"{name} is {time!r}; expected a positive time")
-    if field.delays:
-        if step is None:
-            raise PlanError("with delays a step is needed")
-        check_tolerances(rtol, atol, step, "float64")
-        exponents, status = _of_delays(
-            field, extended, layout, wanted, (transient, duration, interval), step, place, history
+    with launch.Interruptible("trajectories", "were integrated") as run:
+        if field.delays:
+            if step is None:
+                raise PlanError("with delays a step is needed")
+            check_tolerances(rtol, atol, step, "float64")
+            exponents, status = _of_delays(
+                field,
+                extended,
+                layout,
+                wanted,
+                (transient, duration, interval),
+                step,
+                place,
+                history,
+            )
+        else:
+            if step is not None:
+                raise PlanError(f"step is {step!r}; it is for delays, without them give tolerances")
+            rtol, atol = check_tolerances(
+                _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
+            )
+            times = np.unique([0.0, transient, transient + duration])
+            control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
+            runner = Runner(
+                _with_growth(extended, wanted), METHODS["tsit5"], control, times=times,
+                device=place, precision="float64",
+            )  # fmt: skip
+            exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
+            exponents = exponents / duration
+        run.ends_with(status)
+        failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
+        status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(
+            np.uint8
         )
-    else:
-        if step is not None:
-            raise PlanError(f"step is {step!r}; it is for delays, without them give tolerances")
-        rtol, atol = check_tolerances(
-            _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
-        )
-        times = np.unique([0.0, transient, transient + duration])
-        control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
-        runner = Runner(
-            _with_growth(extended, wanted), METHODS["tsit5"], control, times=times, device=place,
-            precision="float64",
+        exponents = np.where(failed[:, None], np.nan, exponents)
+        attrs = results.provenance(
+            stopwatch, engine="trajectories", method="tangents", device=place.name,
+            transient=transient, duration=duration, model_digest=field.digest,
+            trajectories=layout.count,
         )  # fmt: skip
-        exponents, status = _of_states(runner, field, layout, wanted, interval or 1.0)
-        exponents = exponents / duration
-    failed = (status != Status.DONE) | ~np.isfinite(exponents).all(axis=1)
-    status = np.where(failed & (status == Status.DONE), Status.NOT_FINITE, status).astype(np.uint8)
-    exponents = np.where(failed[:, None], np.nan, exponents)
-    attrs = results.provenance(
-        stopwatch, engine="trajectories", method="tangents", device=place.name, transient=transient,
-        duration=duration, model_digest=field.digest, trajectories=layout.count,
-    )  # fmt: skip
-    coords = {**layout.coords, "exponent_number": np.arange(wanted)}
-    values = {
-        "exponent": exponents.reshape((*layout.shape, wanted)),
-        "status": status.reshape(layout.shape),
-    }
-    return results.dataset(
-        "trajectories", "exponents", values, coords=coords, attrs=attrs, swept=layout.dims
-    )
+        coords = {**layout.coords, "exponent_number": np.arange(wanted)}
+        values = {
+            "exponent": exponents.reshape((*layout.shape, wanted)),
+            "status": status.astype(np.uint8).reshape(layout.shape),
+        }
+        return results.dataset(
+            "trajectories", "exponents", values, coords=coords, attrs=attrs, swept=layout.dims
+        )
 
 
 def _of_states(

@@ -43,6 +43,8 @@ class Refinement:
         for delay in self._delays:
             step = min(step, float(self._rows[delay].max()) / 8)
         out, status = self.with_step(step)
+        if (status == Status.NOT_RUN).any():  # and of no other is the error known
+            raise KeyboardInterrupt
         todo = np.flatnonzero(status == Status.DONE)
         # Infinity may come of too large a step: look again with smaller ones.
         todo = np.union1d(todo, np.flatnonzero(status == Status.NOT_FINITE))

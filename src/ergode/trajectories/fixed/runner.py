@@ -219,32 +219,27 @@ class Ensemble:
             self.no_sums(count) if growth is None else growth.sums,
         )
 
-        def work(start: int, stop: int, report: Callable[[int], None]) -> int | None:
+        def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
             nonlocal out
-            chunk, done = slice(start, stop), 0
-
-            def finished(amount: int) -> None:
-                nonlocal done
-                done += amount
-                report(amount)
-
+            chunk = slice(start, stop)
             run = self.arguments(initial, parameters, steps, chunk, growth)
             try:
                 with kernels.readable_errors():
-                    self._threads.integrate(run, out, chunk, finished)
+                    self._threads.integrate(run, out, chunk, report)
             except Abandoned:  # who still computes writes to the old arrays
                 status = out.status.copy()
                 out = Out(out.states.copy(), status, out.exponents)
-                return done
             except KeyboardInterrupt:
-                return done
-            return None
+                return False
+            return not (out.status[chunk] == Status.NOT_RUN).any()
 
         label = "trajectories"
-        size = self._threads.chunk_size(count, int(steps.lags.max()))
-        launch.run_chunks(
-            label, count, size, work, unit=label, show=show, outcome="were integrated"
-        )
+        longest = int(steps.lags.max())
+        size, least = self._threads.chunk_size(count, longest), launch.least_chunk(self.device)
+        launch.run_chunks(label, count, size, work, unit=label, show=show, least=least)
+        missing = out.status == Status.NOT_RUN
+        if missing.any():
+            out.states[..., missing] = np.nan
         return out.states, out.status
 
     def arguments(

@@ -1,0 +1,129 @@
+"""When Ctrl-C is heard, and what it leaves."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ergode.core import cpu
+from ergode.core.errors import InterruptionWarning
+from ergode.core.interruption import deferred, listening
+from ergode.core.launch import Interruptible
+from ergode.core.status import Status
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_it_is_raised_where_something_listens():
+    with deferred() as found:
+        press()
+        assert found.is_noted and not found.was_heard
+        with pytest.raises(KeyboardInterrupt), listening():
+            raise AssertionError("it came before")
+        assert found.was_heard and not found.is_noted
+        with pytest.raises(KeyboardInterrupt), listening():
+            press()
+
+
+def test_a_second_one_is_raised_at_once():
+    with deferred() as found:
+        press()
+        with pytest.raises(KeyboardInterrupt):
+            press()
+        assert found.came
+
+
+def test_without_it_nothing_changes():
+    with pytest.raises(KeyboardInterrupt), listening():
+        press()
+    with deferred() as outer, deferred() as inner:
+        assert inner is outer
+
+
+def test_a_handler_of_the_user_stays():
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    with deferred():
+        press()
+    assert heard == [1]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_other_threads_defer_nothing():
+    def call():
+        with deferred() as found:
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            found_there.append(found)
+
+    found_there = []
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert not found_there[0].came
+
+
+def test_a_result_that_is_put_together_is_not_lost():
+    def call():
+        with Interruptible("things") as run:
+            run.ends_with(np.full(3, Status.DONE, np.uint8))
+            press()
+            with listening():  # kernels that put the result together
+                pass
+
+    with pytest.warns(InterruptionWarning, match="interrupted: 3 of 3 things are returned"):
+        call()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_waits_for_a_piece_of_a_range(threads):
+    """A range would take minutes; its pieces take hundredths of a second."""
+    seen, reported = [], []
+
+    def compiled(start, stop):
+        time.sleep(1e-3 * (stop - start))
+        seen.append((start, stop))
+
+    timer = threading.Timer(0.5, press_from_outside)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        cpu.run(
+            compiled, [(0, 200_000), (200_000, 400_000)], (), threads,
+            lambda *span: reported.append(span), piece=3,
+        )  # fmt: skip
+    assert type(caught.value) is KeyboardInterrupt  # nothing goes on in the background
+    assert sorted(seen) == sorted(reported)
+    assert seen[0] in ((0, 3), (200_000, 200_003))
+    for start, stop in seen:
+        assert (stop - start) % 3 == 0
+    assert 0 < sum(stop - start for start, stop in seen) < 100_000
+
+
+def press_from_outside():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_pieces_cover_ranges_in_order():
+    seen = []
+
+    def compiled(start, stop):
+        seen.append((start, stop))
+
+    cpu.run(compiled, [(0, 100), (100, 107)], (), 1, piece=2)
+    assert seen[0] == (0, 2)
+    assert [start for start, _ in seen[1:]] == [stop for _, stop in seen[:-1]]
+    assert seen[-1][1] == 107 and 100 in [start for start, _ in seen]
