@@ -8,6 +8,7 @@ import pytest
 from scipy.linalg import expm
 
 import ergode
+from ergode import trajectories
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 
 DAMPED = np.array([[0.0, 1.0], [-1.0, -0.5]])
@@ -100,6 +101,36 @@ def test_a_result_does_not_depend_on_how_often_it_is_looked_at():
     assert np.array_equal(one["log_evidence"], again["log_evidence"])
     assert np.allclose(one["mean"][-1], often["mean"][-1], atol=1e-5)
     assert dict(often.sizes)["kept"] == 1 and dict(filtered(keep="none").sizes)["kept"] == 0
+
+
+def test_an_interruption_keeps_the_times_that_were_reached(monkeypatch):
+    """A flight of which a part was done is no cloud: its particles are in no mean."""
+    whole = filtered(keep="none")
+    fly, flights = trajectories.integrate, []
+
+    def interrupted(*arguments, **options):
+        found = fly(*arguments, **options)
+        flights.append(1)
+        if len(flights) == 3:
+            found["status"][1:] = ergode.Status.NOT_RUN
+            found["state"][1:] = np.nan
+            found.attrs["interrupted"] = 1
+        return found
+
+    monkeypatch.setattr(trajectories, "integrate", interrupted)
+    with pytest.warns(ergode.InterruptionWarning, match="interrupted: 3 of 5 times"):
+        found = filtered(keep="last")
+    assert found.attrs["interrupted"] == 1 and found.attrs["particles_lost"] == 0
+    for name in ("mean", "covariance", "effective_count"):
+        np.testing.assert_array_equal(found[name][:3], whole[name][:3])
+        assert np.isnan(found[name][3:]).all()
+    for name in ("log_evidence", "prior_mean", "effective_count_at_measurement"):
+        np.testing.assert_array_equal(found[name][:2], whole[name][:2])
+        assert np.isnan(found[name][2:]).all()
+    assert found["kept"].values.tolist() == [1.0]
+    flights[:] = [1, 1]
+    with pytest.raises(KeyboardInterrupt):
+        filtered()
 
 
 def test_comparison_where_both_are_right():

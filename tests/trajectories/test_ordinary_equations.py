@@ -6,6 +6,7 @@ from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.core.status import Status
+from ergode.trajectories.fixed.runner import Ensemble
 
 
 def lorenz(t, y, p):
@@ -126,6 +127,38 @@ def test_tolerance_without_a_step():
     exact = np.stack([np.cos(3 * frequencies), np.sin(3 * frequencies)], axis=1)
     np.testing.assert_allclose(result["state"][:, -1], exact, atol=2e-8)
     assert (result["status"] == Status.DONE).all()
+
+
+@pytest.mark.parametrize("interrupted", [1, 2, 6])
+def test_steps_that_are_halved_keep_what_was_within_tolerance(monkeypatch, interrupted):
+    """Interrupted in one of the runs with ever smaller steps."""
+    options = {
+        "times": [0.0, 3.0], "initial": {"x": 1, "y": 0}, "rtol": 1e-8, "atol": 1e-8,
+        "method": "rk4", "parameters": {"frequency": np.geomspace(0.05, 10.0, 20)},
+    }  # fmt: skip
+    whole = solve(ROTATION, **options)
+    integrate, calls = Ensemble.integrate, []
+
+    def stopped(self, initial, *arguments, **more):
+        states, status = integrate(self, initial, *arguments, **more)
+        calls.append(1)
+        if len(calls) == interrupted:
+            rest = slice(status.size // 2, None)
+            states[..., rest], status[rest] = np.nan, Status.NOT_RUN
+        assert len(calls) <= interrupted
+        return states, status
+
+    monkeypatch.setattr(Ensemble, "integrate", stopped)
+    if interrupted == 1:  # no error is known
+        with pytest.raises(KeyboardInterrupt):
+            solve(ROTATION, **options)
+        return
+    with pytest.warns(ergode.InterruptionWarning, match=r"interrupted: \d+ of 20 trajectories"):
+        found = solve(ROTATION, **options)
+    done = found["status"].values != Status.NOT_RUN
+    assert 0 < done.sum() < 20
+    np.testing.assert_array_equal(found["state"][done], whole["state"][done])
+    assert np.isnan(found["state"][~done]).all()
 
 
 def test_tolerance_that_cannot_be_met_is_said():

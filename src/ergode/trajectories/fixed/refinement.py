@@ -58,9 +58,11 @@ class Refinement:
                 allowed = error <= atol + rtol * np.abs(finer)
             out[..., todo] = finer
             status[todo] = outcome
-            if (outcome == Status.NOT_RUN).any():
-                break
             todo = todo[~allowed.all(axis=(0, 1))]
+            if (outcome == Status.NOT_RUN).any():  # and what needs smaller steps has no result
+                out[..., todo] = np.nan
+                status[todo] = Status.NOT_RUN
+                break
         unmet = todo[status[todo] == Status.DONE]
         status[unmet] = Status.INACCURATE
         return out, status

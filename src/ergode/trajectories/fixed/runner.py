@@ -226,9 +226,10 @@ class Ensemble:
             try:
                 with kernels.readable_errors():
                     self._threads.integrate(run, out, chunk, report)
-            except Abandoned:  # who still computes writes to the old arrays
-                status = out.status.copy()
-                out = Out(out.states.copy(), status, out.exponents)
+            except Abandoned as error:  # who still computes writes to the old arrays
+                out = Out(out.states.copy(), out.status.copy(), out.exponents)
+                for first, last in error.spans:
+                    out.status[first * LANE_COUNT : last * LANE_COUNT] = Status.NOT_RUN
             except KeyboardInterrupt:
                 return False
             return not (out.status[chunk] == Status.NOT_RUN).any()
