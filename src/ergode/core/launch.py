@@ -99,6 +99,8 @@ def chunks(
         with listening():
             pass
         stop = min(start + count, total)
+        if total - stop < least:  # no small rest, for which a kernel may have another form
+            stop = min(start + size, total)
         if cut is not None and stop < total:
             stop = cut(start, stop)
         began = monotonic()
