@@ -63,6 +63,37 @@ def test_later_than_two_is_not_two():
     assert result.sel(species="D").values[0].tolist() == [0, 1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("method", EXACT)
+def test_a_chain_that_begins_just_after_a_time_stays_just_after(method):
+    """0.7 + 0.1 is below 0.8: just after it is not a row early."""
+    events = [
+        Event("time > 0.7", {"A": 1}, delay=0.1),
+        Event("A > 0", {"B": 1}, delay=0.1),
+        Event("time >= 0.7", {"C": 1}, delay=0.1),
+        Event("C > 0", {"D": 1}, delay=0.1),
+    ]
+    result = run(dict.fromkeys("ABCD", 0), events, [0, 0.7, 0.8, 0.9, 1], method)["amount"]
+    assert result.sel(species="A").values[0].tolist() == [0, 0, 0, 1, 1]
+    assert result.sel(species="B").values[0].tolist() == [0, 0, 0, 0, 1]
+    assert result.sel(species="C").values[0].tolist() == [0, 0, 1, 1, 1]
+    assert result.sel(species="D").values[0].tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("interval", [0.1, 0.7])
+def test_a_long_series_of_equal_intervals_is_on_time(interval):
+    """Rounding adds up in 3,000 sums: no dose comes a row late for it."""
+    events = [
+        # A due time that moves, and an event that sets off itself.
+        Event("time >= due", {"A": "A + 1", "due": f"due + {interval}"}),
+        Event("B == D", {"B": "B + 1"}, delay=interval, initially_true=False),
+        Event("B > D", {"D": "B"}),
+    ]
+    species, count = dict.fromkeys("ABD", 0), np.arange(3001)
+    amounts = run(species, events, count * interval, parameters={"due": interval})["amount"]
+    for name in species:
+        assert (amounts.sel(species=name).values[0] == count).all()
+
+
 def test_events_that_are_due_together_but_for_rounding_keep_their_priorities():
     events = [
         Event("time >= 1.1", {"A": "10 * A"}, delay=2.2, priority=2, values_from_trigger=False),
