@@ -144,3 +144,27 @@ def test_a_box_grows_when_an_event_leads_out_of_it():
     (solved,) = master_equation(case)[-1]
     left = np.exp(-0.1)
     assert solved @ np.arange(solved.size) == pytest.approx((5 * left + 60) * left, rel=1e-9)
+
+
+@pytest.mark.parametrize("mean", [0.001, 0.016, 1.0, 100.0])
+def test_few_molecules_have_a_variance_that_chance_moves_much(mean):
+    """Of 4,000 numbers that are 0.016 on average some 60 are one: their variance is 13 % off."""
+    numbers = np.random.default_rng(1).poisson(mean, (1000, 4000))
+    of_mean, of_variance = referee.chances(mean, 1 / 4000)
+    assert abs(numbers.mean(axis=1) - mean).max() < of_mean
+    off = abs(numbers.var(axis=1, ddof=1) - mean)
+    assert off.max() < of_variance
+    assert off.max() > of_variance / 4  # it is no wider than that asks for
+
+
+@pytest.mark.slow
+def test_the_langevin_equation_is_not_asked_about_a_few_molecules():
+    """It leads below zero there, and a warning says so."""
+    case = Case(
+        kind="linear", initial={"D": 4246}, times=[0.0, 10.0],
+        reactions=[ReactionCase({"D": 1}, {}, "deterministic", 1.2507)],
+    )  # fmt: skip
+    found = referee.Findings()
+    referee.approximate(case, np.random.default_rng(1), found, replicates=400)
+    judge(found, case, 1)
+    assert found.counts["too few molecules for langevin"] == 2
