@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ergode
+from ergode import trajectories
 from ergode.core.arguments import integer, time_grid
 
 
@@ -48,3 +49,36 @@ def test_integers_have_bounds():
     ):
         with pytest.raises(ergode.PlanError, match=message):
             integer("count", value, 1, 5)
+
+
+def begin(t, y, p):
+    return (0.0,)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ergode.Event("A > 1", {"A": 0}, persistent="no"), "persistent is 'no'"),
+        (lambda: ergode.Event("A > 1", {"A": 0}, initially_true=0), "initially_true is 0"),
+        (lambda: ergode.Event("A > 1", {"A": 0}, values_from_trigger=""), "trigger is ''"),
+        (lambda: ergode.Event("A > 1", {"A": 0}, name=3), "an event: name is 3"),
+        (lambda: ergode.Reaction("A -> B", rate_constant=1.0, name=3), "a reaction: name is 3"),
+        (lambda: ergode.Species("A", boundary="no"), "'A': boundary is 'no'"),
+        (lambda: ergode.Species("A", constant="no"), "'A': constant is 'no'"),
+        (lambda: ergode.Vaccination(leaky="no"), "Vaccination: leaky is 'no'"),
+        (lambda: ergode.ContactNetwork.from_edges([0], [1], directed="no"), "directed is 'no'"),
+        (lambda: ergode.ContactNetwork(1, [0, 0], [], directed="no"), "directed is 'no'"),
+        (lambda: ergode.ContactNetwork.spatial(9, 2, periodic="no"), "periodic is 'no'"),
+        (lambda: trajectories.ZeroCrossing(begin, terminal="yes"), "terminal is 'yes'"),
+        (lambda: trajectories.ZeroCrossing(begin, name=3), "ZeroCrossing: name is 3"),
+        (lambda: trajectories.ZeroCrossing(begin, direction=True), "direction is True"),
+        (lambda: trajectories.Observable(begin, begin, begin, name=3), "Observable: name is 3"),
+        (lambda: trajectories.Observable(begin, begin, begin, "a", size="2"), "size .* is '2'"),
+        (lambda: trajectories.TimeAbove("x", "2"), "TimeAbove: level is '2'"),
+        (lambda: trajectories.TimeAbove("x", float("nan")), "TimeAbove: level is nan"),
+    ],
+)
+def test_a_switch_is_true_or_false_and_a_name_is_text(make, said):
+    """Any text counted as True, and a number was a name."""
+    with pytest.raises(ergode.ErgodeError, match=said):
+        make()

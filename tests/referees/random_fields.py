@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from test_user_functions import draw
+from test_user_functions import TABLE, draw
 
 from ergode.core.compiler.syntax import function_from_text
 
@@ -17,7 +17,7 @@ def _helper(a, b):
 
 _NAMES = {
     "math": math, "np": np, "K": COUNT, "J": RATE, "WEIGHTS": WEIGHTS, "helper": _helper,
-    "COUNT": COUNT,
+    "COUNT": COUNT, "T": TABLE,
 }  # fmt: skip
 _MORE = [
     "helper({0}, {1})", "sum(WEIGHTS[i] * {x}[i] for i in range(2))", "math.asin(0.1 * {0})",

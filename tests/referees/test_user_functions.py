@@ -2,13 +2,15 @@
 
 Python is the referee: it evaluates the same text. A formula may hold whatever a function of numbers
 may: whole numbers, constants from outside, division with and without remainder, powers, choices,
-comparisons in chains, elementary functions, conversions to whole numbers.
+comparisons in chains, elementary functions, conversions to whole numbers, tables, bits. Whole
+numbers are real, for Python too: large ones are as good as a rounding.
 """
 
 import math
 import os
 import random
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,9 +22,11 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ErgodeError
 
 FORMULAS, POINTS = 20, 64
+TABLE = (7, 10**10, 2)
+ROUNDING = ["int", "round", "math.floor", "math.ceil", "math.trunc"]
 FUNCTIONS = [
-    "abs", "int", "float", "round", "math.floor", "math.ceil", "math.sin", "math.cos", "math.atan",
-    "math.tanh", "np.sin", "np.cos", "np.tanh",
+    "abs", "int", "float", "round", "math.floor", "math.ceil", "math.trunc", "math.sin",
+    "math.cos", "math.atan", "math.tanh", "np.sin", "np.cos", "np.tanh",
 ]  # fmt: skip
 
 ROWS = "".join(f"    out[index, {k}] = row[{k}]\n" for k in range(FORMULAS))
@@ -57,6 +61,12 @@ def draw(rng, depth):
         return f"(abs({part()}) + 1) ** {rng.choice(['2', '3', '0', '-1', '0.5', '1', '-2'])}"
     if kind < 0.70:
         return f"{rng.choice(FUNCTIONS)}({part()})"
+    if kind < 0.705:  # beyond what an integer of 64 bits holds
+        return f"{rng.choice(ROUNDING)}({part()} * 1e7) {rng.choice(['** 3', '* 10 ** 12'])}"
+    if kind < 0.71:
+        return f"(int({part()}) {rng.choice(['& 7', '| K', '>> 1', '^ 5'])})"
+    if kind < 0.715:
+        return f"T[{rng.choice(['int', 'round', 'math.floor'])}(abs({part()})) % 3] ** 2"
     if kind < 0.73:
         return f"math.exp(-abs({part()}))"
     if kind < 0.80:
@@ -67,6 +77,45 @@ def draw(rng, depth):
     if kind < 0.95:
         return f"({part()} if {part()} < {part()} <= {part()} else {part()})"
     return f"(-{part()})"
+
+
+class Whole(float):
+    """A whole number: real, but for its bits."""
+
+    def _bits(self):
+        if abs(self) >= 2.0**62:
+            raise OverflowError
+        return int(self)
+
+    def __and__(self, other):
+        return Whole(self._bits() & other)
+
+    def __or__(self, other):
+        return Whole(self._bits() | other)
+
+    def __xor__(self, other):
+        return Whole(self._bits() ^ other)
+
+    def __rshift__(self, other):
+        return Whole(self._bits() >> other)
+
+
+class Table(tuple):
+    def __getitem__(self, place):
+        return float(super().__getitem__(int(place)))
+
+
+def rounding(function):
+    return lambda value: Whole(function(value))
+
+
+# What the referee calls instead of Python's own.
+REAL_NAMES = {
+    "int": rounding(int), "round": rounding(round),
+    "math": SimpleNamespace(**{
+        **vars(math), **{name: rounding(getattr(math, name)) for name in ("floor", "ceil", "trunc")}
+    }),
+}  # fmt: skip
 
 
 def draw_whole(rng):
@@ -82,7 +131,11 @@ def differences(seed):
     """What a kernel makes of random formulas and Python does not."""
     rng = random.Random(seed)
     formulas = [draw_whole(rng) for _ in range(FORMULAS)]
-    names = {"math": math, "np": np, "K": rng.choice([2, 3, -1, 0]), "J": rng.choice([0.5, 2.25])}
+    names = {
+        "math": math, "np": np, "K": rng.choice([2, 3, -1, 0]), "J": rng.choice([0.5, 2.25]),
+        "T": TABLE,
+    }  # fmt: skip
+    own = {**names, **REAL_NAMES, "T": Table(names["T"])}
     function = function_from_text(
         f"def formulas(a, b, c):\n    return ({', '.join(formulas)},)\n", names
     )
@@ -99,7 +152,7 @@ def differences(seed):
         for point, value in zip(points, found[:, k], strict=True):
             try:
                 exact = float(
-                    eval(formula, {**names, **dict(zip("abc", point.tolist(), strict=True))})
+                    eval(formula, {**own, **dict(zip("abc", point.tolist(), strict=True))})
                 )
             except (ArithmeticError, ValueError):  # Python refuses what a kernel cannot
                 continue
@@ -130,6 +183,74 @@ def test_many_formulas_mean_what_python_says():
     assert not wrong, "\n".join(wrong)
 
 
+def whole_numbers(x, n, table=(3, 10**10, 5), power=3):
+    """Whole numbers as numbers, as indices and as bits."""
+    k = int(x * 1e7)
+    i, j = math.floor(x), int(x) % 2
+    n += i & 1
+    bits = n
+    for m in range(2, 4):
+        bits += m**40 * table[m - 1 - j] * len(table)
+    return k**power + k * k * k + TABLE[1] * TABLE[i % 3] ** 2 + bits + round(x, 1)
+
+
+def test_whole_numbers_do_not_overflow():
+    """They are real, as Python's are right; indices, ranges and bits have integers."""
+    text = "def body(index, x, out):\n    out[index] = formula(x[index], 3.0)\n"
+    for precision, tolerance in (("float64", 1e-14), ("float32", 1e-5)):
+        kernel = kernels.for_each(
+            function_from_text(text, {"formula": None}), precision=precision,
+            bindings={"formula": UserFunction(whole_numbers)},
+        )  # fmt: skip
+        points = np.array([0.5, 1.25, 2.0, 7.75, 123456.0], precision)
+        found = np.zeros(points.size, precision)
+        devices.resolve("cpu:1").run(kernel, points.size, points, found)
+        exact = [float(whole_numbers(x, 3)) for x in points.tolist()]
+        np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+ROWS_OF_TWO = ((1.5, 2.5), (3.5, 4.5), (5.5, 6.5))
+
+
+def elements(x):
+    return TABLE[int(x)] + ROWS_OF_TWO[int(x)][int(x) - 1]
+
+
+def elements_of_an_argument(x):
+    return pick((x, 2.0 * x), int(x))
+
+
+def pick(values, k):
+    return values[k]
+
+
+def compiled(function, points):
+    text = "def body(index, x, out):\n    out[index] = formula(x[index])\n"
+    kernel = kernels.for_each(
+        function_from_text(text, {"formula": None}), bindings={"formula": UserFunction(function)}
+    )
+    found = np.zeros(len(points))
+    with kernels.readable_errors():
+        devices.resolve("cpu:1").run(kernel, len(points), np.array(points), found)
+    return found
+
+
+def test_beyond_the_end_of_a_table_there_is_no_number():
+    """An error ended all trajectories of an ensemble, without a name."""
+    found = compiled(elements, [1.0, 2.0, -3.0, 3.0, -4.0, 1e300, np.nan])
+    np.testing.assert_array_equal(found, [10**10 + 3.5, 8.5, *[np.nan] * 5])
+    np.testing.assert_array_equal(compiled(elements_of_an_argument, [1.0, 0.5]), [2.0, 0.5])
+    with pytest.raises(ErgodeError, match="reads beyond the end of a tuple"):
+        compiled(elements_of_an_argument, [2.0])
+
+
+@pytest.mark.parametrize("name", ["factorial", "fmod", "isclose"])
+def test_what_cannot_be_compiled_is_named(name):
+    text = f"def formula(x):\n    return math.{name}(x, x)\n"
+    with pytest.raises(ErgodeError, match=f"uses math.{name}, which cannot be compiled; write"):
+        compiled(function_from_text(text, {"math": math}), [1.0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ["numbers stay whole", "a root is dropped", "another tangent"])
 def test_what_is_compiled_wrongly_is_noticed(mutant, monkeypatch):
@@ -139,7 +260,8 @@ def test_what_is_compiled_wrongly_is_noticed(mutant, monkeypatch):
         monkeypatch.setitem(user_functions.WORDS, user_functions.ROOT, abs)
     else:
         own = user_functions._ELEMENTARY
-        monkeypatch.setitem(own, math.tanh, own[math.sin])
+        for tangent in (math.tanh, np.tanh):
+            monkeypatch.setitem(own, tangent, own[math.sin])
     for seed in range(6):
         try:
             if differences(seed):

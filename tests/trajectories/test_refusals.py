@@ -1,5 +1,7 @@
 """What contradicts itself, or is below what numbers can do, is refused; what failed is missing."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,54 @@ def test_steps_and_tolerances_that_cannot_be(options, said):
 def test_exponents_that_cannot_be(options, said):
     with pytest.raises(ergode.PlanError, match=said):
         lyapunov_spectrum(DECAY, initial={"y": 1.0}, device="cpu", **{"duration": 5.0, **options})
+
+
+def half_root(t, y, p):
+    return math.sqrt(y[0] - 0.5)
+
+
+def test_an_event_that_is_not_a_number_is_a_failure():
+    """It was counted zero times, and the trajectories were done."""
+    with pytest.warns(ergode.FailureWarning, match="2 of 3"):
+        result = integrate(
+            DECAY, times=[0.0, 1.0], initial={"y": [2.0, 0.6, 0.25]}, device="cpu",
+            events=[ZeroCrossing(half_root)],
+        )  # fmt: skip
+    assert result["status"].values.tolist() == [0, Status.NOT_FINITE, Status.NOT_FINITE]
+    assert np.isnan(result["event_count"].values.ravel()).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, y, p: y[0] > 0.5,
+        lambda t, y, p: y[0] > 0.2 and not t > 3.0,
+        lambda t, y, p: float(y[0] > 0.5),
+        lambda t, y, p: 1.0 if y[0] > 0.5 else 0.0,
+    ],
+)
+def test_a_condition_is_no_function_of_an_event(function):
+    """It is zero on one side, so that crossings upwards were lost."""
+    with pytest.raises(ergode.ModelError, match="returns a condition, .* a - b instead of a > b"):
+        integrate(
+            DECAY, times=[0, 1], initial={"y": 1}, device="cpu", events=[ZeroCrossing(function)]
+        )
+
+
+def test_an_event_has_no_index_beyond_the_variables():
+    with pytest.raises(ergode.ModelError, match=r"uses y\[1\], but there is 1 variable"):
+        integrate(
+            DECAY, times=[0, 1], initial={"y": 1}, device="cpu",
+            events=[ZeroCrossing(lambda t, y, p: y[1])],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"initial": {"y": 1e39}}, {"times": [0.0, 1e39]}])
+def test_numbers_that_a_precision_does_not_hold_are_refused(options):
+    """They became infinite, with a warning of NumPy's."""
+    given = {"initial": {"y": 1.0}, "times": [0.0, 1.0], **options}
+    with pytest.raises(ergode.PlanError, match="is 1e[+]39; float32 holds numbers up to 3.4e[+]38"):
+        integrate(DECAY, device="cpu", precision="float32", **given)
 
 
 def test_what_failed_is_neither_counted_nor_observed():

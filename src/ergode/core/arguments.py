@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,3 +78,45 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
         *most, last = map(repr, known)
         listed = f"{', '.join(most)} or {last}" if most else last
         raise PlanError(f"{name} {value!r} is unknown; expected {listed}")
+
+
+def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
+    """Refuse numbers that a precision does not hold: they would become infinite.
+
+    Raises
+    ------
+    PlanError
+        The message names the first.
+    """
+    most = float(np.finfo(precision).max)
+    for name, rows in values.items():
+        beyond = np.flatnonzero(np.abs(rows) > most)
+        if beyond.size:
+            raise PlanError(
+                f"{name} is {np.ravel(rows)[beyond[0]]:g}; {precision} holds numbers up to "
+                f"{most:.2g}; use precision='float64'"
+            )
+
+
+def check_switch(owner: str, name: str, value: Any) -> None:
+    """Refuse what is not True or False: text, for one, would count as True.
+
+    Raises
+    ------
+    ModelError
+        It is not; the message names it.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{owner}: {name} is {value!r}; expected True or False")
+
+
+def check_text(owner: str, name: str, value: Any) -> None:
+    """Refuse a name that is not text.
+
+    Raises
+    ------
+    ModelError
+        It is not; the message names it.
+    """
+    if not isinstance(value, str):
+        raise ModelError(f"{owner}: {name} is {value!r}; expected text")

@@ -11,6 +11,7 @@ Nothing is compiled until it runs; what was compiled is kept on disk (`core.kern
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -168,6 +169,9 @@ def _of(
     return [Kernel(bodies, k, precision, bound, registers=registers) for k in range(count)]
 
 
+_UNKNOWN = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
+
+
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Make one line of what the compiler says about a kernel with a user's formula in it.
@@ -179,9 +183,22 @@ def readable_errors() -> Iterator[None]:
     """
     try:
         yield
+    except IndexError as error:
+        if str(error) != "tuple index out of range":
+            raise
+        raise ModelError(
+            "a function of the model reads beyond the end of a tuple; keep its index between 0 and "
+            "its length"
+        ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("numba.", "numba_cuda.")):
             raise
+        unknown = _UNKNOWN.search(str(error))
+        if unknown:
+            raise ModelError(
+                f"a function of the model uses {unknown[2]}.{unknown[1]}, which cannot be "
+                "compiled; write it with arithmetic and other functions of numbers"
+            ) from error
         said = [line.strip() for line in str(error).splitlines() if line.strip()]
         found = [line for line in said if not line.startswith(("Failed in", "During:"))]
         what = " ".join([*found[:1], *(line[4:] for line in found if line.startswith(">>> "))][:2])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import choice, integer
+from ergode.core.arguments import check_switch, choice, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import AccuracyWarning, PlanError
@@ -272,6 +272,8 @@ def propagate(
     stopwatch = Stopwatch()
     choice("scheme", scheme, METHODS)
     choice("precision", precision, PRECISIONS)
+    check_switch("propagate", "scale_threshold", scale_threshold)
+    check_switch("propagate", "lower_threshold", lower_threshold)
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
     asked = estimation(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import check_switch, integer, time_grid
 from ergode.core.errors import (
     Abandoned,
     AccuracyWarning,
@@ -293,6 +293,7 @@ def integrate(
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
     _check_memory(8 * zones.count * grid.size * zones.amounts.shape[1])
+    check_switch("integrate", "reference_control", reference_control)
     options = Options(chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state)
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:

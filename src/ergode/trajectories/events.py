@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import check_switch, check_text
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -26,7 +27,8 @@ class ZeroCrossing(HoldsFunctions):
     ----------
     function : function
         ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``, that returns a number; it is
-        compiled like the field.
+        compiled like the field. Where it is not a number, the trajectory ends with the status
+        ``NOT_FINITE``.
     direction : {0, 1, -1}
         Count crossings both ways, only upwards, or only downwards.
     effect : function, optional
@@ -41,7 +43,7 @@ class ZeroCrossing(HoldsFunctions):
     Raises
     ------
     ModelError
-        The direction is none of these.
+        The direction is none of these, or `terminal` or `name` is of another type.
 
     Examples
     --------
@@ -70,8 +72,10 @@ class ZeroCrossing(HoldsFunctions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.direction not in (-1, 0, 1):
+        if isinstance(self.direction, bool) or self.direction not in (-1, 0, 1):
             raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
+        check_switch("ZeroCrossing", "terminal", self.terminal)
+        check_text("ZeroCrossing", "name", self.name)
         if not self.name:
             name = getattr(self.function, "__name__", "event")
             object.__setattr__(self, "name", name if name.isidentifier() else "event")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import choice, integer, time_grid
+from ergode.core.arguments import check_range, check_switch, choice, integer, time_grid
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.formulation import COMPILE, Compile, Formulation
@@ -245,6 +245,7 @@ def integrate(
     choice("compile", compile, COMPILE)
     rtol, atol = check_tolerances(rtol, atol, step, precision)
     _check_steps(step, max_step)
+    check_switch("integrate", "every_step", every_step)
     events, observables = tuple(events), tuple(observables)
     check_events(events, field)
     check_observables(observables, field)
@@ -256,6 +257,7 @@ def integrate(
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
+    check_range({**rows, "times": grid}, precision)
     known = initial_history(field, history, float(grid[0]), rows, layout.count)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])

@@ -8,10 +8,14 @@ solution is taken as the cubic through both ends with its slopes; where steps ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ergode.core.arguments import check_text, integer
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -55,6 +59,11 @@ class Observable(HoldsFunctions):
     result: Callable[..., tuple[Any, ...]]
     name: str
     size: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text("Observable", "name", self.name)
+        object.__setattr__(self, "size", integer("size of an Observable", self.size, 0, 1_000_000))
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,13 @@ class TimeAbove(_OfVariable):
     """
 
     level: float = 0.0
+
+    def __post_init__(self) -> None:
+        level: Any = self.level
+        number = isinstance(level, int | float | np.number) and not isinstance(level, bool)
+        if not (number and math.isfinite(level)):
+            raise ModelError(f"TimeAbove: level is {level!r}; expected a finite number")
+        object.__setattr__(self, "level", float(level))
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
         part = (

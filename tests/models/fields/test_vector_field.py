@@ -1,3 +1,4 @@
+import functools
 import math
 
 import numpy as np
@@ -97,6 +98,10 @@ def adds_a_tuple(t, y, p):
     return (np.sum(y),)
 
 
+def of_two(t, y, p, a=1.0, b=2.0):
+    return (a * b * y[0],)
+
+
 def a_word(t, y, p):
     return ("none",)
 
@@ -124,6 +129,9 @@ def by_name(t, y, p):
         (undefined, "'undefined' uses 'no_such_name', which is not defined"),
         (a_word, "'a_word' returns 'none' for 'y'; expected a real number"),
         (by_name, "'by_name' failed: TypeError: tuple indices must be integers"),
+        (functools.partial(of_two, b=5.0), r"bind what else it takes: .*partial\(of_two, a=1.0\)"),
+        (of_two, r"bind what else it takes: functools.partial\(of_two, a=1.0, b=2.0\)"),
+        (with_past, "or bind 'p' with functools.partial"),
         (beyond_parameters, r"uses p\[1\], but there is 1 parameter"),
         (beyond_variables, r"uses y\[2\], but there is 1 variable"),
         (lambda t, y, p: y[0] + 1, "returns y\\[0\\] \\+ 1; expected a tuple"),

@@ -232,6 +232,28 @@ def test_delay_that_depends_on_the_state():
         )  # fmt: skip
 
 
+def test_more_breakpoints_than_are_kept_at_first():
+    """A trajectory that is kicked 48 times within its delay was flagged; now it is exact."""
+    echo = ergode.VectorField(
+        lambda t, y, yd, p: (yd[0],), ["y"], ["tau"], delays=[("y", "tau")]
+    )  # fmt: skip
+    kick = ZeroCrossing(
+        lambda t, y, yd, p: math.sin(300.0 * t), 1,
+        effect=lambda t, y, yd, p: (y[0] + 0.01,), name="kick",
+    )  # fmt: skip
+    found = ergode.trajectories.integrate(
+        echo, times=[0.0, 1.0, 2.0], initial={"y": 1.0}, parameters={"tau": [1.0, 4.0]},
+        events=[kick], max_step=0.005, device="cpu:1",
+    )  # fmt: skip
+    assert found["status"].values.tolist() == [0, 0]
+    kicks = 2 * math.pi / 300 * np.arange(1, 48)
+    before = kicks.size, int(2 * 300 / (2 * math.pi))
+    np.testing.assert_array_equal(found["event_count"].values[:, 0], before[1])
+    exact = [2 + 0.01 * before[0], 3.5 + 0.01 * (before[1] + (1 - kicks).sum())]
+    np.testing.assert_allclose(found["state"].values[0, 1:, 0], exact, rtol=1e-6)
+    np.testing.assert_allclose(found["state"].values[1, 2, 0], 3 + 0.01 * before[1], rtol=1e-6)
+
+
 def test_bad_delays_are_one_line():
     for delay, message in (
         (ergode.Delay(back_to_own_value, 2.0, 1.0), "between 2.0 and 1.0; expected positive num"),

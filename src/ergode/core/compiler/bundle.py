@@ -216,10 +216,11 @@ class Collector:
         self._open.append(function)
         tree = rename(self, function).rewritten(syntax(function))
         # Defaults were evaluated where the function was defined: their values are what counts.
-        tree.args.defaults = [self._default(function, v) for v in function.__defaults__ or ()]
+        default = self._real_default if rename is _RenameFormula else self._default
+        tree.args.defaults = [default(function, value) for value in function.__defaults__ or ()]
         by_name = function.__kwdefaults__ or {}
         tree.args.kw_defaults = [
-            self._default(function, by_name[argument.arg]) if argument.arg in by_name else None
+            default(function, by_name[argument.arg]) if argument.arg in by_name else None
             for argument in tree.args.kwonlyargs
         ]
         self._open.pop()
@@ -327,6 +328,9 @@ class Collector:
                 f"{_describe(value)}; a compiled function can have numbers"
             )
         return ast.parse(text, mode="eval").body
+
+    def _real_default(self, function: FunctionType, value: Any) -> ast.expr:
+        return self._default(function, float(value) if type(value) is int else value)
 
     def _literal(self, value: Any) -> str | None:
         if isinstance(value, type) and issubclass(value, np.generic):

@@ -70,6 +70,8 @@ class Operation(IntEnum):
     ATANH = 71
     ERF = 72
     ERFC = 73
+    TRUNCATE = 74
+    NEAREST = 75
     # of two, and of three
     FORMULA_POWER = 80
     MODULO = 81

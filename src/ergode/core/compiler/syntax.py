@@ -45,13 +45,16 @@ def as_function(value: Any) -> Any:
 @lru_cache(maxsize=256)
 def _function_of_partial(value: partial[Any]) -> FunctionType:
     given = inspect.signature(value).parameters.values()
-    free = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    unbound = [p for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    free = [p.name for p in unbound]
     fixed = {f"given_{k}": one for k, one in enumerate(value.args)}
     named = {f"given_{name}": one for name, one in value.keywords.items()}
     arguments = [*fixed, *free, *(f"{name}=given_{name}" for name in value.keywords)]
     name = value.func.__name__ if value.func.__name__.isidentifier() else "formula"
     text = f"def {name}({', '.join(free)}):\n    return whole({', '.join(arguments)})\n"
-    return function_from_text(text, {"whole": value.func, **fixed, **named})
+    function = function_from_text(text, {"whole": value.func, **fixed, **named})
+    function.__defaults__ = tuple(p.default for p in unbound if p.default is not p.empty) or None
+    return function
 
 
 def outer_value(function: FunctionType, name: str) -> tuple[Any] | None:

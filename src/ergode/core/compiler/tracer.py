@@ -24,7 +24,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.programs import Operation
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math import elementary
+from ergode.core.math import elementary, whole
 
 _MOST_STEPS, _MOST_PATHS, _MOST_TURNS = 4096, 64, 4096
 _MOST_POWER = 64
@@ -114,6 +114,8 @@ _ELEMENTARY = {
     elementary.sin: Operation.FORMULA_SIN, elementary.cos: Operation.FORMULA_COS,
     elementary.tan: Operation.FORMULA_TAN, elementary.tanh: Operation.FORMULA_TANH,
     elementary.power: Operation.FORMULA_POWER,
+    whole.floor: Operation.FLOOR, whole.ceil: Operation.CEIL,
+    whole.truncate: Operation.TRUNCATE, whole.nearest: Operation.NEAREST,
 }  # fmt: skip
 
 
@@ -122,9 +124,11 @@ class _WithoutElementary(Collector):
 
     def __init__(self, precision: Precision) -> None:
         super().__init__(precision, {})
-        self._taken |= {one.name for one in _ELEMENTARY.values()}
+        self._taken |= {_INDEX, *(one.name for one in _ELEMENTARY.values())}
 
     def function(self, function: Any, wanted: str | None = None) -> str:
+        if function is whole.index:
+            return _INDEX
         known = None if isinstance(function, UserFunction) else _ELEMENTARY.get(function)
         return super().function(function, wanted) if known is None else known.name
 
@@ -152,6 +156,7 @@ class _Literals(ast.NodeTransformer):
 
 
 _REAL = "<real>"  # no name that a formula may have
+_INDEX = "INDEX"
 
 
 # ---- symbols
@@ -201,10 +206,6 @@ class _Truth(_Number):
         return self.trace.both(Operation.OR, self, other)
 
 
-class _Whole(_Number):
-    """A whole number, which numba keeps as an integer."""
-
-
 _COMPARED = {
     "lt": Operation.LESS, "le": Operation.LESS_EQUAL, "gt": Operation.GREATER,
     "ge": Operation.GREATER_EQUAL, "eq": Operation.EQUAL, "ne": Operation.NOT_EQUAL,
@@ -242,8 +243,11 @@ _OF_MATH = {
     "log10": Operation.FORMULA_LOG10, "asinh": Operation.ASINH, "acosh": Operation.ACOSH,
     "atanh": Operation.ATANH, "erf": Operation.ERF, "erfc": Operation.ERFC,
     "atan2": Operation.ATAN2, "hypot": Operation.HYPOT, "copysign": Operation.COPYSIGN,
-    "floor": Operation.FLOOR, "ceil": Operation.CEIL,
 }  # fmt: skip
+
+
+_OF_LIBRARY = {*_OF_MATH.values()} - {Operation.SQRT, Operation.ABS, Operation.COPYSIGN}
+_CONSTANTS = ("pi", "e", "tau", "inf", "nan")
 
 
 class _Trace:
@@ -263,7 +267,7 @@ class _Trace:
         """What the names in the text of a formula stand for."""
         own = {one.name: self._function(one) for one in _ELEMENTARY.values()}
         of_math = {name: self._function(one) for name, one in _OF_MATH.items()}
-        constants = {name: self.number(getattr(math, name)) for name in ("pi", "e", "tau", "inf")}
+        constants = {name: self.number(getattr(math, name)) for name in _CONSTANTS}
         of_numpy = {"sqrt": of_math["sqrt"], "pi": constants["pi"], "e": constants["e"]}
         inner = {
             "abs": abs, "len": len, "sum": sum, "tuple": tuple, "range": _short_range,
@@ -272,6 +276,7 @@ class _Trace:
         }  # fmt: skip
         return {
             "__builtins__": inner, "real": self.number, _REAL: self.number, **own,
+            _INDEX: self._index,
             "math": SimpleNamespace(**of_math, **constants),
             "numpy": SimpleNamespace(**of_numpy, **{self.precision: self.number}),
             "fma": self._function(Operation.FMA),
@@ -294,6 +299,13 @@ class _Trace:
             raise _UntraceableError
         return self.number(value)
 
+    def _index(self, value: Any) -> int:
+        """An integer, which every path has to know."""
+        node = self.nodes[value.place] if isinstance(value, _Number) else value
+        if not isinstance(node, int | np.floating):
+            raise _UntraceableError
+        return int(node)
+
     # ---- values
 
     def argument(self) -> _Number:
@@ -312,14 +324,14 @@ class _Trace:
 
     def _operand(self, value: Any) -> _Number:
         """What an operation is given: numba computes an integer with a float32 as float64."""
-        mixed = isinstance(value, _Truth | _Whole) or type(value) is int
+        mixed = isinstance(value, _Truth) or type(value) is int
         if mixed and self.precision == "float32":
             raise _UntraceableError
         return value if isinstance(value, _Number) else self.number(value)
 
     def apply(self, operation: Operation, *values: Any) -> _Number:
         """What an operation comes to."""
-        if sum(isinstance(value, _Whole | _Truth | int) for value in values) == len(values):
+        if sum(isinstance(value, _Truth | int) for value in values) == len(values):
             raise _UntraceableError  # numba stays with integers
         return self._apply(operation, [self._operand(value) for value in values])
 
@@ -333,10 +345,11 @@ class _Trace:
         places = [operand.place for operand in operands]
         known = [self.nodes[place] for place in places]
         compared = Operation.LESS <= operation <= Operation.OR
-        whole = operation in (Operation.FLOOR, Operation.CEIL)
-        kind = _Truth if compared else _Whole if whole else _Number
+        kind = _Truth if compared else _Number
         if operation in _FOLDED and all(isinstance(one, np.floating) for one in known):
             return kind(self, self.number(self.real(_FOLDED[operation](*known))).place)
+        if operation in _OF_LIBRARY and all(isinstance(one, np.floating) for one in known):
+            raise _UntraceableError  # the compiler rounds the function of a constant in its own way
         key = (operation, *places)
         return kind(self, self._place(key, key))
 

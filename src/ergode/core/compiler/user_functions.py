@@ -1,7 +1,8 @@
 """A user's formula: a function of numbers in which every number is real.
 
-Numba computes an integer with a float32 in double precision.  Integers therefore become floats
-before a formula is compiled, except in subscripts, exponents and ranges.  A power with a whole
+A compiled integer has 64 bits and overflows silently, and with a float32 it is computed in double
+precision.  Integers therefore become floats before a formula is compiled, except in subscripts,
+exponents, ranges and under operators on bits: `int(x)` too is a real number.  A power with a whole
 exponent becomes multiplications, an exponent of a half a square root, and any other power is
 computed by `core.math.elementary`.
 """
@@ -9,16 +10,25 @@ computed by `core.math.elementary`.
 from __future__ import annotations
 
 import ast
+import builtins
 import math
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Collection
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ergode.core.compiler.language import UserFunction, real
 from ergode.core.compiler.syntax import as_function
-from ergode.core.math import elementary
+from ergode.core.compiler.whole_numbers import (
+    BIT_OPERATORS,
+    KEEPING,
+    Lookup,
+    is_integer,
+    pairs,
+    whole_names,
+)
+from ergode.core.math import elementary, whole
 
 # In a formula these are ergode's own, which vectorise and give the same bits on every target.
 _ELEMENTARY = {
@@ -27,11 +37,32 @@ _ELEMENTARY = {
     for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh")
 } | {math.pow: elementary.power, np.power: elementary.power}
 
-POWER, ROOT, REAL = "<power>", "<root>", "<real>"
-"""Stand for our power, the square root and the working precision, whatever these names mean where
-they are written."""
+POWER, ROOT, REAL, INDEX = "<power>", "<root>", "<real>", "<index>"
+"""Stand for our power, the square root, the working precision and an integer, whatever these names
+mean where they are written."""
 
-WORDS = {POWER: elementary.power, ROOT: math.sqrt, REAL: real}
+WORDS = {
+    POWER: elementary.power, ROOT: math.sqrt, REAL: real, INDEX: whole.index,
+    "<floor>": whole.floor, "<ceil>": whole.ceil, "<truncate>": whole.truncate,
+    "<nearest>": whole.nearest, "<element>": whole.element,
+    "<element_of_row>": whole.element_of_row,
+}  # fmt: skip
+_ROUNDING = [
+    (int, "<truncate>"), (math.trunc, "<truncate>"), (round, "<nearest>"),
+    (math.floor, "<floor>"), (math.ceil, "<ceil>"),
+]  # fmt: skip
+# Functions of integers, and those whose other arguments than the first are integers.
+_OF_INTEGERS = [
+    getattr(module, name)
+    for module in (math, np)
+    for name in (
+        "gcd", "lcm", "factorial", "comb", "perm", "isqrt", "bitwise_and", "bitwise_or",
+        "bitwise_xor", "left_shift", "right_shift", "invert",
+    )
+    if hasattr(module, name)
+]  # fmt: skip
+_SECOND_INTEGER = [round, math.ldexp, np.ldexp]
+_SMALL = 2**20
 
 
 def meaning(value: Any) -> Any:
@@ -45,7 +76,7 @@ def meaning(value: Any) -> Any:
         return value
 
 
-def make_real(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) -> ast.FunctionDef:
+def make_real(tree: ast.FunctionDef, lookup: Lookup) -> ast.FunctionDef:
     """Make floats of the integers of a formula, in place.
 
     Parameters
@@ -61,18 +92,14 @@ def make_real(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) 
 
 
 class _MakeReal(ast.NodeTransformer):
-    def __init__(self, tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) -> None:
+    def __init__(self, tree: ast.FunctionDef, lookup: Lookup) -> None:
         self.lookup = lookup
-        self.counting = False
-        self.counters: set[str] = set()  # local names that index or bound a range
-        for part in ast.walk(tree):
-            counts: list[ast.expr] = []
-            if isinstance(part, ast.Subscript):
-                counts = [part.slice]
-            elif isinstance(part, ast.Call) and _is_range(part):
-                counts = part.args
-            for place in counts:
-                self.counters |= {n.id for n in ast.walk(place) if isinstance(n, ast.Name)}
+        self.counting = False  # where whole numbers stay integers
+        stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_stored(n)}
+        self.local = stored | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+        self.names = whole_names(tree, lookup, self._integer_arguments)
+
+    # ---- numbers and names
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) is int and not self.counting:
@@ -80,83 +107,225 @@ class _MakeReal(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        found, value = self.lookup(node.id)
-        if found and type(value) is int:
-            return self.visit_Constant(ast.copy_location(ast.Constant(value), node))
-        return node
+        if is_integer(self._value(node)):
+            return self._outside(node)
+        if _is_stored(node) or node.id not in self.names.integers:
+            return node
+        if not self.counting:
+            return _call(REAL, node)
+        return node if node.id in self.names.sure else _call(INDEX, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if is_integer(self._value(node)):
+            return self._outside(node)
+        return node if isinstance(node.value, ast.Name) else self.generic_visit(node)
+
+    def _outside(self, node: ast.expr) -> ast.AST:
+        """A whole number from outside; an index keeps the type that it has there."""
+        value = self._value(node)
+        if self.counting and not isinstance(value, int):
+            return node
+        return self.visit_Constant(ast.copy_location(ast.Constant(int(value)), node))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        node.value = self.visit(node.value)
+        elements = self._elements(node)
+        number = not self.counting and _are_alike_numbers(elements)
+        places = [node.slice] if number else []
+        table = node.value
+        if number and isinstance(table, ast.Subscript) and self._may_miss(table.slice):
+            places, table = [table.slice, node.slice], table.value
+        if any(map(self._may_miss, places)):
+            word = "<element>" if len(places) == 1 else "<element_of_row>"
+            return _call(word, self._as(True, self.visit, table), *map(self._count, places))
+        if not isinstance(node.value, ast.Name):
+            node.value = self.visit(node.value)
         node.slice = self._count(node.slice)
-        return node
+        whole = any(map(is_integer, elements)) and not self.counting
+        return _call(REAL, node) if whole else node
+
+    def _may_miss(self, place: ast.expr) -> bool:
+        """Whether an index is worked out from numbers, so that it may be beyond a table's end."""
+        return not isinstance(place, ast.Slice) and not self._is_whole(place, self.names.looped)
+
+    # ---- operators
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if isinstance(node.op, BIT_OPERATORS):
+            return self._of_bits(node)
+        if self.counting or not isinstance(node.op, ast.Pow):
+            return self.generic_visit(node)
         node.left = self.visit(node.left)
-        whole = isinstance(node.op, ast.Pow) and self._is_whole(node.right)
-        node.right = self._count(node.right) if whole else self.visit(node.right)
-        if whole:
+        if self._is_whole(node.right):
+            node.right = self._count(node.right)
             return _without_minus(node)
-        if not isinstance(node.op, ast.Pow):
-            return node
-        half = isinstance(node.right, ast.Constant) and node.right.value == 0.5
-        if half:
+        node.right = self.visit(node.right)
+        if isinstance(node.right, ast.Constant) and node.right.value == 0.5:
             return _call(ROOT, node.left)
         return _call(POWER, *(_call(REAL, side) for side in (node.left, node.right)))
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if _is_range(node):
-            node.args = [self._count(argument) for argument in node.args]
-            return node
-        done = self.generic_visit(node)
-        assert isinstance(done, ast.Call)
-        if self._is_elementary(node.func):
-            # What `int`, `math.floor` or a range gave is whole, and ours are for real numbers.
-            done.args = [
-                one if isinstance(one, ast.Constant | ast.Subscript) else _call(REAL, one)
-                for one in done.args
-            ]
-        return done
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Invert):
+            return self._of_bits(node)
+        counting = self.counting and not isinstance(node.op, ast.Not)
+        return self._as(counting, self.generic_visit, node)
 
-    def _is_elementary(self, function: ast.expr) -> bool:
-        if isinstance(function, ast.Name):
-            value = self.lookup(function.id)[1]
-        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            value = getattr(self.lookup(function.value.id)[1], function.attr, None)
-        else:
-            return False
-        return any(value is one for one in _ELEMENTARY)
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        # Conditions on variables of loops stay constants where loops are written out.
+        sides = [node.left, *node.comparators]
+        constant = all(self._is_whole(side, self.names.looped) for side in sides)
+        return self._as(constant, self.generic_visit, node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        node.test = self._real(node.test)
+        node.body, node.orelse = self.visit(node.body), self.visit(node.orelse)
+        return node
+
+    def _of_bits(self, node: ast.expr) -> Any:
+        truth = _is_truth(node)
+        done = self._as(True, self.generic_visit, node)
+        return done if self.counting or truth else _call(REAL, done)
+
+    # ---- calls
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        called = self._value(node.func)
+        integers = self._integer_arguments(node)
+        rounding = next((word for one, word in _ROUNDING if called is one), None)
+        if rounding and len(node.args) == 1 and not node.keywords:
+            done = _call(rounding, self._real(node.args[0]))
+            return _call(INDEX, done) if self.counting else done
+        keeps = isinstance(node.func, ast.Name) and node.func.id in KEEPING - self.local
+        counts = self.counting and keeps
+        node.args = [
+            self._as(counts or _is_one_of(one, integers), self.visit, one) for one in node.args
+        ]
+        for keyword in node.keywords:
+            keyword.value = self._real(keyword.value)
+        node.func = self._real(node.func)
+        if self._is(node.func, "range"):
+            return node
+        if self.counting:
+            return node if keeps or integers else _call(INDEX, node)
+        if _is_one_of(called, _ELEMENTARY):
+            # A condition is no real number, and ours are for real numbers.
+            node.args = [
+                one if isinstance(one, ast.Constant | ast.Subscript) else _call(REAL, one)
+                for one in node.args
+            ]
+        integer = _is_one_of(called, _OF_INTEGERS) or self._is(node.func, "len")
+        return _call(REAL, node) if integer else node
+
+    def _integer_arguments(self, node: ast.Call) -> list[ast.expr]:
+        """Those arguments of a call that must be integers."""
+        called = self._value(node.func)
+        if self._is(node.func, "range") or _is_one_of(called, _OF_INTEGERS):
+            return node.args
+        return node.args[1:] if _is_one_of(called, _SECOND_INTEGER) else []
+
+    # ---- statements
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._assign(node, node.targets)
+        node.targets = [self._real(target) for target in node.targets]
+        kept = next((one for one in node.targets if self._stays_whole(one)), node.targets[0])
+        node.value = self._assigned(kept, node.value)
+        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return self._assign(node, [node.target])
-
-    def _assign(self, node: Any, targets: list[Any]) -> ast.AST:
-        if any(isinstance(target, ast.Name) and target.id in self.counters for target in targets):
-            node.value = self._count(node.value)
+        if not isinstance(node.op, ast.Pow | BIT_OPERATORS):
+            node.value = self._assigned(node.target, node.value)
             return node
-        return self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        value = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+        return self.visit(ast.copy_location(ast.Assign([node.target], value), node))
 
-    def _count(self, node: ast.expr) -> Any:
-        before, self.counting = self.counting, True
-        done = self.visit(node)
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.value = node.value and self._assigned(node.target, node.value)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        node.value = self._assigned(node.target, node.value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        node.iter = self._assigned(node.target, node.iter)
+        for part in ("body", "orelse"):
+            setattr(node, part, [self.visit(one) for one in getattr(node, part)])
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        node.iter = self._assigned(node.target, node.iter)
+        node.ifs = [self._real(one) for one in node.ifs]
+        return node
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> Any:
+        """What is assigned: whole where its name is."""
+        both = pairs(target, value)
+        if isinstance(value, ast.Tuple | ast.List) and len(both) > 1 and both[0][1] is not None:
+            assert isinstance(target, ast.Tuple | ast.List)
+            parts = zip(target.elts, value.elts, strict=True)
+            value.elts = [self._assigned(one, other) for one, other in parts]
+            return value
+        return self._count(value) if self._stays_whole(target) else self._real(value)
+
+    def _stays_whole(self, target: ast.expr) -> bool:
+        return isinstance(target, ast.Name) and target.id in self.names.counted
+
+    # ---- what is what
+
+    def _as(self, counting: bool, visit: Callable[[Any], Any], node: ast.AST) -> Any:
+        before, self.counting = self.counting, counting
+        done = visit(node)
         self.counting = before
         return done
 
-    def _is_whole(self, node: ast.expr) -> bool:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name):
-                if type(self.lookup(part.id)[1]) is not int:
-                    return False
-            elif isinstance(part, ast.Constant):
-                if type(part.value) is not int:
-                    return False
-            elif not isinstance(
-                part, ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop | ast.expr_context
-            ):
-                return False
-        return True
+    def _count(self, node: ast.expr) -> Any:
+        return self._as(True, self.visit, node)
+
+    def _real(self, node: ast.expr) -> Any:
+        return self._as(False, self.visit, node)
+
+    def _value(self, node: ast.expr) -> Any:
+        """What a name outside of the function stands for."""
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            return (
+                getattr(owner, node.attr, None) if isinstance(owner, ModuleType | tuple) else None
+            )
+        if not isinstance(node, ast.Name) or node.id in self.local:
+            return None
+        found, value = self.lookup(node.id)
+        return value if found else getattr(builtins, node.id, None)
+
+    def _elements(self, node: ast.expr) -> list[Any]:
+        """What a table from outside may give here."""
+        if not isinstance(node, ast.Subscript):
+            return [self._value(node)]
+        tables = [one for one in self._elements(node.value) if isinstance(one, tuple)]
+        if isinstance(node.slice, ast.Slice):
+            return []
+        place = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(place, int):
+            return [table[place] for table in tables if -len(table) <= place < len(table)]
+        return [one for table in tables for one in table]
+
+    def _is(self, function: ast.expr, name: str) -> bool:
+        return isinstance(function, ast.Name) and function.id == name and name not in self.local
+
+    def _is_whole(self, node: ast.expr, variables: Collection[str] = ()) -> bool:
+        """Whether an expression is of whole numbers alone: written, from outside, or these."""
+        if isinstance(node, ast.BinOp):
+            return self._is_whole(node.left, variables) and self._is_whole(node.right, variables)
+        if isinstance(node, ast.UnaryOp):
+            return self._is_whole(node.operand, variables)
+        if isinstance(node, ast.Constant):
+            return _is_small(node.value)
+        if isinstance(node, ast.Subscript) and variables:
+            elements = self._elements(node)
+            return bool(elements) and all(map(_is_small, elements))
+        if not isinstance(node, ast.Name):
+            return False
+        return node.id in variables or _is_small(self._value(node))
 
 
 def _without_minus(node: ast.BinOp) -> ast.BinOp:
@@ -179,5 +348,30 @@ def _call(word: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(word, ast.Load()), list(arguments), [])
 
 
-def _is_range(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "range"
+def _are_alike_numbers(values: list[Any]) -> bool:
+    """Whether these are numbers of one type."""
+    kinds = {type(one) for one in values}
+    return len(kinds) == 1 and kinds != {bool} and isinstance(values[0], int | float | np.number)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether this is a whole number of which products do not overflow."""
+    return is_integer(value) and abs(int(value)) < _SMALL
+
+
+def _is_one_of(value: Any, known: Collection[Any]) -> bool:
+    return any(value is one for one in known)
+
+
+def _is_stored(node: ast.Name | ast.Subscript) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """Whether this is a condition, however it is put together."""
+    if isinstance(node, ast.BinOp):
+        return _is_truth(node.left) and _is_truth(node.right)
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_truth, node.values))
+    not_one = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return not_one or isinstance(node, ast.Compare)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import fma, noinline, noinline_cpu, real
-from ergode.core.math import elementary
+from ergode.core.math import elementary, whole
 
 INFINITY = float("inf")
 
@@ -28,9 +28,9 @@ def of_one(operation, a):
     if operation == 16:
         return math.sqrt(a)
     if operation == 17:
-        return math.floor(a) * real(1.0)
+        return whole.floor(a)
     if operation == 18:
-        return math.ceil(a) * real(1.0)
+        return whole.ceil(a)
     if operation == 19:
         return math.sin(a)
     if operation == 20:
@@ -134,7 +134,11 @@ def _formula_of_one(operation, a):
         return math.atanh(a)
     if operation == 72:
         return math.erf(a)
-    return math.erfc(a)
+    if operation == 73:
+        return math.erfc(a)
+    if operation == 74:
+        return whole.truncate(a)
+    return whole.nearest(a)
 
 
 @noinline_cpu

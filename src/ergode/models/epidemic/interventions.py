@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 
 CASES = "cases"
@@ -174,6 +175,7 @@ class Vaccination(Intervention):
             fraction=_SHARE, efficacy=_SHARE, infectivity_reduction=_SHARE, rollout=_SPAN,
             delay=_SPAN, duration=_SPAN,
         )  # fmt: skip
+        check_switch("Vaccination", "leaky", self.leaky)
 
 
 @dataclass(frozen=True)

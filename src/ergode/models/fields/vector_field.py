@@ -55,7 +55,9 @@ class VectorField(HoldsFunctions):
         of each variable [variable / time]. ``y`` and ``p`` are indexed in the order of
         `variables` and `parameters`; ``yd[k]`` is the variable of the k-th pair of `delays`, that
         delay ago. It works on single numbers: arithmetic, comparisons, `math`, and other
-        functions of this kind. It is compiled, and never called by Python. Its source must be in
+        functions of this kind. Whole numbers are real numbers, also those of `int`, except as
+        indices, bounds of ranges and operands of bit operators. An index beyond the end of a table
+        gives NaN. It is compiled, and never called by Python. Its source must be in
         a file or a notebook cell; a lambda, a closure over numbers and a `functools.partial` will
         do. The field pickles with this source.
     variables : sequence of str
@@ -107,10 +109,8 @@ class VectorField(HoldsFunctions):
             del tuples["yd"]
         lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
         check_function(self.function, lengths, self.variables)
-        self._check_indices(self.function, tuples)
         if self.diffusion is not None:
             check_function(self.diffusion, lengths, self.variables, "diffusion")
-            self._check_indices(self.diffusion, tuples)
 
     def _delay(self, pair: Any) -> tuple[str, str | Delay]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -142,25 +142,6 @@ class VectorField(HoldsFunctions):
                     f"among the {kind}s: {', '.join(known) or 'none'}"
                 )
         return variable, delay
-
-    def _check_indices(
-        self, function: Callable[..., Any], tuples: Mapping[str, Sequence[Any]]
-    ) -> None:
-        """Refuse an index beyond the names, which compiled code would not notice."""
-        tree = syntax(function)
-        given = [argument.arg for argument in tree.args.args]
-        role = dict(zip(given[1:], tuples, strict=True))
-        kinds = {"y": "variable", "yd": "delay", "p": "parameter"}
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
-                continue
-            which = role.get(node.value.id, "")
-            index = node.slice.value if isinstance(node.slice, ast.Constant) else 0
-            if which and isinstance(index, int) and index >= len(tuples[which]):
-                raise ModelError(
-                    f"function '{function.__name__}' uses {node.value.id}[{index}], but there "
-                    f"{_count(len(tuples[which]), kinds[which], verb=True)}"
-                )
 
     def _repr_html_(self) -> str:
         facts = {
@@ -225,15 +206,7 @@ def check_function(
         raise ModelError(f"{what} is {function!r}; expected a function")
     name = function.__name__
     tree = syntax(function)
-    parameters = inspect.signature(function).parameters.values()
-    if len(parameters) != len(arguments) or any(
-        p.kind is not p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters
-    ):
-        past = len(parameters) == 4 and list(arguments) == ["t", "y", "p"]
-        raise ModelError(
-            f"{what} is {name}{inspect.signature(function)}; expected {name}"
-            f"({', '.join(arguments)}){'' if not past else ' - or say which delays there are'}"
-        )
+    _check_signature(function, arguments, what)
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     if not returned:
         expected = "a number" if variables is None else _tuple_of(variables)
@@ -244,15 +217,91 @@ def check_function(
         elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
             found = ast.unparse(node.value) if node.value is not None else "nothing"
             raise ModelError(f"function '{name}' returns {found}; expected a number")
+        elif _is_condition(node.value):
+            raise ModelError(
+                f"function '{name}' returns a condition, {ast.unparse(node.value)}; expected a "
+                "number that changes its sign there, such as the difference a - b instead of a > b"
+            )
     for part in ast.walk(tree):
         if part is not tree and type(part) in _NOT_SCALAR:
             raise ModelError(
                 f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
                 f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
             )
+    _check_indices(tree, arguments)
     bundle.formula_text(function)  # that every name is one that can be compiled
-    if variables is not None:
-        _try(function, arguments, variables)
+    _try(function, arguments, variables)
+
+
+def _check_signature(
+    function: FunctionType, arguments: Mapping[str, int | None], what: str
+) -> None:
+    """Refuse other arguments than these."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    if len(parameters) == len(arguments) and all(
+        p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters
+    ):
+        return
+    name = function.__name__
+    more = ""
+    if len(parameters) == 4 and list(arguments) == ["t", "y", "p"]:
+        more = (
+            f" - or say which delays there are, or bind '{parameters[3].name}' with "
+            "functools.partial"
+        )
+    free = [p for p in parameters[len(arguments) :] if p.kind is not p.VAR_KEYWORD]
+    if free and all(p.default is not p.empty for p in free):
+        bound = ", ".join(f"{p.name}={p.default!r}" for p in free)
+        more = f"; bind what else it takes: functools.partial({name}, {bound})"
+    elif free and len(parameters) > 4:
+        names = ", ".join(p.name for p in free)
+        more = f"; bind what else it takes, {names}, with functools.partial"
+    raise ModelError(
+        f"{what} is {name}{inspect.signature(function)}; expected {name}({', '.join(arguments)})"
+        f"{more}"
+    )
+
+
+def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -> None:
+    """Refuse an index beyond the end of an argument, which compiled code would not notice."""
+    role = dict(zip((one.arg for one in tree.args.args), arguments, strict=True))
+    kinds = {"y": "variable", "y1": "variable", "yd": "delay", "p": "parameter"}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
+            continue
+        which = role.get(node.value.id, "")
+        length = arguments.get(which)
+        index = _whole_constant(node.slice)
+        if length is not None and index is not None and not -length <= index < length:
+            raise ModelError(
+                f"function '{tree.name}' uses {ast.unparse(node)}, but there "
+                f"{_count(length, kinds.get(which, 'value'), verb=True)}"
+            )
+
+
+def _whole_constant(node: ast.expr) -> int | None:
+    """The whole number that an index is, if it is one."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if type(value) is int else None
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether an expression is true or false, or one and zero for these."""
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_condition, node.values))
+    if isinstance(node, ast.IfExp):
+        ends = [node.body, node.orelse]
+        return all(isinstance(one, ast.Constant) for one in ends) and any(
+            isinstance(one, ast.Constant) and one.value == 0 for one in ends
+        )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        converted = node.func.id in ("bool", "float", "int") and len(node.args) == 1
+        return converted and _is_condition(node.args[0])
+    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return negation or isinstance(node, ast.Compare)
 
 
 def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
@@ -267,7 +316,9 @@ def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -
 
 
 def _try(
-    function: FunctionType, arguments: Mapping[str, int | None], variables: Sequence[str]
+    function: FunctionType,
+    arguments: Mapping[str, int | None],
+    variables: Sequence[str] | None,
 ) -> None:
     """Look at what the function returns, for its text does not tell all."""
     name = function.__name__
@@ -278,8 +329,12 @@ def _try(
         return  # not defined for such numbers, or what is asked about next
     except Exception as error:
         raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
+    kind = type(value).__name__
+    if variables is None:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+            raise ModelError(f"function '{name}' returns {value!r}, a {kind}; expected a number")
+        return
     if not isinstance(value, tuple):
-        kind = type(value).__name__
         raise ModelError(
             f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.core.notebook import bytes_text, card
 from ergode.models.networks import checks, csr
@@ -79,6 +80,7 @@ class ContactNetwork:
 
     def __post_init__(self) -> None:
         count = checks.node_count_of(self.node_count)
+        check_switch("ContactNetwork", "directed", self.directed)
         offsets = checks.node_ids(self.offsets, "offsets")
         targets = checks.node_ids(self.targets, "targets")
         if offsets.size != count + 1:
@@ -207,6 +209,7 @@ class ContactNetwork:
         >>> net.edge_count, net.degrees().tolist()
         (2, [1, 2, 1, 0])
         """
+        check_switch("from_edges", "directed", directed)
         source, target = checks.node_ids(source, "source"), checks.node_ids(target, "target")
         if source.size != target.size:
             raise ModelError(

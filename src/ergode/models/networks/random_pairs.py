@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import log
 from ergode.core.math.random import GENERATOR, draw_words, uniform_53
@@ -186,6 +187,7 @@ def spatial(
     count = checks.node_count_of(node_count)
     mean = checks.real_number(mean_degree, "mean_degree", (count - 1) * math.pi / 4)
     seed_word = checks.seed_word(seed)
+    check_switch("spatial", "periodic", periodic)
     radius = _radius(mean / (count - 1) if count > 1 else 0.0, periodic)
     # Cells no narrower than the radius, and about one point each where contacts are rarer.
     side_count = max(1, min(int(1 / radius) if radius else count, math.isqrt(count)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ergode.core.arguments import check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Effect, Expression, number_or_expression
 
@@ -59,6 +60,10 @@ class Event:
 
     def __post_init__(self) -> None:
         what = f"event '{self.name or self.trigger}'"
+        if self.name is not None:
+            check_text("an event", "name", self.name)
+        for switch in ("persistent", "initially_true", "values_from_trigger"):
+            check_switch(what, switch, getattr(self, switch))
         trigger: Any = self.trigger
         if isinstance(trigger, str):
             trigger = Expression(trigger)

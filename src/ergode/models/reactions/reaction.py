@@ -12,6 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from ergode.core.arguments import check_text
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.rates import RateCoefficient
@@ -98,6 +99,8 @@ class Reaction:
         delay: float | str | Expression | None = None,
     ) -> None:
         what = f"reaction '{name if name is not None else reactants}'"
+        if name is not None:
+            check_text("a reaction", "name", name)
         if isinstance(reactants, str):
             if products is not None:
                 raise ModelError(

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law, ReactionTable
@@ -57,6 +58,7 @@ def on_grid(
     >>> len(ergode.on_grid(decay, (10, 10), diffusion={"A": 0.5}).reactions)
     460
     """
+    check_switch("on_grid", "periodic", periodic)
     table, counts = network.reactions, tuple(int(n) for n in shape)
     if not counts or min(counts) < 1 or not spacing > 0:
         raise ModelError(f"shape is {shape!r} and spacing {spacing!r}; expected positive numbers")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
 from ergode.models.expressions import RESERVED, Expression, number_or_expression
 from ergode.models.reactions.thermochemistry import Thermochemistry
@@ -99,6 +100,8 @@ class Species:
                     f"initial of species '{self.name}' is {initial:g}; expected 0 or more"
                 )
             object.__setattr__(self, "initial", initial)
+        for switch in ("boundary", "constant"):
+            check_switch(f"species '{self.name}'", switch, getattr(self, switch))
         if self.quantity not in ("amount", "concentration"):
             raise ModelError(
                 f"quantity of species '{self.name}' is {self.quantity!r}; expected 'amount' or "

@@ -79,6 +79,7 @@ from ergode.trajectories.steppers.equations import (
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
+    are_numbers,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
@@ -252,6 +253,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1
         outcome = STOPPED if ended else DONE
+        if EVENTS > 0:
+            outcome = outcome if are_numbers(g) else NOT_FINITE
         kept_count += 1
         log_step(kept_count, t, y, out.step_log, me)
     else:

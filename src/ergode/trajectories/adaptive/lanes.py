@@ -67,6 +67,7 @@ from ergode.trajectories.steppers.explicit import EXTRA_C
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
+    are_numbers,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
@@ -346,6 +347,8 @@ def commit(run, lanes, out):
             lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
         for e in unroll(range(EVENTS)):
             lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
+        if EVENTS > 0:
+            finite = finite & are_numbers(tuple(lanes.g[e, lane] for e in range(EVENTS)))
         before = t[lane]
         now = t2[lane] + 0.0 if kept else before
         t[lane] = now
@@ -485,6 +488,8 @@ def end_in(lane, me, run, lanes, out):
         for j in unroll(range(OBSERVED)):
             out.observed[j, me] = o[j]
     outcome = outcome_of(t[lane], lanes.h[lane], state, tried[lane], run.most)
+    if EVENTS > 0 and not are_numbers(tuple(lanes.g[e, lane] for e in range(EVENTS))):
+        outcome = NOT_FINITE
     if outcome != NOT_FINITE:
         if working[lane] > 2:
             outcome = STOPPED

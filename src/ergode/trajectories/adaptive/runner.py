@@ -36,6 +36,8 @@ _FEW_LANES = 8
 _SLOPES = 8
 # Breaks that a free trajectory remembers: of single delays, and of several, whose sums are many.
 _BREAKPOINTS, _MANY_BREAKPOINTS = 32, 64
+# Times as many are kept at most where these are too few.
+_MOST_FACTOR = 256
 # Cells of the longest delay to begin with, how often the mesh is refined, and most cells.
 _CELLS, _REFINEMENTS, _MOST_CELLS = 8, 14, 2**16
 
@@ -80,6 +82,7 @@ class Runner:
         self._variable_count = len(field.variables)
         self.widest = 0.0  # cell [time]
         self.interrupted = False
+        self._breakpoint_factor = 1
         self._threads = _THREADS_OF[device.target](self)
         if not field.delays:  # else it depends on the delays
             self._specialize(False)
@@ -107,11 +110,30 @@ class Runner:
         """Integrate trajectories from their `initial` [variable, trajectory].
 
         With delays, trajectories whose interpolation error is too large are integrated again on a
-        finer mesh.  `which` are their numbers among all: their histories and noise depend on them.
-        `show` progress on standard error.
+        finer mesh, and those that lost a breakpoint with more of them.  `which` are their numbers
+        among all: their histories and noise depend on them.  `show` progress on standard error.
         """
+        which = np.arange(initial.shape[1]) if which is None else which
+        outcome = self._refined(initial, parameters, which, show)
+        while self.field.delays and not self.interrupted:
+            lost = np.flatnonzero(
+                (outcome.status == Status.INACCURATE) & np.isposinf(outcome.interpolation_errors)
+            )
+            if not lost.size or self._breakpoint_factor >= _MOST_FACTOR:
+                break
+            self._breakpoint_factor *= 4
+            found = self._refined(initial[:, lost], parameters[:, lost], which[lost], show)
+            ran = found.status != Status.NOT_RUN
+            found.rejected += ran * (outcome.taken[lost] + outcome.rejected[lost])
+            outcome.put(lost, found)
+        self._breakpoint_factor = 1
+        return outcome
+
+    def _refined(
+        self, initial: np.ndarray, parameters: np.ndarray, which: np.ndarray, show: bool
+    ) -> Outcome:
+        """Integrate trajectories, on finer meshes until the interpolation error is small."""
         count = initial.shape[1]
-        which = np.arange(count) if which is None else which
         fixed = self.control.step is not None
         if not self.field.delays or fixed:
             return self._run(initial, parameters, self.plan(parameters, 1.0), np.inf, which, show)
@@ -160,6 +182,7 @@ class Runner:
     def breakpoint_count(self) -> int:
         """Breakpoints of a free trajectory that are kept."""
         most = _BREAKPOINTS if len(self.field.delays) < 2 else _MANY_BREAKPOINTS
+        most *= self._breakpoint_factor
         return most + (0 if self.history is None else len(self.history.breakpoints))
 
     def plan(self, parameters: np.ndarray, fraction: float) -> Mesh:

@@ -33,6 +33,7 @@ from ergode.trajectories.steppers.inside_step import (
     gaps_at_nodes,
     gaps_here,
     next_crossing,
+    numbers_throughout,
     touched,
 )
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
@@ -105,6 +106,7 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     if EVENTS > 0:
         g0 = gaps_after_begin(g0, inside)
         nodes = gaps_at_nodes(g0, g1, inside)
+        g1 = numbers_throughout(nodes)
         for e in unroll(range(EVENTS)):
             if ACTS[e]:
                 g, slopes = column(nodes, e)

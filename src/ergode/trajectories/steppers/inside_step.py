@@ -37,6 +37,7 @@ gaps = option()  # gaps(t, y, yd, p): the functions whose zeros are events
 edges = option()  # edges(t, y, history, p): those of the last EDGES events
 act = option()  # act(event, t, y, yd, p): the state after an event
 
+NOT_A_NUMBER = math.nan
 _LOCATING = 60
 _TURNING = 40
 _GOLDEN = 0.3819660112501051
@@ -119,8 +120,33 @@ def gaps_at_nodes(g0, g1, inside):
     return (g0,) + inner + (g1,)  # noqa: RUF005
 
 
+def are_numbers(g):
+    """Whether the functions of all events of the user's are numbers."""
+    found = True
+    for e in unroll(range(EVENTS - EDGES)):
+        found = found & (g[e] == g[e])
+    return found
+
+
+def numbers_throughout(nodes):
+    """The functions of the events at the end of a step; NaN where one is NaN at any node."""
+    return tuple(
+        _last_of_numbers(tuple(nodes[j][e] for j in range(INTERVALS + 1))) for e in range(EVENTS)
+    )
+
+
+def _last_of_numbers(g):
+    number = True
+    for j in unroll(range(INTERVALS + 1)):
+        number = number & (g[j] == g[j])
+    return g[INTERVALS] if number else real(NOT_A_NUMBER)
+
+
 def may_happen(nodes):
-    """Whether any event may be in the step, by its functions at the nodes."""
+    """Whether any event may be in the step, by its functions at the nodes.
+
+    So it may where one is not a number.
+    """
     found = False
     for e in unroll(range(EVENTS)):
         found = found | _may_cross(tuple(nodes[j][e] for j in range(INTERVALS + 1)), DIRECTIONS[e])
@@ -133,17 +159,18 @@ def _may_cross(g, direction):
         sum(BERNSTEIN[j][i] * g[i] for i in range(INTERVALS + 1) if BERNSTEIN[j][i] != 0.0)
         for j in range(INTERVALS + 1)
     )
-    low, high = b[0], b[0]
+    low, high, total = b[0], b[0], b[0]
     rises, falls = False, False
     for j in unroll(range(1, INTERVALS + 1)):
         low = min(low, b[j])
         high = max(high, b[j])
+        total = total + b[j]
         rises = rises | (b[j] > b[j - 1])
         falls = falls | (b[j] < b[j - 1])
     # Without a turn the extrema are the ends, which are known.
     slack = _SLACK * (high - low) if rises & falls else real(0.0)
     fits = rises if direction > 0 else (falls if direction < 0 else rises | falls)
-    return fits & (low - slack <= 0.0) & (high + slack >= 0.0)
+    return (fits & (low - slack <= 0.0) & (high + slack >= 0.0)) | (total != total)
 
 
 def column(nodes, e):
