@@ -210,9 +210,9 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
         return value
     beyond = np.arange(value.shape[time]) >= rows[..., None]
     floating = np.issubdtype(value.dtype, np.floating)
-    value = np.array(value, None if floating else np.float64)
-    value[beyond] = np.nan
-    return value
+    missing = value.dtype.type(np.nan) if floating else np.nan
+    # Several times as fast as to assign: an interruption of a large run waits for it.
+    return np.where(beyond.reshape(*beyond.shape, *(1,) * (value.ndim - time - 1)), missing, value)
 
 
 def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
