@@ -80,7 +80,7 @@ stopwatch.count_compiling(event, "numba:compiler_lock")
 _GRACE = 1.0
 """Seconds that an interruption waits for what was begun."""
 
-_PIECE = 0.05
+_PIECE = 0.2
 """Seconds of a piece of a range, about: so long an interruption waits."""
 
 
