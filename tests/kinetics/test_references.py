@@ -48,6 +48,19 @@ E5 = network(
 )  # fmt: skip
 
 
+OREGONATOR = network(
+    {"x": 1, "y": 2, "z": 3},
+    ("y -> x + y", 77.27), ("x -> 2 x", 77.27), ("2 x -> x", 77.27 * 8.375e-6),
+    ("x + y -> y", 77.27), ("z -> y + z", 1 / 77.27), ("y -> 0", 1 / 77.27),
+    ("x + y -> x", 1 / 77.27), ("x -> x + z", 0.161), ("z -> 0", 0.161),
+)  # fmt: skip
+
+BRUSSELATOR = network(
+    {"x": 1.5, "y": 3.0},
+    ("0 -> x", 1.0), ("2 x + y -> 3 x", 1.0), ("x -> y", 3.0), ("x -> 0", 1.0),
+)  # fmt: skip
+
+
 def final(net, stop, initial, **options):
     result = integrate(net, times=[0, stop], initial=initial, device="cpu", **options)
     assert result["status"].item() == 0
@@ -159,6 +172,28 @@ def test_pollution():
         6.899219696263405e-3, 1.007803037365946e-4, 1.772146513969984e-6, 5.682943292316392e-5,
     ]  # fmt: skip
     np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_e5_as_published():
+    """E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", test problem E5."""
+    found = final(E5, 1e3, {"a": 1.76e-3}, rtol=1e-8, atol=1e-24)
+    exact = [
+        1.618076919919600e-3, 1.382236955418478e-10, 8.251573436034144e-12, 1.299721221058136e-10,
+    ]  # fmt: skip
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_oregonator():
+    """The limit cycle of Belousov and Zhabotinsky: R. J. Field, R. M. Noyes (1974)."""
+    found = final(OREGONATOR, 360.0, {"x": 1.0, "y": 2.0, "z": 3.0}, rtol=1e-8, atol=1e-10)
+    exact = [1.000814870318523, 1228.178521549917, 132.0554942846706]
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_brusselator():
+    """E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", II.4."""
+    found = final(BRUSSELATOR, 20.0, {"x": 1.5, "y": 3.0}, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found, [0.4986370712683478, 4.596780349452011], rtol=1e-6)
 
 
 def test_e5():

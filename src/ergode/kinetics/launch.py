@@ -121,7 +121,6 @@ def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
         np.zeros(zones.count, np.int64),
         np.zeros(zones.count),
         np.full(zones.count, np.nan),
-        np.full(zones.count, np.nan),
     )
 
 

@@ -53,8 +53,6 @@ class Outcome(NamedTuple):
         Relative error of conserved sums.
     fastest_heating : ndarray of float64, shape [zone_count]
         Time when the temperature rose fastest.
-    error : ndarray of float64, shape [zone_count]
-        Estimated error of the largest amount, relative; NaN where the method has no estimate.
     """
 
     amounts: np.ndarray
@@ -63,7 +61,6 @@ class Outcome(NamedTuple):
     repeated: np.ndarray
     defect: np.ndarray
     fastest_heating: np.ndarray
-    error: np.ndarray
 
     def copied(self) -> Outcome:
         """Copies, which kernels that still compute do not write to.

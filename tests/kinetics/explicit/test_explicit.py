@@ -1,8 +1,11 @@
 """The explicit methods: what each is good for, and what all methods have in common."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from kernel_cases import EXPLICIT
+from kernel_cases import EXPLICIT, ROBERTSON
+from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import ergode
@@ -97,6 +100,48 @@ def test_partial_equilibrium_does_not_step_through_a_balance():
         # Without it mass is lost in every one of many steps, or in few large ones.
         assert off < 3e-3 if method.startswith("partial") else off > 0.03
     assert steps["partial-equilibrium"] < 1e-3 * steps["asymptotic"]
+
+
+@pytest.mark.parametrize("method", EXPLICIT)
+def test_the_error_of_a_species_that_lags_behind_is_stated(method):
+    """Robertson for long: B is set by algebra, a step late, which drains A and C all the time."""
+
+    def change(t, y):
+        a, b, c = y
+        one, two, three = 0.04 * a, 3e7 * b * b, 1e4 * b * c
+        return [three - one, one - two - three, two]
+
+    exact = solve_ivp(
+        change, (0, 1e4), [1.0, 0.0, 0.0], method="Radau", rtol=1e-9, atol=1e-14
+    ).y[:, -1]  # fmt: skip
+    with pytest.warns(ergode.AccuracyWarning, match="estimated error"):
+        result = integrate(
+            ROBERTSON, times=[0, 1e4], initial={"A": 1.0}, method=method,
+            conservation_tolerance=1e-3, device="cpu",
+        )  # fmt: skip
+    error = np.abs(result["concentration"].values[0, -1] - exact).max()
+    assert error > 1e-3
+    assert result["error_estimate"].item() == pytest.approx(error, rel=0.05)
+
+
+def test_the_error_of_zones_is_stated_one_by_one(monkeypatch):
+    """Not a number for a zone that failed, and infinite where rodas4 failed."""
+    options = {"times": [0, 1.0], "initial": {"A": [1.0, 2.0]}, "rtol": 1e-3, "device": "cpu"}
+    found = integrate(linear(RATES), method="quasi-steady-state", **options)
+    off = np.abs(
+        found["concentration"].values[:, -1] - np.outer([1.0, 2.0], exact(RATES, 1.0))
+    ).max(axis=1)
+    np.testing.assert_allclose(found["error_estimate"], off / [1.0, 2.0], rtol=0.1)
+    implicit = integrate(linear(RATES), **options)
+    assert np.isnan(implicit["error_estimate"]).all()
+    with pytest.warns(ergode.FailureWarning):
+        failed = integrate(linear(RATES), method="quasi-steady-state", max_steps=2, **options)
+    assert np.isnan(failed["error_estimate"]).all()
+    few = dataclasses.replace(METHODS["rodas4"], max_steps=2)
+    monkeypatch.setitem(METHODS, "rodas4", few)
+    with pytest.warns(ergode.AccuracyWarning, match="in 2 of 2 zones the estimated error .* inf"):
+        unknown = integrate(linear(RATES), method="quasi-steady-state", **options)
+    assert np.isinf(unknown["error_estimate"]).all()
 
 
 def test_groups_are_reactions_and_their_reverses():

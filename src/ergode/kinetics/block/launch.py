@@ -178,7 +178,6 @@ def _results(device: Device, amounts: Any) -> tuple[Any, Outcome]:
         repeated,
         device.empty(count, np.float64),
         device.put(np.full(count, np.nan)),
-        device.put(np.full(count, np.nan)),
     )
 
 

@@ -17,7 +17,7 @@ from ergode.kinetics.block.collectives import next_zone
 from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.block.thread_group import thread_count, thread_rank, total_of
 from ergode.kinetics.condition_history import history_of, horizon, settled
-from ergode.kinetics.explicit.asymptotic import asymptotic_step, estimated_error
+from ergode.kinetics.explicit.asymptotic import asymptotic_step
 from ergode.kinetics.explicit.flows import (
     HELD_ROUNDS,
     ExplicitSystem,
@@ -51,8 +51,8 @@ DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
 def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
-    `history` has the conditions of this zone alone. Returns the status, the steps taken, the steps
-    repeated, how far the conserved sum is off at the end, and the estimate of the error.
+    `history` has the conditions of this zone. Returns the status, steps taken, steps repeated, and
+    the change of the conserved sum.
     """
     first, stride = thread_rank(), thread_count()
     y, weight = workspace.y, system.weight
@@ -69,7 +69,6 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
         below, since = settled(history.times, below, since)
     set_explicit_conditions(system, workspace, history, below, since, y)
     status, steps, repeated, place = DONE, 0, 0, 1
-    last, error, largest = 0.0, 0.0, 0.0
     while status == DONE and place < grid.size:
         if steps + repeated >= max_steps:
             status = TOO_MANY_STEPS
@@ -88,7 +87,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
             )
         else:
             taken, dt, total = asymptotic_step(
-                system, control, workspace, t, ahead, dt, before, scale, last
+                system, control, workspace, t, ahead, dt, before, scale
             )
         if not total < INFINITY:
             status = NOT_FINITE
@@ -98,7 +97,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
             continue
         if PARTIAL:
             restore(system.groups, workspace, y, weight, total / scale)
-        before, last = total, taken
+        before = total
         steps += 1
         since += taken
         if TIMED:
@@ -111,35 +110,22 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
                 for i in no_unroll(range(first, weight.size, stride)):
                     out[place, i] = y[i]
                 place += 1
-            if not QUASI_STEADY:
-                # The flows at the end of this step count now; the next step need not count them.
-                flows_at(system, workspace, y, workspace.flow)
-                if PARTIAL:
-                    withdraw(system.groups, workspace, workspace.flow)
-                worst, most = estimated_error(system, control, workspace, taken)
-                error, largest, last = max(error, worst), max(largest, most), 0.0
         else:
             t += taken
-    error = error / largest if largest > 0.0 else 0.0
-    return status, steps, repeated, abs(before - at_first), error
+    return status, steps, repeated, abs(before - at_first)
 
 
 def begin_zone(system, workspace, out):
     """Take a zone's amounts from `out`; returns their conserved sum."""
     first, stride = thread_rank(), thread_count()
     y, weight = workspace.y, system.weight
-    count = weight.size
     part = 0.0
-    for i in no_unroll(range(first, count, stride)):
+    for i in no_unroll(range(first, weight.size, stride)):
         y[i] = out[0, i]
         part += weight[i] * y[i]
-        if not QUASI_STEADY:
-            workspace.predicted[i] = 0.0
-            workspace.start[i] = y[i]
-            workspace.early[i], workspace.early[count + i] = 0.0, 0.0
     if first == 0:
         # The variable that empty slots of complexes refer to.
-        y[count] = 1.0
+        y[weight.size] = 1.0
     if PARTIAL:
         for g in no_unroll(range(first, workspace.active.size, stride)):
             workspace.active[g] = 0.0
@@ -183,7 +169,7 @@ def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome
     """Zones `start` to `stop`, one after another."""
     workspace = workspace_of(system)
     for zone in range(start, stop):
-        status, taken, repeated, defect, error = explicit_zone(
+        status, taken, repeated, defect = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
@@ -191,8 +177,6 @@ def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome
         outcome.taken[zone] = taken
         outcome.repeated[zone] = repeated
         outcome.defect[zone] = defect
-        if not QUASI_STEADY:
-            outcome.error[zone] = error
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -242,7 +226,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     )  # fmt: skip
     zone = next_zone(counter, workspace.reduced)
     while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect, error = explicit_zone(
+        status, taken, repeated, defect = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
@@ -251,6 +235,4 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
             outcome.taken[zone] = taken
             outcome.repeated[zone] = repeated
             outcome.defect[zone] = defect
-            if not QUASI_STEADY:
-                outcome.error[zone] = error
         zone = next_zone(counter, workspace.reduced)
