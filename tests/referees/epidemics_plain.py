@@ -28,13 +28,15 @@ def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.nda
     return np.full(count, 0.5 * round(2 * mean) or 0.5)
 
 
-def calendar_at(changes: list[float], factors: list[float], time: np.ndarray) -> np.ndarray:
-    """A factor that is constant from one change to the next."""
+def calendar_at(changes: list[float], factors: list[float], *period_and_time: Any) -> np.ndarray:
+    """A factor that is constant from one change to the next, and may repeat."""
+    *period, time = period_and_time
+    time = np.mod(time, period[0]) if period else time
     return np.asarray(factors)[np.maximum(np.searchsorted(changes, time, side="right") - 1, 0)]
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
-    """Counts [replicate, time, compartment] and cases [replicate, time]."""
+    """Counts [replicate, time, compartment, group] and cases [replicate, time, group]."""
     return _Run(world, replicates, rng).finish()
 
 
@@ -44,19 +46,20 @@ class _Run:
         self.index = {name: k for k, name in enumerate(world.compartments)}
         c, n, m = len(world.compartments), world.nodes, len(world.measures)
         self.begin, self.horizon = float(world.times[0]), float(world.times[-1])
-        self.counts = np.zeros((count, world.times.size, c), int)
-        self.case_counts = np.zeros((count, world.times.size), int)
+        self.inside = np.stack([world.is_in(g) for g in world.groups], axis=1).astype(int)
+        self.counts = np.zeros((count, world.times.size, c, world.groups.size), int)
+        self.case_counts = np.zeros((count, world.times.size, world.groups.size), int)
         self.recorded = np.zeros(count, int)
         self.at = np.zeros((count, n), int)
         self.since = np.full((count, n), -np.inf)
         self.infected_at = np.full((count, n), -np.inf)
         self.due = np.full((count, n), np.inf)
-        self.cases = np.zeros(count, int)
+        self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
         self.starts = np.full((count, max(m, 1)), np.inf)
         for k, one in enumerate(world.measures):
             if "trigger" not in one:
-                self.starts[:, k] = one["start"]
+                self.starts[:, k] = one.get("start", self.begin)
         self.chosen = rng.random((3, count, m, n))
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
@@ -75,6 +78,8 @@ class _Run:
         )
         factor = 1.0 if world.susceptibility is None else world.susceptibility[self.target]
         self.weight = weight * factor
+        if world.infectivity is not None:
+            self.weight = self.weight * world.infectivity[self.source]
         self.rates = np.zeros((len(world.infections), len(world.compartments)))
         for k, (_, _, rates) in enumerate(world.infections):
             for name, rate in rates.items():
@@ -83,10 +88,11 @@ class _Run:
         self.into = np.array([self.index[x] for _, x, _ in world.infections])
         largest = self.rates.sum(axis=0).max()
         peak = np.ones(self.layer.size)
-        for k, name in enumerate(world.layers):
+        for k, name in enumerate(world.layers or [""]):
             if name in world.factors:
                 peak[self.layer == k] = max(world.factors[name][1])
-        self.bound = self.weight * largest * peak
+        highest = max([1.0, *(max(factors) for _, factors in world.profiles.values())])
+        self.bound = self.weight * largest * peak * highest
         meets = world.meetings or []
         self.moments = np.array(sorted({m[2] for m in meets if m[2] == m[3]}))
         self.spans: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
@@ -129,13 +135,14 @@ class _Run:
                 free[:, ids] = False
         for name in world.compartments:
             for _ in range(world.initial[name] if isinstance(world.initial.get(name), int) else 0):
-                order = np.where(free, self.rng.random(free.shape), -1.0)
-                node = order.argmax(axis=1)
+                weight = np.ones(world.nodes) if world.seed_weight is None else world.seed_weight
+                order = np.where(free, self.rng.exponential(1.0, free.shape) / weight, np.inf)
+                node = order.argmin(axis=1)
                 free[rows, node] = False
                 begins.append((name, node, 0.0))
         for name, node, age in begins:
             self._enter(rows, node, np.full(count, self.index[name]), self.clock, age=age)
-            self.cases += name in world.ill
+            self.cases[rows, node] += name in world.ill
         if world.infections[0][0] in world.progressions:
             for node in range(world.nodes):
                 mine = rows[free[:, node]]
@@ -179,8 +186,8 @@ class _Run:
             done = rows[(self.recorded[rows] == g) & (time > times[g])]
             if done.size:
                 here = self.at[done][:, :, None] == np.arange(len(self.world.compartments))
-                self.counts[done, g] = here.sum(axis=1)
-                self.case_counts[done, g] = self.cases[done]
+                self.counts[done, g] = np.einsum("rnc,ng->rcg", here, self.inside)
+                self.case_counts[done, g] = self.cases[done] @ self.inside
                 self.recorded[done] += 1
 
     def _pull_triggers(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -189,12 +196,14 @@ class _Run:
             if "trigger" in one:
                 over = rows[(time > self.clock[rows]) & np.isinf(self.starts[rows, k])]
                 given = one["trigger"]
-                if given["count"] == "cases":
-                    reached = self.cases[over] >= given["level"]
-                else:
-                    here = self.at[over] == self.index[given["count"]]
-                    reached = here.sum(axis=1) >= given["level"]
-                pulled = over[reached]
+                counted = given["count"]
+                found = np.zeros(over.size, int)
+                for name in (counted,) if isinstance(counted, str) else counted:
+                    some = self.cases[over] if name == "cases" else (
+                        self.at[over] == self.index[name]
+                    )  # fmt: skip
+                    found += some.sum(axis=1)
+                pulled = over[found >= given["level"]]
                 late = np.nextafter(self.clock[pulled], np.inf)
                 self.starts[pulled, k] = np.maximum(self.clock[pulled] + given["delay"], late)
 
@@ -237,7 +246,7 @@ class _Run:
         self.was_since[rows, node] = self.since[rows, node]
         self.was_isolated[rows, :, node] = self.isolated[rows, :, node]
         self.infected_at[rows, node] = time
-        self.cases[rows] += 1
+        self.cases[rows, node] += 1
         self._enter(rows, node, to, time)
 
     def _progress(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -296,10 +305,14 @@ class _Run:
     def _protected(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
         one, (u, v, w) = self.world.measures[k], self.chosen
         since = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"]
-        chosen = u[rows, k, node] < one["fraction"]
+        chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
         if not one["leaky"]:
             chosen &= w[rows, k, node] < one["efficacy"]
         return chosen & (since <= time) & (time < since + one["duration"])
+
+    def _among(self, one: dict[str, Any]) -> np.ndarray:
+        """Which nodes a measure is for."""
+        return np.ones(self.world.nodes, bool) if "among" not in one else self.world.group != 0
 
     def _guarded(self, rows: np.ndarray, target: Any, time: np.ndarray) -> np.ndarray:
         """What vaccination leaves of the rate into a node."""
@@ -319,10 +332,13 @@ class _Run:
         now = self.infected_at[rows, source] == time
         here = np.where(now, self.was_at[rows, source], self.at[rows, source])
         since = np.where(now, self.was_since[rows, source], self.since[rows, source])
-        for number, name in enumerate(world.layers):
+        for number, name in enumerate(world.layers or [""]):
             if name in world.factors:
                 factor = calendar_at(*world.factors[name], time)
                 left *= np.where(layer == number, factor, 1.0)
+        for name, profile in world.profiles.items():
+            factor = calendar_at(*profile, time - since)
+            left *= np.where(here == self.index[name], factor, 1.0)
         for k, one in enumerate(world.measures):
             age = time - self.starts[rows, k]
             force = (age >= 0) & (age < one.get("duration", np.inf))
@@ -334,7 +350,7 @@ class _Run:
                 safe = self._protected(rows, k, source, time)
                 left *= np.where(safe, 1.0 - one["infectivity_reduction"], 1.0)
             elif one["kind"] == "isolation":
-                away = force & (here == self.index[one["compartment"]])
+                away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
                 away &= time >= since + one["delay"]
                 coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
                 left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)

@@ -29,8 +29,11 @@ class World:
     times: np.ndarray
     profiles: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
-    factors: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    factors: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # changes, factors, period
     susceptibility: np.ndarray | None = None
+    infectivity: np.ndarray | None = None
+    group: np.ndarray | None = None  # of each node: counts are by it, and measures among some
+    seed_weight: np.ndarray | None = None
     meetings: list[tuple[int, int, float, float, float]] | None = None  # who, whom, from, to, time
     measures: list[dict[str, Any]] = field(default_factory=list)
     importations: list[dict[str, Any]] = field(default_factory=list)
@@ -43,6 +46,15 @@ class World:
             and not (self.profiles or self.meetings is not None)
             and all(m["kind"] == "closure" and "trigger" not in m for m in self.measures)
         )
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The values of `group`, one if there is none."""
+        return np.zeros(1, int) if self.group is None else np.unique(self.group)
+
+    def is_in(self, group: int) -> np.ndarray:
+        """Which nodes are of a group."""
+        return np.ones(self.nodes, bool) if self.group is None else self.group == group
 
     @property
     def infectious(self) -> set[str]:
@@ -158,6 +170,9 @@ def _draw(rng: np.random.Generator, family: str) -> World:
         ]  # fmt: skip
     if general:
         _add_measures(rng, world)
+        _add_profiles(rng, world)
+    if family != "plain":
+        _add_people(rng, world, general)
     return world
 
 
@@ -205,6 +220,11 @@ def _add_calendars(rng: np.random.Generator, world: World) -> None:
     changes = [start, start + round(float(rng.uniform(0.3, 1.5)), 2)]
     for name in world.layers:
         world.factors[name] = (changes, [float(rng.choice([0.0, 1.0])), 1.3])
+    if world.layers:
+        period = round(float(rng.uniform(0.6, 1.8)), 2)
+        world.factors["b"] = ([0.0, round(0.4 * period, 3)], [1.2, 0.5], period)
+    else:  # of all contacts, and it changes at a moment when people meet
+        world.factors[""] = ([start, start + 0.5], [0.7, 1.2])
 
 
 def _add_importations(rng: np.random.Generator, world: World) -> None:
@@ -223,23 +243,66 @@ def _add_measures(rng: np.random.Generator, world: World) -> None:
     start, infectious = float(world.times[0]), sorted(world.infectious)
     world.measures[0]["layer"] = "a" if world.layers else None
     entered = sorted({x for _, x, _ in world.infections})
-    trigger = {"count": "cases", "level": int(rng.integers(2, 5)), "delay": 0.2}
-    if rng.random() < 0.5:
-        trigger["count"] = str(rng.choice(infectious))
+
+    def trigger() -> dict[str, Any]:
+        counted: Any = rng.choice(["cases", *infectious])
+        if rng.random() < 0.3:
+            counted = (*infectious, "cases")[: int(rng.integers(1, 3))]
+        return {
+            "count": counted if isinstance(counted, tuple) else str(counted),
+            "level": int(rng.integers(2, 5)), "delay": float(rng.choice([0.0, 0.2])),
+        }  # fmt: skip
+
+    def some(*values: float) -> float:
+        return float(rng.choice(values))
+
     world.measures += [
-        {"kind": "vaccination", "fraction": 0.6, "efficacy": 0.7, "leaky": True,
-         "infectivity_reduction": 0.4, "rollout": 1.0, "delay": 0.1, "duration": 2.0,
-         "start": start + 0.2},
+        {"kind": "vaccination", "fraction": some(0.6, 1.0), "efficacy": some(0.7, 1.0),
+         "leaky": True, "infectivity_reduction": 0.4, "rollout": some(0.0, 1.0),
+         "delay": some(0.0, 0.1), "duration": some(2.0, np.inf), "start": start + 0.2},
         {"kind": "vaccination", "fraction": 0.5, "efficacy": 0.6, "leaky": False,
-         "infectivity_reduction": 0.0, "rollout": 0.5, "delay": 0.0, "duration": 1.5,
-         "start": start},
-        {"kind": "isolation", "compartment": str(rng.choice(infectious)), "fraction": 0.6,
-         "delay": 0.2, "reduction": 0.8, "duration": 2.0, "start": start + 0.3},
-        {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": 0.7,
-         "detection_delay": 0.15, "tracing": 0.6, "tracing_delay": 0.2, "quarantine": 0.8,
-         "reduction": 0.9, "lookback": 1.2, "duration": 2.5, "start": start},
-        {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9, "trigger": trigger},
+         "infectivity_reduction": some(0.0, 0.5), "rollout": 0.5, "delay": 0.0, "duration": 1.5},
+        {"kind": "isolation", "compartment": str(rng.choice(infectious)),
+         "fraction": some(0.6, 1.0), "delay": some(0.0, 0.2), "reduction": some(0.8, 1.0),
+         "duration": some(2.0, np.inf), "start": start + 0.3},
+        {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": some(0.7, 1.0),
+         "detection_delay": 0.15, "tracing": some(0.6, 1.0), "tracing_delay": 0.2,
+         "quarantine": some(0.8, np.inf), "reduction": some(0.9, 1.0),
+         "lookback": some(1.2, np.inf), "duration": some(2.5, np.inf)},
+        {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
+         "trigger": trigger()},
     ]  # fmt: skip
+    for one in world.measures[1:-1]:
+        if one["kind"] != "tracing" and rng.random() < 0.5:
+            one["among"] = "group"
+        if rng.random() < 0.35:
+            one.pop("start", None)
+            one["trigger"] = trigger()
+
+
+def _add_profiles(rng: np.random.Generator, world: World) -> None:
+    """Infectivity by the time since a compartment was entered; of one of them at least."""
+    infectious = sorted(world.infectious)
+    for name in infectious:
+        if name == infectious[0] or rng.random() < 0.5:
+            # In "meetings" some change at an age at which people meet, or move on.
+            change = float(rng.choice([0.5, round(float(rng.uniform(0.2, 1.2)), 2)]))
+            world.profiles[name] = ([0.0, change], [float(rng.choice([0.0, 0.4, 1.5])), 1.1])
+
+
+def _add_people(rng: np.random.Generator, world: World, general: bool) -> None:
+    """What nodes are, beside how susceptible; and who is drawn to begin with."""
+    world.infectivity = np.round(rng.uniform(0.3, 1.6, world.nodes), 2)
+    world.group = rng.integers(0, 3, world.nodes)
+    world.group[:2] = 0, 1  # two of them at least
+    world.seed_weight = np.round(rng.uniform(0.2, 3.0, world.nodes), 2)
+    placed = sum(
+        len(value[0] if isinstance(value, tuple) else value)
+        for value in world.initial.values() if not isinstance(value, int)
+    )  # fmt: skip
+    for name, value in world.initial.items():
+        if isinstance(value, int) and general and world.nodes - placed > 2:
+            world.initial[name] = int(rng.integers(1, 3))
 
 
 # ---- cases from outside
@@ -289,13 +352,20 @@ def model_of(world: World) -> ergode.CompartmentModel:
     """The model, as a user would write it."""
     return ergode.CompartmentModel(
         world.compartments,
-        [ergode.Infection(s, x, rates) for s, x, rates in world.infections],
+        [
+            ergode.Infection(
+                s, x, rates,
+                {c: ergode.Calendar(*world.profiles[c]) for c in rates if c in world.profiles},
+            )
+            for s, x, rates in world.infections
+        ],
         [
             ergode.Progression(c, to, _LAWS[law[0]](*law[1:]))
             for c, (to, law) in world.progressions.items()
         ],
         susceptibility="susceptibility" if world.susceptibility is not None else None,
-    )
+        infectivity="infectivity" if world.infectivity is not None else None,
+    )  # fmt: skip
 
 
 def contacts_of(world: World) -> Any:
@@ -318,9 +388,9 @@ def contacts_of(world: World) -> Any:
                 weights=weight.astype(float),
             )  # fmt: skip
         contacts = ergode.ContactNetwork.from_layers(parts) if world.layers else parts["all"]
-    if world.susceptibility is None:
-        return contacts
-    return contacts.with_attributes(susceptibility=world.susceptibility)
+    names = ("susceptibility", "infectivity", "group", "seed_weight")
+    people = {name: getattr(world, name) for name in names if getattr(world, name) is not None}
+    return contacts.with_attributes(**people) if people else contacts
 
 
 _MEASURES = {
@@ -332,16 +402,18 @@ _MEASURES = {
 def options_of(world: World) -> dict[str, Any]:
     """Everything else that `ergode.epidemics.simulate` is given."""
     initial = {
-        name: value if isinstance(value, int)
+        name: value if isinstance(value, int) and world.seed_weight is None
+        else ergode.Seeds(value, weight="seed_weight") if isinstance(value, int)
         else ergode.Seeds(np.array(value[0]), age=value[1]) if isinstance(value, tuple)
         else np.array(value, int)
         for name, value in world.initial.items()
     }  # fmt: skip
     options: dict[str, Any] = {"initial": initial, "times": world.times}
     if world.factors:
-        options["layer_factors"] = {
-            name: ergode.Calendar(*given) for name, given in world.factors.items()
-        }
+        factors = {name: ergode.Calendar(*given) for name, given in world.factors.items()}
+        options["layer_factors"] = factors if world.layers else factors[""]
+    if world.group is not None:
+        options["strata"] = "group"
     if world.importations:
         options["importations"] = [ergode.Importation(**one) for one in world.importations]
     if world.measures:

@@ -50,15 +50,16 @@ def sweep_of(world: World, rng: np.random.Generator) -> tuple[Any, Any, dict[str
         return model_of(changed)
 
     given = options_of(world)["initial"]
-    counted = [name for name, value in given.items() if isinstance(value, int)]
+    counted = [name for name, value in world.initial.items() if isinstance(value, int)]
 
     def initial(seeds: int) -> dict[str, Any]:
-        return given | dict.fromkeys(counted, seeds)
+        drawn = seeds if world.seed_weight is None else ergode.Seeds(seeds, weight="seed_weight")
+        return given | dict.fromkeys(counted, drawn)
 
     named = sum(
         np.size(value.nodes if isinstance(value, ergode.Seeds) else value)
-        for value in given.values()
-        if not isinstance(value, int)
+        for name, value in given.items()
+        if name not in counted
     )
     most = world.nodes - named
     values: dict[str, Any] = {

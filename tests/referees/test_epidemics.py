@@ -53,29 +53,31 @@ class Truth:
             self.mean = self.counts.mean(axis=0)
 
     def differs(self, found: np.ndarray, cases: np.ndarray) -> list[str]:
-        """Where counts [replicate, time, compartment] and cases are not of this law."""
+        """Where counts [replicate, time, compartment, group] and cases are not of this law."""
         wrong = []
+        found, cases = found.reshape(*found.shape[:3], -1), cases.reshape(*cases.shape[:2], -1)
         for t in range(found.shape[1]):
-            for c in range(found.shape[2]):
-                seen = np.bincount(found[:, t, c], minlength=self.nodes + 1)
+            for c in np.ndindex(found.shape[2:]):
+                seen = np.bincount(found[:, t, *c], minlength=self.nodes + 1)
                 if self.counts is None:
-                    chance = _one_sample(seen, self.law[t, c])
+                    chance = _one_sample(seen, self.law[t, *c])
                 else:
-                    other = np.bincount(self.counts[:, t, c], minlength=self.nodes + 1)
+                    other = np.bincount(self.counts[:, t, *c], minlength=self.nodes + 1)
                     chance = _two_samples(seen, other)
                 if chance < ALPHA:
-                    means = found[:, t, c].mean(), self.mean[t, c]
+                    means = found[:, t, *c].mean(), self.mean[t, *c]
                     wrong.append(f"count {c} at {t}: mean {means[0]:.4f} for {means[1]:.4f}")
-            error = cases[:, t].var() / len(cases)
+            error = cases[:, t].var(axis=0) / len(cases)
             if self.counts is not None:
-                error += self.sampled[:, t].var() / len(self.sampled)
-            gap = abs(cases[:, t].mean() - self.cases[t])
-            if gap > SIGMAS * np.sqrt(error) + 1e-6:
-                wrong.append(f"cases at {t}: {cases[:, t].mean():.4f} for {self.cases[t]:.4f}")
+                error += self.sampled[:, t].var(axis=0) / len(self.sampled)
+            gap = abs(cases[:, t].mean(axis=0) - self.cases[t])
+            if (gap > SIGMAS * np.sqrt(error) + 1e-6).any():
+                wrong.append(f"cases at {t}: {cases[:, t].mean(axis=0)} for {self.cases[t]}")
         return wrong
 
     def is_near(self, mean: np.ndarray, error: np.ndarray, bias: float) -> list[str]:
-        """Where means [time, compartment] are further away than their errors and a bias."""
+        """Where means [time, compartment, group] are further away than their errors and a bias."""
+        mean, error = mean.reshape(self.mean.shape), error.reshape(self.mean.shape)
         if self.counts is not None:
             error = np.sqrt(error**2 + self.counts.var(axis=0) / len(self.counts))
         far = np.abs(mean - self.mean) > SIGMAS * error + bias
@@ -199,7 +201,8 @@ def examine_line_list(
     cases = simulate(model, contacts, precision="float64", output="line_list", **options)
     row, node, time = (cases[n].values for n in ("replicate", "node", "infected_at"))
     by = np.stack([np.bincount(row[time <= t], minlength=replicates) for t in world.times], axis=1)
-    wrong = [] if np.array_equal(by, counts["cases"].values) else [f"{family} {seed}: cases listed"]
+    cases_of_all = counts["cases"].values.reshape(*by.shape, -1).sum(axis=2)
+    wrong = [] if np.array_equal(by, cases_of_all) else [f"{family} {seed}: cases listed"]
     infector = cases["infector"].values
     arcs = {(a, b) for a, b, _, _ in world.arcs}
     for k in np.flatnonzero(infector >= 0):
@@ -251,7 +254,7 @@ def test_windows_and_line_lists_tell_the_same_history(family):
 
 @pytest.mark.slow
 def test_a_world_where_nobody_meets_anybody():
-    seed = [198, 2026]
+    seed = [163, 2026]
     assert draw(np.random.default_rng(seed), "meetings").meetings == []
     wrong, taken = examine("meetings", seed, 5_000, precisions=("float64",))
     wrong += examine_windows("meetings", seed) + examine_line_list("meetings", seed)
