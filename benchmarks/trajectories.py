@@ -88,6 +88,46 @@ def bubble(pressure, frequency, radius=1e-5):
     }
 
 
+def lorenz_96(i, t, y, p):
+    n = len(y)
+    return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0]
+
+
+def lorenz_96_numpy(t, y):
+    return (np.roll(y, -1) - np.roll(y, 2)) * np.roll(y, 1) - y + 8.0
+
+
+def diffusion(x, i, j):
+    rows, columns = x.shape
+    across = x[i, j - 1] + x[i, (j + 1) % columns]
+    return x[i - 1, j] + x[(i + 1) % rows, j] + across - 4 * x[i, j]
+
+
+def substrate(i, j, t, y, p):
+    u, v = y.u[i, j], y.v[i, j]
+    return 0.16 * diffusion(y.u, i, j) - u * v**2 + 0.035 * (1 - u)
+
+
+def catalyst(i, j, t, y, p):
+    u, v = y.u[i, j], y.v[i, j]
+    return 0.08 * diffusion(y.v, i, j) + u * v**2 - 0.1 * v
+
+
+def gray_scott_numpy(t, y):
+    u, v = y.reshape(2, GRID, GRID)
+
+    def spread(x):
+        return sum(np.roll(x, shift, axis) for shift in (1, -1) for axis in (0, 1)) - 4 * x
+
+    return np.concatenate(
+        [(0.16 * spread(u) - u * v**2 + 0.035 * (1 - u)).ravel(),
+         (0.08 * spread(v) + u * v**2 - 0.1 * v).ravel()]
+    )  # fmt: skip
+
+
+GRID = 512
+
+
 Y = [("y", "tau")]
 # Field, history, initial values, parameters (one of them swept), span, step.
 CASES = {
@@ -343,6 +383,60 @@ def against_jitcdde(options, rows):
         rows.rate(case, "trajectories per core second", found, count)
 
 
+# ---- variables that are arrays
+
+
+def weather(options, rows, name):
+    """Lorenz '96 with 40 variables: many trajectories, against SciPy's DOP853 of one."""
+    count = 100_000 if options.device == "cuda" else 100
+    field = ergode.VectorField(component=lorenz_96, variables=("x", 40), parameters=["F"])
+    first = 8.0 + np.random.default_rng(0).normal(size=(count, 40))
+    for tolerance in (1e-6, 1e-9):
+        case, works = f"{name}, {count:,}, {tolerance:.0e}", {}
+        if not options.no_peers:
+            works["scipy DOP853"] = partial(
+                solve_ivp, lorenz_96_numpy, (0, 10), first[0], method="DOP853", rtol=tolerance,
+                atol=tolerance,
+            )  # fmt: skip
+        call = partial(
+            integrate, field, times=[0.0, 10.0], initial={"x": first}, parameters={"F": 8.0},
+            method="tsit5" if tolerance > 1e-8 else "dop853", rtol=tolerance, atol=tolerance,
+            device=options.place,
+        )  # fmt: skip
+        found = rows.measure(case, call, works)
+        metric = "trajectories per second" if options.device == "cuda" else (
+            "trajectories per core second")  # fmt: skip
+        rows.rate(case, metric, found, count)
+        rows.rate(case, "steps per second", found._replace(peers={}), step_count(found))
+
+
+def patterns(options, rows, name):
+    """One Gray-Scott equation on 512 x 512 points, against the same method in NumPy."""
+    u, v = np.ones((GRID, GRID)), np.zeros((GRID, GRID))
+    v[200:300, 200:300] = 0.5
+    u -= 2 * v
+    field = ergode.VectorField(
+        component={"u": substrate, "v": catalyst}, variables={"u": u.shape, "v": v.shape}
+    )
+    end, works = 20.0 if options.device == "cpu" else 1_000.0, {}
+    if not options.no_peers and options.device == "cpu":
+        works["scipy RK45"] = partial(
+            solve_ivp, gray_scott_numpy, (0, end), np.concatenate([u.ravel(), v.ravel()]),
+            rtol=1e-4, atol=1e-6,
+        )  # fmt: skip
+    call = partial(
+        integrate, field, times=[0.0, end], initial={"u": u, "v": v}, method="dopri5", rtol=1e-4,
+        atol=1e-6, device=options.place,
+    )  # fmt: skip
+    found = rows.measure(name, call, works)
+    rows.rate(name, "time units per second", found, end, end)
+    rate = step_count(found) * 2 * GRID**2
+    rows.rate(name, "unknowns stepped per second", found._replace(peers={}), rate)
+
+
+ARRAYS = {"lorenz-96": weather, "gray-scott": patterns}
+
+
 OF_ONE_ERROR = {
     "lorenz": ("heyoka", against_heyoka), "mackey-glass": ("jitcdde", against_jitcdde),
 }  # fmt: skip
@@ -350,14 +444,16 @@ OF_ONE_ERROR = {
 
 def main():
     options = arguments(
-        "trajectories", list(dict.fromkeys([*CASES, *ADAPTIVE])),
-        quick=["lorenz", "mackey-glass", "delayed-lorenz", "keller-miksis"],
+        "trajectories", list(dict.fromkeys([*CASES, *ADAPTIVE, *ARRAYS])),
+        quick=["lorenz", "mackey-glass", "delayed-lorenz", "keller-miksis", "lorenz-96"],
     )  # fmt: skip
     rows = Rows("trajectories", options.device, gpu_seconds="kernels")
     on_cuda = options.device == "cuda"
     if on_cuda:
         rows.add("copy", "bandwidth", copy_bandwidth("cuda"), "B/s", smaller_is_better=False)
     for name in options.case:
+        if name in ARRAYS:
+            ARRAYS[name](options, rows, name)
         if name in ADAPTIVE:
             adaptive(options, rows, name)
         if name in CASES:

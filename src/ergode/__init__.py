@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ergode.models.fields import library as fields
     from ergode.models.fields.delay import Delay
     from ergode.models.fields.equations import field_from_equations
+    from ergode.models.fields.interpolants import interpolant
     from ergode.models.fields.vector_field import VectorField
     from ergode.models.holding_times.families import (
         Deterministic,
@@ -127,6 +128,7 @@ _HOMES = {
         "Trigger", "Vaccination",
     ),
     "ergode.models.fields.equations": ("field_from_equations",),
+    "ergode.models.fields.interpolants": ("interpolant",),
     "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
@@ -163,7 +165,8 @@ __all__ = [
     "ThreeBody", "Trigger", "Vaccination", "VectorField", "WeakTable", "Weibull", "WriteError",
     "__version__",
     "balanced", "density", "epidemics", "field_from_equations", "fields", "from_gillespy2",
-    "grid", "in_molecules", "kinetics", "on_grid", "open_dataset", "particles", "plots",
+    "grid", "in_molecules", "interpolant", "kinetics", "on_grid", "open_dataset", "particles",
+    "plots",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
     "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_reaclib",
     "read_sbml", "read_weak_rates", "release", "save", "stochastic", "trajectories", "write_gbees",

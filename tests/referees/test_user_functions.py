@@ -255,7 +255,7 @@ def test_what_cannot_be_compiled_is_named(name):
 @pytest.mark.parametrize("mutant", ["numbers stay whole", "a root is dropped", "another tangent"])
 def test_what_is_compiled_wrongly_is_noticed(mutant, monkeypatch):
     if mutant == "numbers stay whole":
-        monkeypatch.setattr(user_functions, "make_real", lambda tree, lookup: tree)
+        monkeypatch.setattr(user_functions, "make_real", lambda tree, lookup, indices: tree)
     elif mutant == "a root is dropped":
         monkeypatch.setitem(user_functions.WORDS, user_functions.ROOT, abs)
     else:

@@ -16,8 +16,9 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from numba import njit, types
-from numba.core import event
+from numba.core import cgutils, event
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 from ergode.core import stopwatch
 from ergode.core.atomics import atomic_add, atomic_load, atomic_max, atomic_swap_if, yield_thread
@@ -42,10 +43,12 @@ __all__ = [
     "run",
     "run_together",
     "to_bits",
+    "window",
     "yield_thread",
 ]  # fmt: skip
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
 # Only in branches that are decided, and gone, before a kernel for the CPU is compiled.
 cuda = None
 

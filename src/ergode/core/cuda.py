@@ -24,6 +24,7 @@ from numba.cuda.core import config, event
 from numba.cuda.cudadrv import driver
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
+from numba.cuda.np import arrayobj
 
 from ergode.core import stopwatch
 from ergode.core.compiler import intrinsics
@@ -40,6 +41,7 @@ _ALIGNED = 256
 _USUAL_CLUSTER = 8  # blocks of a cluster that any device allows
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
+window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -56,7 +56,7 @@ SWEPT = "<swept>"
 STRATA = "<strata>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
-_FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # coordinates that are no dim
+_FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # coordinates that are no dim of these
 
 
 def register(
@@ -97,6 +97,7 @@ def dataset(
     strata: Sequence[str] = (),
     computed_rows: np.ndarray | None = None,
     has_warned: bool = False,
+    own: Sequence[Variable] = (),
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
 
@@ -114,6 +115,8 @@ def dataset(
         Without it a failed one keeps what the engine wrote.
     has_warned : bool
         Whether the engine itself has warned of failures.
+    own : sequence of Variable
+        Variables that have the names of the model's own.
 
     Raises
     ------
@@ -125,7 +128,7 @@ def dataset(
 
     import ergode.core.accessor  # noqa: F401  (registers `dataset.ergode`)
 
-    declared = {variable.name: variable for variable in _REGISTRY[engine, output]}
+    declared = {variable.name: variable for variable in (*_REGISTRY[engine, output], *own)}
     needed = {name for name, variable in declared.items() if not variable.optional}
     if not needed <= set(values) <= set(declared):
         raise TypeError(f"{engine}/{output} declares {set(declared)}, got {set(values)}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
@@ -16,7 +17,6 @@ from ergode.core.status import Status
 from ergode.density import bayes
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
-from ergode.density.grid.group import APART
 from ergode.density.grid.lattice import BITS, DIMENSION, Frame, Lattice, frame_rows
 from ergode.density.methods import METHODS
 from ergode.density.moments import Summary, mass_word, summary_of, word_count

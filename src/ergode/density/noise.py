@@ -15,7 +15,8 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.density.grid.lattice import Lattice
 from ergode.density.transport.diffusion import LONGEST
 from ergode.models.estimation.priors import Prior
-from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.models.fields.functions import check_function
+from ergode.models.fields.vector_field import VectorField
 
 _STEPS_MOST = 1e7
 

@@ -25,7 +25,8 @@ from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
-from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.models.fields.functions import check_function
+from ergode.models.fields.vector_field import VectorField
 
 if TYPE_CHECKING:
     import xarray

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ergode.core import kernels
+from ergode.core import barriers, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.density import bayes
@@ -108,7 +108,7 @@ def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, 
         return {
             group.locate_thread: group.locate_cpu_thread,
             group.share: group.share_cpu,
-            group.barrier: group.barrier_cpu,
+            group.barrier: barriers.barrier_cpu,
             group.atomic_accumulate: group.atomic_accumulate_cpu,
         }
     found: dict[Any, Any] = {
@@ -117,10 +117,10 @@ def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, 
     }
     if thread_group == "grid":
         return found | {
-            group.barrier: group.barrier_grid, group.locate_thread: group.locate_in_grid,
+            group.barrier: barriers.barrier_grid, group.locate_thread: group.locate_in_grid,
         }  # fmt: skip
     return found | {
-        group.barrier: group.barrier_cluster if blocks > 1 else group.barrier_block,
+        group.barrier: group.barrier_cluster if blocks > 1 else barriers.barrier_block,
         group.locate_thread: group.locate_in_cluster,
         group.BLOCKS: blocks,
     }

@@ -240,5 +240,78 @@ def replicated(layout: Layout, count: int) -> Layout:
         (*layout.dims, REPLICATE),
         (*layout.shape, count),
         {**layout.coords, REPLICATE: (REPLICATE, np.arange(count))},
-        {name: np.repeat(row, count) for name, row in layout.rows.items()},
+        {name: np.repeat(row, count, axis=-1) for name, row in layout.rows.items()},
     )
+
+
+def lay_out_arrays(
+    shapes: Mapping[str, tuple[int, ...]], initial: Mapping[str, Any],
+    parameters: Sequence[str], given: Mapping[str, Any], *, reserved: Collection[str],
+) -> Layout:  # fmt: skip
+    """Lay out initial values of variables that are arrays, and parameters.
+
+    Parameters
+    ----------
+    shapes : mapping of str to tuple of int
+        Shape of each variable.
+    initial : mapping of str to array_like
+        For each variable a number, an array of its shape, or one with a first dimension more:
+        an array for each trajectory.
+    parameters : sequence of str
+    given : mapping of str to float or array_like
+        Their values.
+    reserved : collection of str
+        As for `lay_out`.
+
+    Returns
+    -------
+    Layout
+        Rows of variables are arrays, shape [unknown_count, trajectory_count].
+
+    Raises
+    ------
+    ModelError
+        As `lay_out`.
+    """
+    _check_names("initial", list(shapes), initial, "the vector field")
+    values, beside = {}, []
+    for name, shape in shapes.items():
+        try:
+            value = np.asarray(initial[name], np.float64)
+        except (TypeError, ValueError):
+            raise ModelError(f"initial of '{name}' is no array of numbers") from None
+        if value.ndim == len(shape) + 1 and value.shape[1:] == shape and value.size:
+            if isinstance(initial, Grid):
+                raise ModelError(f"initial of '{name}' has an array for each trajectory, which go "
+                                 "side by side and not in ergode.grid")  # fmt: skip
+            beside.append((name, value.shape[0]))
+        elif value.ndim and value.shape != shape:
+            raise ModelError(
+                f"initial of '{name}' has shape {value.shape}; expected a number, {shape}, or that "
+                "for every trajectory, which come first"
+            )
+        bad = np.argwhere(~np.isfinite(value))
+        if bad.size:
+            where = f"[{', '.join(map(str, bad[0]))}]" if value.ndim else ""
+            raise ModelError(
+                f"initial of '{name}'{where} is {value[tuple(bad[0])]}; expected finite numbers"
+            )
+        values[name] = value
+    layout = lay_out({"parameters": parameters}, {"parameters": given}, beside, reserved=reserved)
+    rows = dict(layout.rows)
+    for name, shape in shapes.items():
+        value, size = values[name], int(np.prod(shape))
+        if value.ndim > len(shape):
+            rows[name] = value.reshape(-1, size).T[:, layout.beside]
+        else:
+            one = np.broadcast_to(value, shape).reshape(size, 1)
+            rows[name] = np.broadcast_to(one, (size, layout.count))
+    return Layout(layout.dims, layout.shape, layout.coords, rows)
+
+
+def stacked(
+    rows: Mapping[str, np.ndarray], names: Sequence[str], count: int, dtype: Any
+) -> np.ndarray:
+    """The rows of some names below one another, shape [row, trajectory_count]."""
+    parts = [np.asarray(rows[name], dtype).reshape(-1, count) for name in names]
+    return np.concatenate(parts) if parts else np.zeros((0, count), dtype)

@@ -18,9 +18,19 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import REPLICATE, Layout, lay_out, replicated
+from ergode.models.sweep import (
+    REPLICATE,
+    TRAJECTORY,
+    Layout,
+    lay_out,
+    lay_out_arrays,
+    refuse_reserved,
+    replicated,
+    stacked,
+)
 from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import InitialHistory, initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
@@ -69,6 +79,17 @@ results.register(
     ],
 )
 
+results.register(
+    "trajectories",
+    "arrays",  # with a variable for each of the model's, by its name
+    [
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+        Variable("step_count", (SWEPT,), "integer", "1", "steps that were taken", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "steps that were tried in vain", True),
+    ],
+    coords=["time"],
+)
+
 
 def integrate(
     field: VectorField,
@@ -106,7 +127,8 @@ def integrate(
         Ascending grid on which results are reported [time]. The integration begins at ``times[0]``
         and ends at ``times[-1]``. Between two steps the state is interpolated by a cubic.
     initial : mapping of str to float or array_like, shape [trajectory_count]
-        State at ``times[0]`` by name of the variable.
+        State at ``times[0]`` by name of the variable. Where variables are arrays: a number, an
+        array of the variable's shape, or one for every trajectory, shape [trajectory_count, ...].
     parameters : mapping of str to float or array_like, shape [trajectory_count]
         Parameters by name. Arrays, here and in `initial`, have one length and run side by side
         along the dim ``trajectory``; in `ergode.grid` every array is crossed with every other
@@ -201,7 +223,8 @@ def integrate(
         and, in the order they happened, event_time(<swept dims>, event, hit) and
         event_state(<swept dims>, event, hit, variable); with observables observed(<swept dims>,
         observable); if every step is kept step_time(<swept dims>, step) and step_state(<swept
-        dims>, step, variable), NaN after a trajectory's last. ``attrs`` say which version, method,
+        dims>, step, variable), NaN after a trajectory's last. Where variables are arrays, each is
+        a variable of the result, with its own dims after time. ``attrs`` say which version, method,
         device and model they come from, why this method, and how much work it was.
 
     Raises
@@ -247,17 +270,16 @@ def integrate(
     _check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
     events, observables = tuple(events), tuple(observables)
-    check_events(events, field)
-    check_observables(observables, field)
-    layout = lay_out(
-        {"initial": field.variables, "parameters": field.parameters},
-        {"initial": initial, "parameters": {} if parameters is None else parameters},
-        reserved=results.names("trajectories", "states") | {REPLICATE},
-    )
+    if field.arrays is None:  # else no method has them
+        check_events(events, field)
+        check_observables(observables, field)
+    layout = _layout(field, initial, {} if parameters is None else parameters, grid)
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
     check_range({**rows, "times": grid}, precision)
+    if history is not None:
+        field.refuse_arrays("history")
     known = initial_history(field, history, float(grid[0]), rows, layout.count)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])
@@ -283,13 +305,32 @@ def integrate(
     )  # fmt: skip
     attrs = {} if replicates is None else {"replicates": replicates, "seed": seed}
     with launch.Interruptible("trajectories", "were integrated") as run:
-        found = (
-            _follow_together(problem, chosen, control)
-            if chosen.is_fixed
-            else _follow_apart(problem, chosen, control, every_step)
-        )
+        if field.arrays is not None:
+            found = _follow_arrays(problem, chosen, control)
+        elif chosen.is_fixed:
+            found = _follow_together(problem, chosen, control)
+        else:
+            found = _follow_apart(problem, chosen, control, every_step)
         run.ends_with(found.status)
         return _dataset(problem, chosen, control, found, stopwatch, attrs)
+
+
+def _layout(
+    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], grid: np.ndarray
+) -> Layout:
+    """The values of every trajectory."""
+    if field.arrays is None:
+        return lay_out(
+            {"initial": field.variables, "parameters": field.parameters},
+            {"initial": initial, "parameters": parameters},
+            reserved=results.names("trajectories", "states") | {REPLICATE},
+        )
+    field.arrays.check_times(grid)
+    shapes = dict(zip(field.variables, field.arrays.shapes, strict=True))
+    reserved = results.names("trajectories", "arrays") | {REPLICATE, TRAJECTORY}
+    refuse_reserved(initial, reserved, numbers=True)
+    dims = {dim for dims in field.arrays.dims for dim in dims}
+    return lay_out_arrays(shapes, initial, field.parameters, parameters, reserved=reserved | dims)
 
 
 class _Problem(NamedTuple):
@@ -366,6 +407,8 @@ def _dataset(
     )
     if control.step is None:
         attrs.update(rtol=control.rtol, atol=control.atol)
+    if field.arrays is not None:
+        return _dataset_of_arrays(problem, found, attrs)
     coords = {"time": grid, "variable": list(field.variables), **layout.coords}
     if control.events:
         coords["event"] = [event.name for event in control.events]
@@ -379,6 +422,26 @@ def _dataset(
     return results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
         computed_rows=_computed_rows(values["state"]),
+    )  # fmt: skip
+
+
+def _dataset_of_arrays(
+    problem: _Problem, found: _Found, attrs: Mapping[str, Any]
+) -> xarray.Dataset:
+    """What was found of variables that are arrays."""
+    arrays, layout = problem.field.arrays, problem.layout
+    assert arrays is not None
+    states = np.moveaxis(found.states, 2, 0).reshape(*layout.shape, problem.grid.size, -1)
+    views = dict(zip(arrays.names, arrays.views(states), strict=True))
+    own = [
+        Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
+        for name, dims in zip(arrays.names, arrays.dims, strict=True)
+    ]
+    return results.dataset(
+        "trajectories", "arrays", {**found.values, **views,
+                                   "status": found.status.reshape(layout.shape)},
+        coords={"time": problem.grid, **layout.coords}, attrs=attrs, swept=layout.dims,
+        computed_rows=_computed_rows(states), own=own,
     )  # fmt: skip
 
 
@@ -421,6 +484,33 @@ def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Fo
     return _Found(out, status, work | _equations(ensemble.formulation), {})
 
 
+def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Found:
+    """Integrate variables that are arrays."""
+    field, layout, precision = problem.field, problem.layout, problem.precision
+    grid, count = problem.grid, layout.count
+    check_memory(np.dtype(precision).itemsize * (grid.size + 1) * field.size * count)
+    options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
+    if chosen.is_fixed:
+        # Steps that are halved until they do are steps of one size, each time.
+        equal = replace(control, step=control.step or 1.0)
+        runner = ArrayRunner(field, chosen.method, equal, **options)
+        run = Refinement(field, runner, problem.rows, count, grid, problem.show)
+        out, status = (
+            run.within(control.rtol, control.atol, chosen.order)
+            if control.step is None
+            else run.with_step(control.step)
+        )
+        return _Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+    runner = ArrayRunner(field, chosen.method, control, **options)
+    initial, parameters = (
+        stacked(problem.rows, names, count, precision)
+        for names in (field.variables, field.parameters)
+    )
+    outcome = runner.run(initial, parameters, show=problem.show)
+    work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
+    return _Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
+
+
 def _equations(*used: Formulation) -> dict[str, str]:
     """The attribute that says what the equations were: a program, compiled, or both in turn."""
     names = dict.fromkeys(name for one in used for name in one.used)
@@ -433,10 +523,7 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     names = field.variables, field.parameters
     each = np.dtype(problem.precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
     check_memory(each * count)
-    initial, parameters = (
-        np.array([problem.rows[name] for name in some], problem.precision).reshape(len(some), count)
-        for some in names
-    )
+    initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
     first = replace(control, step_log=int(every_step))
     if chosen.otherwise is not None:
         first = replace(first, max_steps=min(control.max_steps, _EXPLICIT_STEPS))

@@ -84,6 +84,15 @@ class Method(methods.Method):
             Whether every trajectory takes steps of its own.
         """
         noisy = self.scheme > 0
+        if field.arrays is not None:
+            if self.tableau is None or noisy:
+                return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
+            if apart:
+                return (
+                    "neither looks for events, nor keeps observables or every step, where "
+                    "variables are arrays; not yet"
+                )
+            return None
         if (field.diffusion is not None) != noisy:
             if noisy:
                 return "is for equations with noise, and the field has no diffusion"
@@ -105,6 +114,12 @@ class Method(methods.Method):
                 f"{len(field.variables)}"
             )
         return None
+
+
+def _for_arrays() -> str:
+    """Names of the methods for variables that are arrays."""
+    found = (one for one in METHODS.values() if one.tableau is not None and not one.scheme)
+    return ", ".join(repr(one.name) for one in found)
 
 
 # ---- when "auto" is a method, and which noise a method treats
@@ -324,7 +339,7 @@ def choose(
     otherwise = None
     if name == "auto":
         method, reason = _automatic(field, step)
-        small = len(field.variables) <= _STIFF_VARIABLES
+        small = field.arrays is None and len(field.variables) <= _STIFF_VARIABLES
         if step is None and field.diffusion is None and small and not field.state_dependent:
             otherwise = METHODS[_STIFF]
     else:

@@ -20,7 +20,8 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
-from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.models.fields.functions import check_function
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import observing
 
 

@@ -47,7 +47,7 @@ _RESERVED = {
     "math", "numpy", "real", "bits", "fma", "to_bits", "from_bits", "cuda",
     "kernel", "device_function", "opaque_int", "noinline_function", "no_refcount_function",
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
-    "atomic_load", "yield_thread", "release_add", "acquire", "barrier_of_cluster",
+    "atomic_load", "yield_thread", "window", "release_add", "acquire", "barrier_of_cluster",
 }  # fmt: skip
 
 
@@ -510,7 +510,8 @@ class _RenameFormula(_Rename):
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         check_pure(tree, self._lookup_path, self.local)
-        return super().rewritten(user_functions.make_real(tree, self._lookup))
+        indices = getattr(self.function, "counters", ())
+        return super().rewritten(user_functions.make_real(tree, self._lookup, indices))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         found, value = self._lookup_path(node)

@@ -33,3 +33,34 @@ def define(intrinsic: Callable[..., Any], types: Any) -> tuple[Any, Any, Any]:
     to_bits, from_bits = bit_cast(unsigned), bit_cast(floating)
     to_bits.__name__, from_bits.__name__ = "to_bits", "from_bits"
     return intrinsic(fma), intrinsic(to_bits), intrinsic(from_bits)
+
+
+def define_window(intrinsic: Callable[..., Any], types: Any, arrays: Any, cgutils: Any) -> Any:
+    """Make `window` with a target's own `intrinsic` decorator, `arrayobj` and `cgutils`."""
+
+    def window(context, array, begin, shape):  # type: ignore[no-untyped-def]
+        if not (isinstance(array, types.Array) and array.ndim == 1):
+            return None
+        kind = array.copy(ndim=shape.count, layout="C" if array.layout == "C" else "A")
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            source = context.make_array(array)(context, builder, arguments[0])
+            (stride,) = cgutils.unpack_tuple(builder, source.strides, 1)
+            shape = cgutils.unpack_tuple(builder, arguments[2], kind.ndim)
+            start = cgutils.pointer_add(
+                builder, source.data, builder.mul(arguments[1], stride), source.data.type
+            )
+            strides = [stride]
+            for length in shape[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], length))
+            result = context.make_array(kind)(context, builder)
+            arrays.populate_array(
+                result, data=start, shape=shape, strides=strides, itemsize=source.itemsize,
+                meminfo=None,
+            )  # fmt: skip
+            return result._getvalue()
+
+        intp = types.intp
+        return kind(array, intp, types.UniTuple(intp, shape.count)), generate
+
+    return intrinsic(window)

@@ -162,6 +162,11 @@ to_bits = Intrinsic("to_bits")
 """The bit pattern of a float as an unsigned integer of the same width."""
 from_bits = Intrinsic("from_bits")
 """The float with the given bit pattern."""
+window = Intrinsic("window")
+"""`window(array, begin, shape)` is part of a one-dimensional array, in another shape.
+
+It shares the memory of the array, which lives as long as the kernel runs.
+"""
 atomic_add = Intrinsic("atomic_add")
 """`atomic_add(array, at, amount)` adds to an element that others change too; what it was."""
 atomic_max = Intrinsic("atomic_max")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import UserFunction, real
-from ergode.core.compiler.syntax import as_function
+from ergode.core.compiler.syntax import as_function, outer_value, syntax
 from ergode.core.compiler.whole_numbers import (
     BIT_OPERATORS,
     KEEPING,
@@ -76,7 +76,9 @@ def meaning(value: Any) -> Any:
         return value
 
 
-def make_real(tree: ast.FunctionDef, lookup: Lookup) -> ast.FunctionDef:
+def make_real(
+    tree: ast.FunctionDef, lookup: Lookup, indices: Collection[str] = ()
+) -> ast.FunctionDef:
     """Make floats of the integers of a formula, in place.
 
     Parameters
@@ -85,19 +87,23 @@ def make_real(tree: ast.FunctionDef, lookup: Lookup) -> ast.FunctionDef:
         The function.
     lookup : function
         ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
+    indices : collection of str
+        Arguments that are integers.
     """
-    done = _MakeReal(tree, lookup).visit(tree)
+    done = _MakeReal(tree, lookup, indices).visit(tree)
     assert isinstance(done, ast.FunctionDef)
     return done
 
 
 class _MakeReal(ast.NodeTransformer):
-    def __init__(self, tree: ast.FunctionDef, lookup: Lookup) -> None:
-        self.lookup = lookup
+    def __init__(
+        self, tree: ast.FunctionDef, lookup: Lookup, indices: Collection[str] = ()
+    ) -> None:
+        self.lookup, self.indices = lookup, indices
         self.counting = False  # where whole numbers stay integers
         stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_stored(n)}
         self.local = stored | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-        self.names = whole_names(tree, lookup, self._integer_arguments)
+        self.names = whole_names(tree, lookup, self._integer_arguments, indices)
 
     # ---- numbers and names
 
@@ -196,8 +202,16 @@ class _MakeReal(ast.NodeTransformer):
             return _call(INDEX, done) if self.counting else done
         keeps = isinstance(node.func, ast.Name) and node.func.id in KEEPING - self.local
         counts = self.counting and keeps
+        passed = _integer_places(called) if self.indices else ()
         node.args = [
-            self._as(counts or _is_one_of(one, integers), self.visit, one) for one in node.args
+            self._as(
+                counts
+                or _is_one_of(one, integers)
+                or (place in passed and self._is_whole(one, self.names.sure)),
+                self.visit,
+                one,
+            )
+            for place, one in enumerate(node.args)
         ]
         for keyword in node.keywords:
             keyword.value = self._real(keyword.value)
@@ -346,6 +360,21 @@ def _without_minus(node: ast.BinOp) -> ast.BinOp:
 
 def _call(word: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(word, ast.Load()), list(arguments), [])
+
+
+def _integer_places(function: Any) -> tuple[int, ...]:
+    """Places of the arguments of a user's function that are indices in it."""
+    function = as_function(function)
+    if not isinstance(function, FunctionType) or function.__module__.startswith("ergode."):
+        return ()
+
+    def lookup(name: str) -> tuple[bool, Any]:
+        found = outer_value(function, name)
+        return (True, found[0]) if found else (False, None)
+
+    tree = syntax(function)
+    integers = _MakeReal(tree, lookup).names.integers
+    return tuple(k for k, argument in enumerate(tree.args.args) if argument.arg in integers)
 
 
 def _are_alike_numbers(values: list[Any]) -> bool:

@@ -7,7 +7,7 @@ of a formula are real (see `user_functions`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,9 @@ class WholeNames:
 
 
 def whole_names(
-    tree: ast.FunctionDef, lookup: Lookup, integer_arguments: Callable[[ast.Call], list[ast.expr]]
-) -> WholeNames:
+    tree: ast.FunctionDef, lookup: Lookup, integer_arguments: Callable[[ast.Call], list[ast.expr]],
+    indices: Collection[str] = (),
+) -> WholeNames:  # fmt: skip
     """Look for the whole names of a formula.
 
     Parameters
@@ -56,8 +57,10 @@ def whole_names(
         ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
     integer_arguments : function
         Those arguments of a call that must be integers.
+    indices : collection of str
+        Arguments of the function that are integers.
     """
-    counted: set[str] = set()
+    counted: set[str] = {*indices}
     for part in ast.walk(tree):
         for place in _whole_places(part, integer_arguments):
             counted |= {*_names_of(place)}
@@ -71,7 +74,7 @@ def whole_names(
     looped = {name for part in ast.walk(tree) for name in _looped(part, lookup)}
     structures = {name for part in ast.walk(tree) for name in _structures(part)}
     arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
-    unsure = {argument.arg for argument in arguments}
+    unsure = {argument.arg for argument in arguments} - {*indices}
     unsure |= {target for target, value in bindings if value is None}
     integers = (counted | looped) - structures
     return WholeNames(counted, integers, integers - unsure, looped - unsure)

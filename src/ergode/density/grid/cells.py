@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core.barriers import APART
 from ergode.core.compiler.language import (
     atomic_add,
     atomic_max,
@@ -24,7 +25,6 @@ from ergode.core.compiler.language import (
     real,
     unroll,
 )
-from ergode.density.grid.group import APART
 from ergode.density.grid.lattice import (
     BITS,
     DIMENSION,

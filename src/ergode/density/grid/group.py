@@ -11,32 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import (
-    acquire,
-    atomic_add,
-    atomic_load,
-    barrier_of_cluster,
-    cuda,
-    option,
-    release_add,
-    yield_thread,
-)
+from ergode.core.barriers import APART, barrier_cpu, edge
+from ergode.core.compiler.language import atomic_add, barrier_of_cluster, cuda, option
 
 BLOCKS = option(1)
 """Blocks of a cluster."""
 
 EVERY_LANE = np.uint32(0xFFFFFFFF)
 
-APART = 16  # words between private words of threads, so that no two share a cache line
-_SPINS = 20_000  # polls of a barrier before a thread of a CPU yields its core
-
-
 # ---- CPU
-
-
-def edge(thread_rank, thread_count, start, stop):
-    """First number of the share of a CPU thread: the end of the share before it."""
-    return start + (stop - start) * thread_rank // thread_count
 
 
 def locate_cpu_thread(thread_rank, thread_count, first):
@@ -50,18 +33,6 @@ def share_cpu(thread_rank, thread_count, start, stop):
         edge(thread_rank, thread_count, start, stop),
         edge(thread_rank + 1, thread_count, start, stop),
     )
-
-
-def barrier_cpu(thread_count, barrier_words):
-    """Wait for all threads of the group; their writes are visible afterwards."""
-    if thread_count > 1:
-        ticket = atomic_add(barrier_words, 0, 1)  # zero when a kernel starts
-        everybody = (ticket // thread_count + 1) * thread_count
-        looks = 0
-        while atomic_load(barrier_words, 0) < everybody:
-            looks += 1
-            if looks > _SPINS:
-                yield_thread()
 
 
 def sum_of_threads(thread_count, word, words):
@@ -84,32 +55,6 @@ def atomic_accumulate_cpu(counters, at, amount):
 def share_cuda(thread_rank, thread_count, start, stop):
     """The part of a range for one thread, strided for coalesced reads."""
     return range(start + thread_rank, stop, thread_count)
-
-
-def barrier_grid(thread_count, barrier_words):
-    """Wait for all threads of a grid; their writes are visible afterwards.
-
-    Each block counts the barriers that it passed, which gives the count to wait for. Release and
-    acquire take half the time of CUDA's grid barrier, which fences twice.
-    """
-    first = cuda.threadIdx.x == 0
-    mine = APART * (1 + np.int64(cuda.blockIdx.x))
-    turn = np.int64(0)
-    if first:
-        turn = barrier_words[mine] + 1
-    cuda.syncthreads()
-    if first:
-        barrier_words[mine] = turn
-        release_add(barrier_words, 0, 1)
-        everybody = turn * np.int64(cuda.gridDim.x)
-        while acquire(barrier_words, 0) < everybody:
-            pass
-    cuda.syncthreads()
-
-
-def barrier_block(thread_count, barrier_words):
-    """Wait for all threads of a block, where one block is a thread group."""
-    cuda.syncthreads()
 
 
 def barrier_cluster(thread_count, barrier_words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ergode.core.barriers import APART, edge
 from ergode.core.compiler.language import (
     atomic_add,
     cuda,
@@ -32,7 +33,7 @@ from ergode.density.grid.cells import (
     settle_claimed,
     survey,
 )
-from ergode.density.grid.group import APART, barrier, edge, share, sum_of_threads
+from ergode.density.grid.group import barrier, share, sum_of_threads
 from ergode.density.grid.lattice import DIMENSION, VARYING
 
 MOVES = option()

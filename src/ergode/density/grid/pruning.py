@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ergode.core.barriers import APART
 from ergode.core.compiler.language import (
     atomic_add,
     cuda,
@@ -37,7 +38,6 @@ from ergode.density.grid.cells import (
     units,
 )
 from ergode.density.grid.group import (
-    APART,
     EVERY_LANE,
     atomic_accumulate,
     barrier,

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.density.grid.cells import CLIPPED, LOST, units
-from ergode.density.grid.group import atomic_accumulate, barrier, edge, share
+from ergode.density.grid.group import atomic_accumulate, barrier, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes

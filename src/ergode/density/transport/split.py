@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ergode.core.barriers import edge
 from ergode.core.compiler.language import no_unroll, real, unroll
-from ergode.density.grid.group import barrier, edge, share
+from ergode.density.grid.group import barrier, share
 from ergode.density.grid.growth import note_due
 from ergode.density.grid.lattice import DIMENSION
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes

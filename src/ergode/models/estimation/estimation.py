@@ -98,6 +98,7 @@ def estimation(
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    field.refuse_arrays("a density")
     if field.delays:
         raise ModelError("the field has delays; a density obeys an equation without memory only")
     found, is_many = side_by_side(prior)

@@ -11,7 +11,8 @@ import numpy as np
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.models.estimation.priors import covariance_of
-from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.models.fields.functions import check_function
+from ergode.models.fields.vector_field import VectorField
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
-from ergode.core.compiler.syntax import as_function, syntax
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
+from ergode.models.fields.arrays import ArrayField, array_field
 from ergode.models.fields.delay import Delay
-
-_NOT_SCALAR = {
-    ast.List: "a list",
-    ast.ListComp: "a list",
-    ast.Dict: "a dict",
-    ast.DictComp: "a dict",
-    ast.Set: "a set",
-    ast.SetComp: "a set",
-    ast.Lambda: "a lambda",
-    ast.FunctionDef: "a function inside a function",
-    ast.ClassDef: "a class",
-    ast.Try: "try",
-    ast.With: "with",
-    ast.Raise: "raise",
-    ast.JoinedStr: "text",
-    ast.Yield: "yield",
-    ast.Await: "await",
-    ast.Global: "global",
-    ast.Nonlocal: "nonlocal",
-    ast.Import: "import",
-    ast.ImportFrom: "import",
-}
+from ergode.models.fields.functions import check_function
 
 
 @dataclass(frozen=True)
@@ -60,8 +35,9 @@ class VectorField(HoldsFunctions):
         gives NaN. It is compiled, and never called by Python. Its source must be in
         a file or a notebook cell; a lambda, a closure over numbers and a `functools.partial` will
         do. The field pickles with this source.
-    variables : sequence of str
-        Names of the state variables.
+    variables : sequence of str, (str, int or tuple) or mapping of str to int or tuple
+        Names of the state variables. With `component` or `rhs` they are arrays: a name and its
+        length or shape, such as ``("x", 40)``, or several, ``{"u": (100, 100), "v": (100, 100)}``.
     parameters : sequence of str
         Names of the parameters.
     delays : sequence of (str, str or Delay)
@@ -72,6 +48,19 @@ class VectorField(HoldsFunctions):
         with a Wiener process of its own for every variable; it returns the g_i
         [variable / time^(1/2)]. Where one depends on another variable or a delayed value,
         trajectories need ``method="euler-maruyama"``.
+    component : function or mapping of str to function, optional
+        In place of `function`, for arrays of any size: ``rate(i, t, y, p)`` that returns the
+        derivative of ``y[i]``. It has an index for every dimension, and `y` is the array; where
+        `variables` is a mapping, there is a function for each name, and `y` has the arrays by name:
+        ``y.u[i, j]``. Neighbours that go round: ``y[i - 1]``, ``y[(i + 1) % n]``; clamped ones:
+        ``y[max(i - 1, 0)]``, ``y[min(i + 1, n - 1)]``. An index beyond the array is an error where
+        a trial finds it, and must not happen.
+    rhs : function, optional
+        In place of `function`: ``rhs(t, y, dy, p)`` that sets every element of ``dy``, in loops of
+        its own. `y` and `dy` are as for `component`.
+    constants : mapping of str to array_like or Interpolant, optional
+        Data for `component` and `rhs`, which then take one more argument: ``c.A[i, j]``,
+        ``c.drive(t)``. Integers stay integers. ``c.A[i] @ y`` is the sum of products.
 
     Raises
     ------
@@ -88,21 +77,27 @@ class VectorField(HoldsFunctions):
     ('y',)
     """
 
-    function: Callable[..., tuple[Any, ...]]
-    variables: Sequence[str]
+    function: Any = None
+    variables: Any = ()
     parameters: Sequence[str] = ()
     delays: Sequence[tuple[str, str | Delay]] = ()
     diffusion: Callable[..., tuple[Any, ...]] | None = None
+    component: Any = field(default=None, hash=False)
+    rhs: Callable[..., None] | None = None
+    constants: Any = field(default=None, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for what in ("variables", "parameters"):
-            object.__setattr__(self, what, _names(what, getattr(self, what)))
+        object.__setattr__(self, "parameters", _names("parameters", self.parameters))
+        if self.component is not None or self.rhs is not None:
+            self._check_arrays()
+            return
+        if self.constants is not None:
+            raise ModelError("constants are for a field with component= or rhs=")
+        object.__setattr__(self, "variables", _names("variables", self.variables))
         if not self.variables:
             raise ModelError("variables is empty; a vector field has at least one variable")
-        shared = set(self.variables) & set(self.parameters)
-        if shared:
-            raise ModelError(f"'{min(shared)}' is both a variable and a parameter")
+        self._check_shared()
         object.__setattr__(self, "delays", tuple(map(self._delay, self.delays)))
         tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
         if not self.delays:
@@ -111,6 +106,56 @@ class VectorField(HoldsFunctions):
         check_function(self.function, lengths, self.variables)
         if self.diffusion is not None:
             check_function(self.diffusion, lengths, self.variables, "diffusion")
+
+    def _check_shared(self) -> None:
+        shared = set(self.variables) & set(self.parameters)
+        if shared:
+            raise ModelError(f"'{min(shared)}' is both a variable and a parameter")
+
+    def _check_arrays(self) -> None:
+        """Check a field whose variables are arrays."""
+        others = {"function": self.function, "diffusion": self.diffusion}
+        for what, given in {**others, "delays": self.delays or None}.items():
+            if given is not None:
+                kind = "component" if self.component is not None else "rhs"
+                raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
+                                 f"{what} yet")  # fmt: skip
+        object.__setattr__(self, "_given", self.variables)
+        arrays = self.arrays
+        assert arrays is not None
+        object.__setattr__(self, "variables", arrays.names)
+        self._check_shared()
+
+    @cached_property
+    def arrays(self) -> ArrayField | None:
+        """What there is to know of variables that are arrays; None if they are not."""
+        if self.component is None and self.rhs is None:
+            return None
+        given = vars(self)["_given"]
+        return array_field(given, self.parameters, self.component, self.rhs, self.constants)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("arrays", None)  # it follows from the others
+        return state
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return len(self.variables) if self.arrays is None else self.arrays.size
+
+    def refuse_arrays(self, what: str) -> None:
+        """Refuse variables that are arrays.
+
+        Raises
+        ------
+        ModelError
+            They are, and `what` is for single variables.
+        """
+        if self.arrays is not None:
+            raise ModelError(
+                f"{what} takes fields of single variables, and '{self.variables[0]}' is an array"
+            )
 
     def _delay(self, pair: Any) -> tuple[str, str | Delay]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -144,8 +189,11 @@ class VectorField(HoldsFunctions):
         return variable, delay
 
     def _repr_html_(self) -> str:
+        shapes = {} if self.arrays is None else dict(zip(self.variables, self.arrays.shapes,
+                                                         strict=True))  # fmt: skip
         facts = {
-            "variables": self.variables,
+            "variables": ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            or self.variables,
             "parameters": self.parameters or None,
             "delays": ", ".join(
                 f"{name} by {'a function' if isinstance(by, Delay) else by}"
@@ -154,7 +202,8 @@ class VectorField(HoldsFunctions):
             or None,
             "noise": "yes" if self.diffusion is not None else None,
         }
-        return card(f"VectorField {self.function.__name__}", facts)
+        name = "" if self.function is None else f" {self.function.__name__}"
+        return card(f"VectorField{name}", facts)
 
     @property
     def state_dependent(self) -> bool:
@@ -171,201 +220,13 @@ class VectorField(HoldsFunctions):
             for name, delay in self.delays
         ]
         names = json.dumps([self.variables, self.parameters, delays])
+        if self.arrays is not None:
+            text = json.dumps(self.parameters) + self.arrays.content
+            return hashlib.sha256(text.encode()).hexdigest()[:16]
         text = names + bundle.formula_text(self.function)
         if self.diffusion is not None:
             text += bundle.formula_text(self.diffusion)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def check_function(
-    function: Any,
-    arguments: Mapping[str, int | None],
-    variables: Sequence[str] | None,
-    what: str = "function",
-) -> None:
-    """Refuse a function that cannot be compiled to one number for each variable.
-
-    Parameters
-    ----------
-    function : object
-        What the user gave.
-    arguments : mapping of str to int or None
-        What it is called with: None for a number, else the length of a tuple.
-    variables : sequence of str, optional
-        What its own tuple holds; it returns a number if not given.
-    what : str
-        What the user calls it.
-
-    Raises
-    ------
-    ModelError
-        It is not a function, or of another form; the message says which, in one line.
-    """
-    function = as_function(function)
-    if not isinstance(function, FunctionType):
-        raise ModelError(f"{what} is {function!r}; expected a function")
-    name = function.__name__
-    tree = syntax(function)
-    _check_signature(function, arguments, what)
-    returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
-    if not returned:
-        expected = "a number" if variables is None else _tuple_of(variables)
-        raise ModelError(f"function '{name}' returns nothing; expected {expected}")
-    for node in returned:
-        if variables is not None:
-            _check_return(name, node.value, variables)
-        elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
-            found = ast.unparse(node.value) if node.value is not None else "nothing"
-            raise ModelError(f"function '{name}' returns {found}; expected a number")
-        elif _is_condition(node.value):
-            raise ModelError(
-                f"function '{name}' returns a condition, {ast.unparse(node.value)}; expected a "
-                "number that changes its sign there, such as the difference a - b instead of a > b"
-            )
-    for part in ast.walk(tree):
-        if part is not tree and type(part) in _NOT_SCALAR:
-            raise ModelError(
-                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
-                f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
-            )
-    _check_indices(tree, arguments)
-    bundle.formula_text(function)  # that every name is one that can be compiled
-    _try(function, arguments, variables)
-
-
-def _check_signature(
-    function: FunctionType, arguments: Mapping[str, int | None], what: str
-) -> None:
-    """Refuse other arguments than these."""
-    parameters = [*inspect.signature(function).parameters.values()]
-    if len(parameters) == len(arguments) and all(
-        p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters
-    ):
-        return
-    name = function.__name__
-    more = ""
-    if len(parameters) == 4 and list(arguments) == ["t", "y", "p"]:
-        more = (
-            f" - or say which delays there are, or bind '{parameters[3].name}' with "
-            "functools.partial"
-        )
-    free = [p for p in parameters[len(arguments) :] if p.kind is not p.VAR_KEYWORD]
-    if free and all(p.default is not p.empty for p in free):
-        bound = ", ".join(f"{p.name}={p.default!r}" for p in free)
-        more = f"; bind what else it takes: functools.partial({name}, {bound})"
-    elif free and len(parameters) > 4:
-        names = ", ".join(p.name for p in free)
-        more = f"; bind what else it takes, {names}, with functools.partial"
-    raise ModelError(
-        f"{what} is {name}{inspect.signature(function)}; expected {name}({', '.join(arguments)})"
-        f"{more}"
-    )
-
-
-def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -> None:
-    """Refuse an index beyond the end of an argument, which compiled code would not notice."""
-    role = dict(zip((one.arg for one in tree.args.args), arguments, strict=True))
-    kinds = {"y": "variable", "y1": "variable", "yd": "delay", "p": "parameter"}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
-            continue
-        which = role.get(node.value.id, "")
-        length = arguments.get(which)
-        index = _whole_constant(node.slice)
-        if length is not None and index is not None and not -length <= index < length:
-            raise ModelError(
-                f"function '{tree.name}' uses {ast.unparse(node)}, but there "
-                f"{_count(length, kinds.get(which, 'value'), verb=True)}"
-            )
-
-
-def _whole_constant(node: ast.expr) -> int | None:
-    """The whole number that an index is, if it is one."""
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
-        return None
-    return value if type(value) is int else None
-
-
-def _is_condition(node: ast.expr) -> bool:
-    """Whether an expression is true or false, or one and zero for these."""
-    if isinstance(node, ast.BoolOp):
-        return all(map(_is_condition, node.values))
-    if isinstance(node, ast.IfExp):
-        ends = [node.body, node.orelse]
-        return all(isinstance(one, ast.Constant) for one in ends) and any(
-            isinstance(one, ast.Constant) and one.value == 0 for one in ends
-        )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        converted = node.func.id in ("bool", "float", "int") and len(node.args) == 1
-        return converted and _is_condition(node.args[0])
-    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return negation or isinstance(node, ast.Compare)
-
-
-def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
-    expected = f"expected a tuple, {_tuple_of(variables)}"
-    if type(value) in _NOT_SCALAR:
-        raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
-    if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
-        found = ast.unparse(value) if value is not None else "nothing"
-        raise ModelError(f"function '{name}' returns {found}; {expected}")
-    if isinstance(value, ast.Tuple):
-        _check_length(name, len(value.elts), variables)
-
-
-def _try(
-    function: FunctionType,
-    arguments: Mapping[str, int | None],
-    variables: Sequence[str] | None,
-) -> None:
-    """Look at what the function returns, for its text does not tell all."""
-    name = function.__name__
-    trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
-    try:
-        value = function(*trial)
-    except (ArithmeticError, ValueError, IndexError):
-        return  # not defined for such numbers, or what is asked about next
-    except Exception as error:
-        raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
-    kind = type(value).__name__
-    if variables is None:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-            raise ModelError(f"function '{name}' returns {value!r}, a {kind}; expected a number")
-        return
-    if not isinstance(value, tuple):
-        raise ModelError(
-            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
-        )
-    _check_length(name, len(value), variables)
-    for variable, one in zip(variables, value, strict=True):
-        if not isinstance(one, int | float | np.number):
-            raise ModelError(
-                f"function '{name}' returns {one!r} for '{variable}'; expected a real number"
-            )
-
-
-def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
-    if length == len(variables):
-        return
-    missing = ", ".join(f"'{variable}'" for variable in variables[length:])
-    raise ModelError(
-        f"function '{name}' returns {_count(length, 'value')} for "
-        f"{_count(len(variables), 'variable')}: "
-        f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
-        f"{_tuple_of(variables)}"
-    )
-
-
-def _count(count: int, noun: str, verb: bool = False) -> str:
-    words = f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-    return f"{'is' if count == 1 else 'are'} {words}" if verb else words
-
-
-def _tuple_of(variables: Sequence[str]) -> str:
-    inner = ", ".join(f"d{variable}/dt" for variable in variables)
-    return f"({inner},)" if len(variables) == 1 else f"({inner})"
 
 
 def _is_text(value: Any) -> bool:

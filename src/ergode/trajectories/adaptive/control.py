@@ -31,13 +31,19 @@ def error_size(error, correction, y, y1, rtol, atol):
     """
     scale = tuple(1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), atol) for i in range(VARIABLES))
     fine = sum((error[i] * scale[i]) * (error[i] * scale[i]) for i in range(VARIABLES))
+    coarse = sum(
+        (correction[i] * scale[i]) * (correction[i] * scale[i])
+        for i in range(VARIABLES if len(CORRECTION) > 0 else 0)
+    )
+    return size_of_sums(fine, coarse, real(1.0 / VARIABLES))
+
+
+def size_of_sums(fine, coarse, share):
+    """`error_size` of the sums of squares of both estimates; `share` is one over their number."""
     total = fine
     if len(CORRECTION) > 0:
-        coarse = sum(
-            (correction[i] * scale[i]) * (correction[i] * scale[i]) for i in range(VARIABLES)
-        )
         total = fine * fine / max(fma(real(0.01), coarse, fine), real(1e-30))
-    return rough_log2(total * real(1.0 / VARIABLES))
+    return rough_log2(total * share)
 
 
 def growth(size, previous, kept, last_step_rejected):
@@ -76,20 +82,27 @@ def first_step(t, span, y, f, history, p, rtol, atol):
     scale = tuple(1.0 / fma(rtol, abs(y[i]), atol) for i in range(VARIABLES))
     d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)))
     d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)))
-    h = 1e-6 * span if (d0 < 1e-5 or d1 < 1e-5) else 0.01 * d0 / d1
-    h = min(h, span)
+    h = probing_step(d0, d1, span)
     moved = tuple(fma(h, f[i], y[i]) for i in range(VARIABLES))
     ahead = slope(t + h, moved, delayed(t + h, moved, history, p), p)
-    d2 = (
-        math.sqrt(
-            sum(
-                ((ahead[i] - f[i]) * scale[i]) * ((ahead[i] - f[i]) * scale[i])
-                for i in range(VARIABLES)
-            )
+    change = math.sqrt(
+        sum(
+            ((ahead[i] - f[i]) * scale[i]) * ((ahead[i] - f[i]) * scale[i])
+            for i in range(VARIABLES)
         )
-        / h
     )
-    steepest = max(d1, d2)
+    return step_from_probe(h, d1, change, span)
+
+
+def probing_step(d0, d1, span):
+    """A step that shows how fast the slope changes, by the sizes of state and slope."""
+    h = 1e-6 * span if (d0 < 1e-5 or d1 < 1e-5) else 0.01 * d0 / d1
+    return min(h, span)
+
+
+def step_from_probe(h, d1, change, span):
+    """A step to begin with, by how much the slope `d1` has changed after `h`."""
+    steepest = max(d1, change / h)
     tried = exp(log(0.01 / steepest) / ERROR_ORDER) if steepest > 1e-15 else span
     h = min(100.0 * h, tried)
     return min(h, span) if h > 0.0 else 1e-6 * span

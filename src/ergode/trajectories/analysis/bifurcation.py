@@ -98,6 +98,7 @@ def _crossings(
     parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
     """A Poincare section, and the states where its trajectories have ended."""
+    field.refuse_arrays("a section")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "sections"))
     event = _section(field, section)
@@ -262,6 +263,7 @@ def basins(
     ModelError
         Attractors do not have as many features as trajectories.
     """
+    field.refuse_arrays("basins")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "basins"))
     found = integrate(

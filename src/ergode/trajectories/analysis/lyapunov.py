@@ -126,6 +126,7 @@ def lyapunov_spectrum(
     [0.5, -2.0]
     """
     stopwatch = Stopwatch()
+    field.refuse_arrays("a Lyapunov spectrum")
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
     most = _MOST if field.delays else len(field.variables)

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import ModelError
-from ergode.models.fields.vector_field import VectorField, check_function
+from ergode.models.fields.functions import check_function
+from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
 
 _JUMP = 1e-9

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
 from ergode.core import devices, launch
+from ergode.core.compiler.source import Precision
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import stacked
 from ergode.trajectories.delays.mesh import Steps, plan_steps
-from ergode.trajectories.fixed.runner import Ensemble
+
+
+class EqualSteps(Protocol):
+    """What integrates trajectories in steps of one size.
+
+    Attributes
+    ----------
+    precision : {"float32", "float64"}
+    least_lag : int
+        Steps that the shortest delay has at least; zero without delays.
+    """
+
+    precision: Precision
+    least_lag: int
+
+    def integrate(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, *, show: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """States [time, unknown, trajectory] and status of every trajectory."""
 
 
 class Refinement:
@@ -21,7 +42,7 @@ class Refinement:
     def __init__(
         self,
         field: VectorField,
-        ensemble: Ensemble,
+        ensemble: EqualSteps,
         rows: Mapping[str, np.ndarray],
         count: int,
         grid: np.ndarray,
@@ -74,10 +95,10 @@ class Refinement:
 
     def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         field, precision = self._field, self._ensemble.precision
-        shape = (self._grid.size, len(field.variables), which.size)
+        shape = (self._grid.size, field.size, which.size)
         check_memory(np.dtype(precision).itemsize * int(np.prod(shape, dtype=object)))
         whole = which.size == self._count
-        rows = {name: row if whole else row[which] for name, row in self._rows.items()}
+        rows = {name: row if whole else row[..., which] for name, row in self._rows.items()}
         delays = self._delays
         span = float(self._grid[-1] - self._grid[0])
         steps: Steps = plan_steps(
@@ -86,7 +107,7 @@ class Refinement:
         )  # fmt: skip
         self.step = float(steps.size.max())
         initial, parameters = (
-            np.array([rows[name] for name in names], precision).reshape(len(names), which.size)
+            stacked(rows, names, which.size, precision)
             for names in (field.variables, field.parameters)
         )
         out, status = self._ensemble.integrate(initial, parameters, steps, show=self._show)

@@ -59,15 +59,20 @@ class DenseStep(NamedTuple):
 
 def between(x, y, k):
     """The state at the fraction `x` of a step from `y`."""
+    weights = dense_weights(x)
+    return tuple(
+        sum((weights[j] * k[j][i] for j in range(len(DENSE))), y[i]) for i in range(VARIABLES)
+    )
+
+
+def dense_weights(x):
+    """Weights of the stages in the state at the fraction `x` of a step."""
     powers = (x,)
     for m in unroll(range(1, len(DENSE[0]))):
         powers = powers + (powers[m - 1] * x,)  # noqa: RUF005
-    weights = tuple(
+    return tuple(
         sum(DENSE[j][m] * powers[m] for m in range(len(DENSE[j])) if DENSE[j][m] != 0.0)
         for j in range(len(DENSE))
-    )
-    return tuple(
-        sum((weights[j] * k[j][i] for j in range(len(DENSE))), y[i]) for i in range(VARIABLES)
     )
 
 

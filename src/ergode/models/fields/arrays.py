@@ -1,0 +1,431 @@
+"""Fields whose variables are arrays: their shapes, their functions, and the data that these read.
+
+A user writes ``y.u[i, j]``, ``c.drive(t)`` and ``c.A[i] @ y``.  What is compiled is a function of
+tuples of arrays, in which names are places: ``y[0][i, j]``, a reading of a table and a dot product.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from time import perf_counter
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler import bundle
+from ergode.core.compiler.syntax import function_from_text, outer_value
+from ergode.core.errors import ModelError
+from ergode.core.math import tables
+from ergode.models.fields.functions import check_form, check_function, check_parts
+from ergode.models.fields.interpolants import Interpolant
+
+_INDICES = ("i", "j", "k")
+# Names in compiled functions that nobody else has.
+_INTERPOLATED, _DOT = "ergode_interpolated", "ergode_dot"
+# Seconds for trying a function, and most unknowns of one that is tried as a whole.
+_PATIENCE, _TRIED_WHOLE = 0.2, 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayField:
+    """The variables of a field that are arrays, and what gives their derivatives.
+
+    Attributes
+    ----------
+    names : tuple of str
+    shapes : tuple of tuple of int
+        Of each variable, one to three lengths.
+    functions : tuple of function
+        One for each variable, ``rate(i, ..., t, y, p)``, or with constants ``(..., p, c)``; or
+        where `in_place` the only one, ``rhs(t, y, dy, p)``.  `y` is an array where `is_single`, and
+        else a tuple of arrays; `c` is a tuple.
+    in_place, is_single : bool
+    dims : tuple of tuple of str
+        Of the values of each variable in results.
+    constants : tuple of ndarray
+        Float64 or int64; of an interpolant its table.
+    recorded : dict of str to Interpolant
+        Those that are read at the time of the run.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    functions: tuple[FunctionType, ...]
+    in_place: bool
+    is_single: bool
+    dims: tuple[tuple[str, ...], ...]
+    constants: tuple[np.ndarray, ...]
+    recorded: dict[str, Interpolant]
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """Place of the first unknown of each variable, and the number of all."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return int(self.begins[-1])
+
+    @property
+    def knots(self) -> np.ndarray:
+        """Times where what is read breaks, ascending."""
+        found = [one.times for one in self.recorded.values()]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0)
+
+    @cached_property
+    def content(self) -> str:
+        """All that the equations are, for a digest."""
+        data = [(one.shape, one.dtype.str, hashlib.sha256(one.tobytes()).hexdigest())
+                for one in self.constants]  # fmt: skip
+        texts = [bundle.formula_text(function) for function in self.functions]
+        return json.dumps([self.names, self.shapes, self.in_place, self.is_single, data, texts])
+
+    def views(self, state: np.ndarray) -> list[np.ndarray]:
+        """Each variable of a flat `state`, shape [..., unknown], in its own shape."""
+        return [
+            state[..., begin : begin + math.prod(shape)].reshape(*state.shape[:-1], *shape)
+            for begin, shape in zip(self.begins, self.shapes, strict=False)
+        ]
+
+    def check_times(self, grid: np.ndarray) -> None:
+        """Refuse a run that goes beyond a recorded table.
+
+        Raises
+        ------
+        ModelError
+            It does; the message names the table.
+        """
+        for name, one in self.recorded.items():
+            if one.times[0] > grid[0] or one.times[-1] < grid[-1]:
+                raise ModelError(
+                    f"constant '{name}' is a table from {one.times[0]:g} to {one.times[-1]:g}, but "
+                    f"times are from {grid[0]:g} to {grid[-1]:g}"
+                )
+
+
+def array_field(
+    variables: Any, parameters: Sequence[str], component: Any, rhs: Any, constants: Any
+) -> ArrayField:
+    """The array variables of a `VectorField`, checked.
+
+    Raises
+    ------
+    ModelError
+        A shape, a function or a constant is not as it should be.
+    """
+    if component is not None and rhs is not None:
+        raise ModelError("component and rhs are both given; a field has one of them")
+    is_single = not isinstance(variables, Mapping)
+    shapes = _shapes(variables)
+    data = _constants(constants, {*shapes, *parameters})
+    arguments = {"t": None, "y": 0, **({"dy": 0} if rhs is not None else {}), "p": len(parameters)}
+    if data:
+        arguments["c"] = 0
+    given = _functions(component, rhs, shapes, is_single)
+    trial = _Trial(shapes, is_single, len(parameters), data)
+    functions, dims = [], []
+    recorded: dict[str, Interpolant] = {}
+    for name, function in given.items():
+        what = "rhs" if rhs is not None else f"component of '{name}'"
+        indices = _INDICES[: len(shapes[name])] if rhs is None else ()
+        expected = {**dict.fromkeys(indices), **arguments}
+        if rhs is None:
+            check_function(function, expected, None, what, tries=False)
+        function, tree = check_form(function, expected, what)
+        own = [argument.arg for argument in tree.args.args]
+        roles = dict(zip(own, expected, strict=True))
+        dims.append(tuple(own[: len(indices)]))
+        places = _Places(function.__name__, roles, () if is_single else tuple(shapes), data)
+        functions.append(_compiled_form(function, places.visit(tree), own[: len(indices)]))
+        recorded |= {name: data[name] for name in places.recorded}
+        if rhs is not None:
+            _check_in_place(function, tree)
+            trial.whole(function)
+        else:
+            trial.component(function, name, what)
+    if rhs is not None:
+        dims = [_INDICES[: len(shape)] for shape in shapes.values()]
+    values = tuple(one.table if isinstance(one, Interpolant) else one for one in data.values())
+    return ArrayField(
+        tuple(shapes), tuple(shapes.values()), tuple(functions), rhs is not None, is_single,
+        _distinct(shapes, dims, parameters), values, recorded,
+    )  # fmt: skip
+
+
+def _shapes(variables: Any) -> dict[str, tuple[int, ...]]:
+    pair = isinstance(variables, tuple | list) and len(variables) == 2
+    if not isinstance(variables, Mapping) and not (
+        pair and isinstance(variables[0], str) and not isinstance(variables[1], str)
+    ):
+        raise ModelError(
+            f"variables is {variables!r}; expected a name and its length or shape, such as "
+            "('x', 40), or a mapping such as {'u': (100, 100), 'v': (100, 100)}"
+        )
+    given = dict(variables) if isinstance(variables, Mapping) else {variables[0]: variables[1]}
+    shapes = {}
+    for name, shape in given.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ModelError(f"variables has {name!r}; expected names that Python could have")
+        lengths = shape if isinstance(shape, tuple | list) else (shape,)
+        whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in lengths]
+        if not all(whole) or not 1 <= len(lengths) <= 3 or any(n < 1 for n in lengths):
+            raise ModelError(
+                f"variable '{name}' has shape {shape!r}; expected one to three positive integers"
+            )
+        shapes[name] = tuple(int(n) for n in lengths)
+    if not shapes:
+        raise ModelError("variables is empty; a vector field has at least one variable")
+    return shapes
+
+
+def _functions(
+    component: Any, rhs: Any, shapes: Mapping[str, Any], is_single: bool
+) -> dict[str, Any]:
+    if rhs is not None:
+        return {"": rhs}
+    if is_single:
+        return {next(iter(shapes)): component}
+    if not isinstance(component, Mapping):
+        raise ModelError(
+            f"component is {component!r}; expected a function for each variable: "
+            f"{', '.join(shapes)}"
+        )
+    for name in [*component, *shapes]:
+        if name not in shapes or name not in component:
+            missing = "variables" if name not in shapes else "component"
+            raise ModelError(f"{missing} has no '{name}'; component and variables have one set of "
+                             "names")  # fmt: skip
+    return {name: component[name] for name in shapes}
+
+
+def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:
+    if constants is None:
+        return {}
+    if not isinstance(constants, Mapping):
+        raise ModelError(f"constants is {type(constants).__name__}; expected arrays by name")
+    found: dict[str, Any] = {}
+    for name, value in constants.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ModelError(f"constants has {name!r}; expected names that Python could have")
+        if name in taken:
+            raise ModelError(f"'{name}' is a constant and a variable or parameter")
+        if isinstance(value, Interpolant):
+            found[name] = value
+            continue
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf" or not 1 <= array.ndim <= 3 or array.size == 0:
+            raise ModelError(
+                f"constant '{name}' is {array.dtype}{array.shape}; expected numbers in an array "
+                "of one to three dimensions, or an ergode.interpolant (a single number is a "
+                "parameter)"
+            )
+        bad = np.argwhere(~np.isfinite(array))
+        if bad.size:
+            where = ", ".join(map(str, bad[0]))
+            raise ModelError(
+                f"constant '{name}'[{where}] is {array[tuple(bad[0])]}; expected finite numbers"
+            )
+        kind = np.float64 if array.dtype.kind == "f" else np.int64
+        array = np.array(array, kind)
+        array.flags.writeable = False
+        found[name] = array
+    return found
+
+
+def _distinct(
+    shapes: Mapping[str, tuple[int, ...]], dims: Sequence[tuple[str, ...]], taken: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Dims of results: the names of the indices, with the variable's where lengths differ."""
+    lengths: dict[str, set[int]] = {}
+    for shape, names in zip(shapes.values(), dims, strict=True):
+        for dim, length in zip(names, shape, strict=True):
+            lengths.setdefault(dim, set()).add(length)
+    reserved = {"time", "trajectory", *shapes, *taken}
+    return tuple(
+        tuple(f"{name}_{dim}" if len(lengths[dim]) > 1 or dim in reserved else dim for dim in names)
+        for name, names in zip(shapes, dims, strict=True)
+    )
+
+
+# ---- functions
+
+
+class _Places(ast.NodeTransformer):
+    """Makes places of the names of arrays, and functions of what reads tables and rows."""
+
+    def __init__(
+        self, function: str, roles: Mapping[str, str], variables: tuple[str, ...],
+        constants: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.function, self.roles, self.constants = function, roles, constants
+        self.names = {"y": variables, "dy": variables, "c": tuple(constants)}
+        self.recorded: list[str] = []
+
+    def _known(self, node: ast.expr) -> tuple[str, ...]:
+        """Names that may follow a name and a dot."""
+        return self.names.get(self.roles.get(node.id, ""), ()) if isinstance(node, ast.Name) else ()
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if known := self._known(node):
+            raise ModelError(
+                f"function '{self.function}' uses {node.id} as a whole; expected one of "
+                f"{', '.join(f'{node.id}.{name}' for name in known)}"
+            )
+        if node.id in self.roles and not isinstance(node.ctx, ast.Load):
+            raise ModelError(f"function '{self.function}' assigns its argument '{node.id}'")
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        role = self.roles.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
+        known = self._known(node.value)
+        if not known:
+            if role in ("y", "dy") and node.attr not in ("shape", "size"):
+                raise ModelError(
+                    f"function '{self.function}' uses {ast.unparse(node)}, but "
+                    f"{ast.unparse(node.value)} is the array itself"
+                )
+            return self.generic_visit(node)
+        if node.attr not in known:
+            raise ModelError(
+                f"function '{self.function}' uses {ast.unparse(node)}; expected one of "
+                f"{', '.join(f'{ast.unparse(node.value)}.{name}' for name in known)}"
+            )
+        if isinstance(self.constants.get(node.attr), Interpolant) and role == "c":
+            raise ModelError(
+                f"function '{self.function}' uses {ast.unparse(node)} without a time; expected "
+                f"{ast.unparse(node)}(t)"
+            )
+        return ast.Subscript(node.value, ast.Constant(known.index(node.attr)), ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        called = node.func
+        if not (isinstance(called, ast.Attribute) and self._known(called.value)):
+            return self.generic_visit(node)
+        assert isinstance(called.value, ast.Name)
+        if not isinstance(self.constants.get(called.attr), Interpolant) or len(node.args) != 1:
+            raise ModelError(
+                f"function '{self.function}' calls {ast.unparse(node)}; expected an interpolant "
+                "and a time"
+            )
+        time = node.args[0]
+        if isinstance(time, ast.Name) and self.roles.get(time.id) == "t":
+            self.recorded.append(called.attr)
+        place = self.names["c"].index(called.attr)
+        table = ast.Subscript(called.value, ast.Constant(place), ast.Load())
+        return ast.Call(ast.Name(_INTERPOLATED, ast.Load()), [table, self.visit(time)], [])
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if not isinstance(node.op, ast.MatMult):
+            return self.generic_visit(node)
+        return ast.Call(
+            ast.Name(_DOT, ast.Load()), [self.visit(node.left), self.visit(node.right)], []
+        )
+
+
+def _compiled_form(
+    function: FunctionType, tree: ast.FunctionDef, counters: Sequence[str]
+) -> FunctionType:
+    """What is compiled in place of a user's function."""
+    ast.fix_missing_locations(tree)
+    used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    names = {name: outer_value(function, name) for name in used - {*function.__code__.co_varnames}}
+    known = {name: one[0] for name, one in names.items() if one}
+    own = {_INTERPOLATED: tables.interpolated, _DOT: tables.dot}
+    made = function_from_text(ast.unparse(tree) + "\n", {**known, **own})
+    made.counters = tuple(counters)  # type: ignore[attr-defined]
+    return made
+
+
+def _check_in_place(function: FunctionType, tree: ast.FunctionDef) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            raise ModelError(
+                f"function '{function.__name__}' returns {ast.unparse(node.value)}; expected it "
+                "to fill dy and return nothing"
+            )
+    check_parts(function, tree)
+
+
+class _Trial:
+    """Calls functions in Python with numbers that stand for states, to see whether they can."""
+
+    def __init__(
+        self, shapes: Mapping[str, tuple[int, ...]], is_single: bool, parameter_count: int,
+        constants: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.shapes, self.is_single, self.data = shapes, is_single, constants
+        self.state = self._views(0.5, False)
+        self.p = (0.5,) * parameter_count
+        tables = (one for one in constants.values() if isinstance(one, Interpolant))
+        self.t = next((float(one.times[0]) for one in tables), 0.5)
+        self.c = (SimpleNamespace(**constants),) if constants else ()
+        self.until = perf_counter() + _PATIENCE
+
+    def _views(self, value: float, writeable: bool) -> Any:
+        views = {}
+        for name, shape in self.shapes.items():
+            views[name] = np.full(shape, value)
+            views[name].flags.writeable = writeable
+        return next(iter(views.values())) if self.is_single else SimpleNamespace(**views)
+
+    def component(self, function: FunctionType, name: str, what: str) -> None:
+        """Try a component at the ends and in the middle of every index."""
+        for place in _places(self.shapes[name]):
+            if perf_counter() > self.until:
+                return
+            value = self._call(function, what, place, (*place, self.t, self.state, self.p, *self.c))
+            if value is not None and not isinstance(value, int | float | np.number):
+                raise ModelError(f"{what} returns {value!r}; expected a number")
+
+    def whole(self, function: FunctionType) -> None:
+        """Try a function that fills an array of derivatives."""
+        if sum(map(math.prod, self.shapes.values())) > _TRIED_WHOLE:
+            return
+        slopes = self._views(math.nan, True)
+        arguments = (self.t, self.state, slopes, self.p, *self.c)
+        if self._call(function, "rhs", (), arguments, 0.0) is None:
+            return
+        views = {next(iter(self.shapes)): slopes} if self.is_single else vars(slopes)
+        for name, found in views.items():
+            left = np.argwhere(np.isnan(found))
+            if left.size:
+                where = ", ".join(map(str, left[0]))
+                dot = "" if self.is_single else f".{name}"
+                raise ModelError(f"rhs does not set dy{dot}[{where}], of variable '{name}'")
+
+    def _call(
+        self, function: FunctionType, what: str, place: tuple[int, ...],
+        arguments: tuple[Any, ...], nothing: Any = None,
+    ) -> Any:  # fmt: skip
+        where = f" at {place[0] if len(place) == 1 else place}" if place else ""
+        try:
+            with np.errstate(all="ignore"):
+                value = function(*arguments)
+        except ArithmeticError:
+            return None  # not defined for such numbers
+        except ValueError as error:
+            if "read-only" in str(error):
+                raise ModelError(f"{what} changes what it is given; expected numbers that it "
+                                 "returns") from None  # fmt: skip
+            return None
+        except Exception as error:
+            kind = "" if isinstance(error, IndexError) else f"{type(error).__name__}: "
+            raise ModelError(f"{what}{where} failed: {kind}{error}") from None
+        return nothing if value is None else value
+
+
+def _places(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All places of a small array; of a large one those at the ends and in the middle."""
+    few = math.prod(shape) <= 64
+    return product(*(range(n) if few else sorted({0, 1, n // 2, n - 2, n - 1} & {*range(n)})
+                     for n in shape))  # fmt: skip

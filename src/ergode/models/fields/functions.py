@@ -1,0 +1,257 @@
+"""What a user's function of a field may be, checked before it is compiled."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ergode.core.compiler import bundle
+from ergode.core.compiler.syntax import as_function, syntax
+from ergode.core.errors import ModelError
+
+_NOT_SCALAR = {
+    ast.List: "a list",
+    ast.ListComp: "a list",
+    ast.Dict: "a dict",
+    ast.DictComp: "a dict",
+    ast.Set: "a set",
+    ast.SetComp: "a set",
+    ast.Lambda: "a lambda",
+    ast.FunctionDef: "a function inside a function",
+    ast.ClassDef: "a class",
+    ast.Try: "try",
+    ast.With: "with",
+    ast.Raise: "raise",
+    ast.JoinedStr: "text",
+    ast.Yield: "yield",
+    ast.Await: "await",
+    ast.Global: "global",
+    ast.Nonlocal: "nonlocal",
+    ast.Import: "import",
+    ast.ImportFrom: "import",
+}
+
+
+def check_function(
+    function: Any,
+    arguments: Mapping[str, int | None],
+    variables: Sequence[str] | None,
+    what: str = "function",
+    *,
+    tries: bool = True,
+) -> None:
+    """Refuse a function that cannot be compiled to one number for each variable.
+
+    Parameters
+    ----------
+    function : object
+        What the user gave.
+    arguments : mapping of str to int or None
+        What it is called with: None for a number, else the length of a tuple.
+    variables : sequence of str, optional
+        What its own tuple holds; it returns a number if not given.
+    what : str
+        What the user calls it.
+    tries : bool
+        Whether it can be called with tuples of numbers, to see what it returns.
+
+    Raises
+    ------
+    ModelError
+        It is not a function, or of another form; the message says which, in one line.
+    """
+    function, tree = check_form(function, arguments, what)
+    name = function.__name__
+    returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    if not returned:
+        expected = "a number" if variables is None else _tuple_of(variables)
+        raise ModelError(f"function '{name}' returns nothing; expected {expected}")
+    for node in returned:
+        if variables is not None:
+            _check_return(name, node.value, variables)
+        elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
+            found = ast.unparse(node.value) if node.value is not None else "nothing"
+            raise ModelError(f"function '{name}' returns {found}; expected a number")
+        elif _is_condition(node.value):
+            raise ModelError(
+                f"function '{name}' returns a condition, {ast.unparse(node.value)}; expected a "
+                "number that changes its sign there, such as the difference a - b instead of a > b"
+            )
+    _check_indices(tree, arguments)
+    check_parts(function, tree)
+    if tries:
+        _try(function, arguments, variables)
+
+
+def check_form(
+    function: Any, arguments: Mapping[str, Any], what: str
+) -> tuple[FunctionType, ast.FunctionDef]:
+    """A user's function and its syntax tree, if it is one with these arguments.
+
+    Raises
+    ------
+    ModelError
+        It is not.
+    """
+    function = as_function(function)
+    if not isinstance(function, FunctionType):
+        raise ModelError(f"{what} is {function!r}; expected a function")
+    tree = syntax(function)
+    check_signature(function, arguments, what)
+    return function, tree
+
+
+def check_parts(function: FunctionType, tree: ast.FunctionDef) -> None:
+    """Refuse a function that does not work on single numbers, or cannot be compiled.
+
+    Raises
+    ------
+    ModelError
+        It does not; the message says what it uses.
+    """
+    name = function.__name__
+    for part in ast.walk(tree):
+        if part is not tree and type(part) in _NOT_SCALAR:
+            raise ModelError(
+                f"function '{name}' uses {_NOT_SCALAR[type(part)]} (line "
+                f"{getattr(part, 'lineno', 1)} of it); expected arithmetic on single numbers"
+            )
+    bundle.formula_text(function)  # that every name is one that can be compiled
+
+
+def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
+    """Refuse other arguments than these."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    if len(parameters) == len(arguments) and all(
+        p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters
+    ):
+        return
+    name = function.__name__
+    more = ""
+    if len(parameters) == 4 and list(arguments) == ["t", "y", "p"]:
+        more = (
+            f" - or say which delays there are, or bind '{parameters[3].name}' with "
+            "functools.partial"
+        )
+    free = [p for p in parameters[len(arguments) :] if p.kind is not p.VAR_KEYWORD]
+    if free and all(p.default is not p.empty for p in free):
+        bound = ", ".join(f"{p.name}={p.default!r}" for p in free)
+        more = f"; bind what else it takes: functools.partial({name}, {bound})"
+    elif free and len(parameters) > 4:
+        names = ", ".join(p.name for p in free)
+        more = f"; bind what else it takes, {names}, with functools.partial"
+    raise ModelError(
+        f"{what} is {name}{inspect.signature(function)}; expected {name}({', '.join(arguments)})"
+        f"{more}"
+    )
+
+
+def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -> None:
+    """Refuse an index beyond the end of an argument, which compiled code would not notice."""
+    role = dict(zip((one.arg for one in tree.args.args), arguments, strict=True))
+    kinds = {"y": "variable", "y1": "variable", "yd": "delay", "p": "parameter"}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)):
+            continue
+        which = role.get(node.value.id, "")
+        length = arguments.get(which)
+        index = _whole_constant(node.slice)
+        if length is not None and index is not None and not -length <= index < length:
+            raise ModelError(
+                f"function '{tree.name}' uses {ast.unparse(node)}, but there "
+                f"{counted(length, kinds.get(which, 'value'), verb=True)}"
+            )
+
+
+def _whole_constant(node: ast.expr) -> int | None:
+    """The whole number that an index is, if it is one."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if type(value) is int else None
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether an expression is true or false, or one and zero for these."""
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_condition, node.values))
+    if isinstance(node, ast.IfExp):
+        ends = [node.body, node.orelse]
+        return all(isinstance(one, ast.Constant) for one in ends) and any(
+            isinstance(one, ast.Constant) and one.value == 0 for one in ends
+        )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        converted = node.func.id in ("bool", "float", "int") and len(node.args) == 1
+        return converted and _is_condition(node.args[0])
+    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return negation or isinstance(node, ast.Compare)
+
+
+def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:
+    expected = f"expected a tuple, {_tuple_of(variables)}"
+    if type(value) in _NOT_SCALAR:
+        raise ModelError(f"function '{name}' returns {_NOT_SCALAR[type(value)]}; {expected}")
+    if value is None or isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript):
+        found = ast.unparse(value) if value is not None else "nothing"
+        raise ModelError(f"function '{name}' returns {found}; {expected}")
+    if isinstance(value, ast.Tuple):
+        _check_length(name, len(value.elts), variables)
+
+
+def _try(
+    function: FunctionType,
+    arguments: Mapping[str, int | None],
+    variables: Sequence[str] | None,
+) -> None:
+    """Look at what the function returns, for its text does not tell all."""
+    name = function.__name__
+    trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
+    try:
+        value = function(*trial)
+    except (ArithmeticError, ValueError, IndexError):
+        return  # not defined for such numbers, or what is asked about next
+    except Exception as error:
+        raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
+    kind = type(value).__name__
+    if variables is None:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+            raise ModelError(f"function '{name}' returns {value!r}, a {kind}; expected a number")
+        return
+    if not isinstance(value, tuple):
+        raise ModelError(
+            f"function '{name}' returns a {kind}; expected a tuple, {_tuple_of(variables)}"
+        )
+    _check_length(name, len(value), variables)
+    for variable, one in zip(variables, value, strict=True):
+        if not isinstance(one, int | float | np.number):
+            raise ModelError(
+                f"function '{name}' returns {one!r} for '{variable}'; expected a real number"
+            )
+
+
+def _check_length(name: str, length: int, variables: Sequence[str]) -> None:
+    if length == len(variables):
+        return
+    missing = ", ".join(f"'{variable}'" for variable in variables[length:])
+    raise ModelError(
+        f"function '{name}' returns {counted(length, 'value')} for "
+        f"{counted(len(variables), 'variable')}: "
+        f"{f'none is for {missing}' if missing else 'there are too many'}; expected "
+        f"{_tuple_of(variables)}"
+    )
+
+
+def counted(count: int, noun: str, verb: bool = False) -> str:
+    words = f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{'is' if count == 1 else 'are'} {words}" if verb else words
+
+
+def _tuple_of(variables: Sequence[str]) -> str:
+    inner = ", ".join(f"d{variable}/dt" for variable in variables)
+    return f"({inner},)" if len(variables) == 1 else f"({inner})"

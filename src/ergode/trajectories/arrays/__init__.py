@@ -1,0 +1,1 @@
+"""Fields whose variables are arrays of any size: loops stay loops."""

@@ -1,0 +1,187 @@
+"""The equations of a field of arrays: every unknown's derivative from the whole state.
+
+The state of a trajectory is one row of unknowns, the arrays one after the other.  `rate_of` and
+`arranged` are written for a field (see `functions_of`); what they are given of shapes are numbers
+that a kernel reads, so that one kernel is compiled for all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.barriers import edge
+from ergode.core.compiler.bundle import formula_text
+from ergode.core.compiler.language import (
+    ByTarget,
+    UserFunction,
+    noinline_cpu,
+    option,
+    real,
+    unroll,
+    window,
+)
+from ergode.core.compiler.syntax import function_from_text
+from ergode.models.fields.arrays import ArrayField
+
+ARRAYS = option(1)  # how many there are
+IN_PLACE = option(False)  # whether one function sets all derivatives
+
+arranged = option()  # arranged(y, begins, shapes): the arrays in a row of unknowns
+rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an unknown of array v
+fill = option()  # fill(t, y, dy, p, c): sets all derivatives
+
+# Unknowns that belong to one thread together, and whose squares are summed together.
+BLOCK = 1024
+
+
+class Group(NamedTuple):
+    """The threads that follow one trajectory, as one of them sees it."""
+
+    rank: Any
+    size: Any
+
+
+def blocks_in(n):
+    """Blocks of so many unknowns."""
+    return (n + BLOCK - 1) // BLOCK
+
+
+def _share_cpu(group, n):
+    return range(
+        BLOCK * edge(group.rank, group.size, 0, blocks_in(n)),
+        min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n))),
+    )
+
+
+def _share_cuda(group, n):
+    return range(group.rank, n, group.size)
+
+
+share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
+"""``share(group, n)`` are the unknowns of a thread; no other thread writes them."""
+
+
+@noinline_cpu
+def _evaluate_cpu(group, t, state, p, run, slopes):
+    y = arranged(state, run.begins, run.shapes)
+    if IN_PLACE:
+        fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+    else:
+        n = state.shape[0]
+        first = BLOCK * edge(group.rank, group.size, 0, blocks_in(n))
+        last = min(n, BLOCK * edge(group.rank + 1, group.size, 0, blocks_in(n)))
+        for v in unroll(range(ARRAYS)):
+            begin, width = run.begins[v], run.widths[v]
+            at = max(first, begin) - begin
+            stop = min(last, run.begins[v + 1]) - begin
+            while at < stop:  # the rest of a row
+                row = at // width
+                left = row * width
+                here = slopes[begin + left : begin + left + width]
+                for j in range(at - left, min(width, stop - left)):
+                    here[j] = rate_of(v, row, j, t, y, p, run.constants, run.shapes)
+                at = left + width
+
+
+def _evaluate_cuda(group, t, state, p, run, slopes):
+    y = arranged(state, run.begins, run.shapes)
+    if IN_PLACE:
+        fill(t, y, arranged(slopes, run.begins, run.shapes), p, run.constants)
+    else:
+        for v in unroll(range(ARRAYS)):
+            begin, width = run.begins[v], np.int32(run.widths[v])
+            # The first unknown of this array that is the thread's.
+            skipped = (group.rank - begin) % group.size
+            for at in range(begin + skipped, run.begins[v + 1], group.size):
+                local = np.int32(at - begin)  # divisions of 64 bits are slow
+                row = np.int32(local // width)
+                j = np.int32(local - row * width)
+                slopes[at] = rate_of(
+                    v, np.int64(row), np.int64(j), t, y, p, run.constants, run.shapes
+                )
+
+
+evaluate = ByTarget(cpu=_evaluate_cpu, cuda=_evaluate_cuda)
+"""``evaluate(group, t, state, p, run, slopes)`` sets the derivatives of a thread's unknowns."""
+
+
+@noinline_cpu
+def evaluate_lanes(t, state, parameters, run, slopes):
+    """Derivatives of all unknowns [unknown, lane], at a time for each lane."""
+    for v in unroll(range(ARRAYS)):
+        begin, width = run.begins[v], run.widths[v]
+        for at in range(begin, run.begins[v + 1]):
+            row = (at - begin) // width
+            j = at - begin - row * width
+            here = slopes[at]
+            for lane in range(state.shape[1]):
+                y = arranged(state[:, lane], run.begins, run.shapes)
+                p = parameters_of(parameters, lane)
+                here[lane] = rate_of(v, row, j, t[lane], y, p, run.constants, run.shapes)
+
+
+parameters_of = option()  # parameters_of(rows, column): a tuple of the parameters
+
+
+# ---- what is written for a field
+
+
+def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any]:
+    """What a kernel is specialised to, for a field of arrays."""
+    texts = tuple(formula_text(one) for one in field.functions)
+    numbers = tuple(len(shape) for shape in field.shapes)
+    shapes = ("in place",) if field.in_place else numbers
+    key = texts, shapes, numbers, field.is_single, bool(field.constants), parameter_count
+    return _written(key, _Functions(field.functions, texts))
+
+
+class _Functions:
+    """Functions that are equal if their texts are."""
+
+    def __init__(self, functions: tuple[Callable[..., Any], ...], texts: tuple[str, ...]) -> None:
+        self.functions, self._texts = functions, texts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Functions) and self._texts == other._texts
+
+    def __hash__(self) -> int:
+        return hash(self._texts)
+
+
+@lru_cache(maxsize=128)
+def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
+    _, shapes, numbers, is_single, has_constants, parameter_count = key
+    names: dict[str, Any] = {"window": window, "real": real}
+    names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions)}
+    parts = [
+        f"window(y, begins[{v}], ({''.join(f'shapes[{v}, {d}], ' for d in range(number))}))"
+        for v, number in enumerate(numbers)
+    ]
+    whole = parts[0] if is_single else f"({''.join(f'{part}, ' for part in parts)})"
+    if is_single and numbers[0] == 1:
+        whole = "y"
+    rows = "".join(f"rows[{k}, column], " for k in range(parameter_count))
+    bindings: dict[Any, Any] = {
+        ARRAYS: len(numbers),
+        arranged: _function(f"def arranged(y, begins, shapes):\n    return {whole}\n", names),
+        parameters_of: _function(f"def parameters_of(rows, column):\n    return ({rows})\n", names),
+    }
+    c = ", c" if has_constants else ""
+    if "in place" in shapes:
+        text = f"def fill(t, y, dy, p, c):\n    rate_0(t, y, dy, p{c})\n"
+        return bindings | {IN_PLACE: True, fill: _function(text, names)}
+    text = "def rate_of(v, row, j, t, y, p, c, shapes):\n"
+    for v, number in enumerate(numbers):
+        index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
+        call = f"return real(rate_{v}({index}, t, y, p{c}))\n"
+        last = v == len(numbers) - 1
+        text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
+    return bindings | {rate_of: _function(text, names)}
+
+
+def _function(text: str, names: dict[str, Any]) -> Any:
+    return function_from_text(text, names)

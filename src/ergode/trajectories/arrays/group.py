@@ -1,0 +1,449 @@
+"""A group of threads follows one trajectory: explicit Runge-Kutta steps on arrays of unknowns.
+
+Every thread has unknowns of its own.  In a stage it computes their state, waits for the others, and
+computes their slopes, which may depend on any unknown.  Two rows for the states of stages make one
+barrier a stage enough.  Times, steps and errors are the same numbers in every thread.
+
+A group is one thread or all threads of a CPU, one thread, one block or the whole grid of a GPU.  On
+a CPU, sums are over blocks of unknowns, and then over the blocks in their order: no result depends
+on the number of threads.
+
+The tableaus are those of `steppers.tableaus`; slopes are kept without the step as a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.barriers import barrier_block, barrier_cpu, barrier_grid, edge
+from ergode.core.compiler.language import (
+    ByTarget,
+    cuda,
+    fma,
+    no_refcount,
+    option,
+    real,
+    unroll,
+    window,
+)
+from ergode.core.status import Status
+from ergode.trajectories.adaptive.control import (
+    SMALLEST,
+    next_size,
+    probing_step,
+    size_of_sums,
+    step_from_probe,
+)
+from ergode.trajectories.arrays.equations import (
+    BLOCK,
+    Group,
+    blocks_in,
+    evaluate,
+    parameters_of,
+    share,
+)
+from ergode.trajectories.fixed.kernel import locate
+from ergode.trajectories.steppers.equations import EPSILON, is_finite
+from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
+from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE
+
+DONE = np.uint8(Status.DONE)
+NOT_FINITE = np.uint8(Status.NOT_FINITE)
+TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
+STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
+
+END = 2  # row of the state at the end of a step; rows 0 and 1 are for stages
+_WARPS = 32  # most warps of a block
+
+
+class Run(NamedTuple):
+    """What the trajectories of a run are."""
+
+    times: Any  # real [time]: when to save states; where steps are of one size, since the origin
+    initial: Any  # real [unknown, trajectory]
+    parameters: Any  # real [parameter, trajectory]
+    sizes: Any  # real [trajectory]: of the steps, where they are of one size
+    counts: Any  # int64 [trajectory]: of these steps
+    begins: Any  # int64 [array]: first unknown, and the number of all
+    widths: Any  # int64 [array]: length of the last dimension
+    shapes: Any  # int64 [array, dimension]
+    constants: Any  # tuple of arrays
+    knots: Any  # real [knot]: times that no step crosses
+    rtol: Any  # real
+    atol: Any  # real
+    largest: Any  # real: largest step [time]
+    most: Any  # int64: most steps
+    origin: Any  # real: first time
+    last: Any  # real: last time
+
+
+class Out(NamedTuple):
+    """What became of trajectories."""
+
+    states: Any  # real [time, unknown, trajectory]
+    status: Any  # uint8 [trajectory]
+    taken: Any  # int64 [trajectory]: steps that were kept
+    rejected: Any  # int64 [trajectory]: steps that were not
+
+
+class Workspace(NamedTuple):
+    """Memory of a group."""
+
+    y: Any  # real [unknown]: state where a step begins
+    stage: Any  # real [3, unknown]: states of stages, and where a step ends
+    k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, and of extra ones
+    parts: Any  # real [2, block]: sums of squares
+    words: Any  # int64: of the barrier
+    scratch: Any  # real [2, warp]: shared memory of a block
+
+
+# ---- barriers and sums
+
+
+def _alone(thread_count, barrier_words):
+    pass
+
+
+barrier = option(barrier_cpu)
+"""``barrier(group size, words)`` waits for all threads of the group."""
+IN_BLOCK = option(False)  # on CUDA, whether a group has more than one thread
+IN_GRID = option(False)  # and more than one block
+IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stages, 2 everything
+
+
+def _sums_cpu(group, term, h, rtol, atol, w):
+    """Sums over all unknowns of two squares; `term` names them (see `_squares`)."""
+    n = w.y.size
+    blocks = blocks_in(n)
+    for block in range(
+        edge(group.rank, group.size, 0, blocks), edge(group.rank + 1, group.size, 0, blocks)
+    ):
+        first, second = real(0.0), real(0.0)
+        for i in range(BLOCK * block, min(n, BLOCK * (block + 1))):
+            part = _squares(term, i, h, rtol, atol, w)
+            first += part[0]
+            second += part[1]
+        w.parts[0, block] = first
+        w.parts[1, block] = second
+    barrier(group.size, w.words)
+    first, second = real(0.0), real(0.0)
+    for block in range(blocks):
+        first += w.parts[0, block]
+        second += w.parts[1, block]
+    barrier(group.size, w.words)
+    return first, second
+
+
+def _sums_cuda(group, term, h, rtol, atol, w):
+    """Sums over all unknowns of two squares; every thread gets them."""
+    first, second = real(0.0), real(0.0)
+    for i in share(group, w.y.size):
+        part = _squares(term, i, h, rtol, atol, w)
+        first += part[0]
+        second += part[1]
+    if IN_BLOCK:
+        first, second = _sums_of_block(first, second, w.scratch)
+    if IN_GRID:
+        if cuda.threadIdx.x == 0:
+            w.parts[0, cuda.blockIdx.x] = first
+            w.parts[1, cuda.blockIdx.x] = second
+        barrier(group.size, w.words)
+        first, second = real(0.0), real(0.0)
+        for block in range(cuda.gridDim.x):
+            first += w.parts[0, block]
+            second += w.parts[1, block]
+        barrier(group.size, w.words)
+    return first, second
+
+
+def _sums_of_block(first, second, scratch):
+    for shift in range(5):
+        first += cuda.shfl_down_sync(-1, first, 16 >> shift)
+        second += cuda.shfl_down_sync(-1, second, 16 >> shift)
+    cuda.syncthreads()
+    if cuda.threadIdx.x & 31 == 0:
+        scratch[0, cuda.threadIdx.x >> 5] = first
+        scratch[1, cuda.threadIdx.x >> 5] = second
+    cuda.syncthreads()
+    first, second = real(0.0), real(0.0)
+    for warp in range(cuda.blockDim.x >> 5):
+        first += scratch[0, warp]
+        second += scratch[1, warp]
+    return first, second
+
+
+_sums = ByTarget(cpu=_sums_cpu, cuda=_sums_cuda)
+
+# What is summed: of the state and the slope, of the change of the slope, of both error estimates.
+_BEGIN, _CHANGE, _ERRORS = 0, 1, 2
+
+
+def _squares(term, i, h, rtol, atol, w):
+    """Squares of two numbers of an unknown, in units of the tolerance."""
+    if term == _ERRORS:
+        scale = h / fma(rtol, max(abs(w.y[i]), abs(w.stage[END, i])), atol)
+        first = sum(ERROR[j] * w.k[j, i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
+        second = sum(
+            CORRECTION[j] * w.k[j, i] for j in range(len(CORRECTION)) if CORRECTION[j] != 0.0
+        )
+    else:
+        scale = 1.0 / fma(rtol, abs(w.y[i]), atol)
+        first = w.y[i] if term == _BEGIN else w.k[1, i] - w.k[0, i]
+        second = w.k[0, i]
+    first *= scale
+    second *= scale
+    return first * first, second * second
+
+
+# ---- a trajectory
+
+
+@no_refcount
+def follow(me, group, run, out, w):
+    """Integrate one trajectory; all threads of its group call this together."""
+    n = w.y.size
+    p = parameters_of(run.parameters, me)
+    for i in share(group, n):
+        w.y[i] = run.initial[i, me]
+    if group.rank == 0:
+        out.status[me] = DONE
+    barrier(group.size, w.words)
+    evaluate(group, run.origin, w.y, p, run, w.k[0])
+    if ADAPTS:
+        outcome, taken, rejected = _chosen_steps(me, group, p, run, out, w)
+    else:
+        outcome, taken, rejected = _equal_steps(me, group, p, run, out, w)
+    if group.rank == 0:
+        out.taken[me] = taken
+        out.rejected[me] = rejected
+        if outcome != DONE:
+            out.status[me] = outcome
+    barrier(group.size, w.words)
+    for i in share(group, n):
+        if not is_finite(w.y[i]):
+            out.status[me] = NOT_FINITE
+    barrier(group.size, w.words)
+
+
+def _equal_steps(me, group, p, run, out, w):
+    h, last = run.sizes[me], run.counts[me]
+    cursor = 0
+    wanted, fraction = locate(run.times[0], h, last)
+    for step in range(last):
+        t = fma(real(step), h, run.origin)
+        _take_stages(group, t, h, fma(real(step + 1), h, run.origin), p, run, w)
+        while wanted == step:
+            _save(me, group, cursor, fraction, h, out, w)
+            cursor += 1
+            wanted = last
+            if cursor < run.times.size:
+                wanted, fraction = locate(run.times[cursor], h, last)
+        _commit(group, w)
+        if len(C) == 1:  # the next step has no stage before its end
+            barrier(group.size, w.words)
+    return DONE, last, 0
+
+
+def _chosen_steps(me, group, p, run, out, w):
+    n = w.y.size
+    for i in share(group, n):
+        out.states[0, i, me] = w.y[i]
+    t, last = run.origin, run.last
+    knot = 0
+    goal = last
+    h, previous, last_step_rejected = real(0.0), real(SMALLEST), False
+    cursor = 1
+    taken, rejected = np.int64(0), np.int64(0)
+    outcome = DONE
+    while t < last and outcome == DONE:
+        while knot < run.knots.size and run.knots[knot] <= t:
+            knot += 1
+        goal = min(run.knots[knot], last) if knot < run.knots.size else last
+        if taken + rejected == 0:
+            h = min(_first_step(group, t, goal - t, p, run, w), run.largest)
+        left = goal - t
+        # What would be left for a last step, too small for its times to differ, goes with this one.
+        is_whole = h * (1.0 + 64.0 * EPSILON) < left
+        size = h if is_whole else left
+        t1 = t + size if is_whole else goal
+        _take_stages(group, t, size, t1, p, run, w)
+        fine, coarse = _sums(group, _ERRORS, size, run.rtol, run.atol, w)
+        log_error = size_of_sums(fine, coarse, 1.0 / real(n))
+        kept = log_error <= 0.0
+        if kept:
+            completed = False
+            while cursor < run.times.size and run.times[cursor] <= t1:
+                at_end = run.times[cursor] == t1
+                if len(EXTRA_C) > 0 and not completed and not at_end:
+                    _complete(group, t, size, p, run, w)
+                    completed = True
+                x = real(1.0) if at_end else (run.times[cursor] - t) / size
+                _save(me, group, cursor, x, size, out, w)
+                cursor += 1
+            _commit(group, w)
+            t = t1
+            taken += 1
+        else:
+            rejected += 1
+        h = next_size(
+            h, size, log_error, previous, kept, last_step_rejected, size, False, run.largest
+        )
+        previous = max(log_error, real(SMALLEST)) if kept else previous
+        last_step_rejected = not kept
+        if t < last:
+            if h <= 4.0 * EPSILON * abs(t) or not h > 0.0:
+                outcome = STEP_TOO_SMALL
+            elif taken + rejected >= run.most:
+                outcome = TOO_MANY_STEPS
+    return outcome, taken, rejected
+
+
+def _first_step(group, t, span, p, run, w):
+    """A step to begin with (see `adaptive.control.first_step`)."""
+    state, slope = _sums(group, _BEGIN, span, run.rtol, run.atol, w)
+    d1 = math.sqrt(slope)
+    h = probing_step(math.sqrt(state), d1, span)
+    for i in share(group, w.y.size):
+        w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
+    barrier(group.size, w.words)
+    evaluate(group, t + h, w.stage[0], p, run, w.k[1])
+    change = _sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
+    return step_from_probe(h, d1, math.sqrt(change), span)
+
+
+def _take_stages(group, t, h, t1, p, run, w):
+    """All stages of a step, its end, and the slope there."""
+    n = w.y.size
+    for s in range(1, len(C) + 1):
+        time = t1
+        row = END
+        for q in unroll(range(1, len(C))):
+            if s == q:
+                time = fma(real(C[q]), h, t)
+                row = q & 1
+                for i in share(group, n):
+                    moved = sum(A[q][j] * w.k[j, i] for j in range(q) if A[q][j] != 0.0)
+                    w.stage[q & 1, i] = fma(h, moved, w.y[i])
+        if s == len(C):
+            for i in share(group, n):
+                moved = sum(B[j] * w.k[j, i] for j in range(len(C)) if B[j] != 0.0)
+                w.stage[END, i] = fma(h, moved, w.y[i])
+        barrier(group.size, w.words)
+        evaluate(group, time, w.stage[row], p, run, w.k[s])
+
+
+def _complete(group, t, h, p, run, w):
+    """The stages that only the state between the ends needs."""
+    for s in range(len(EXTRA_C)):
+        time = t
+        for q in unroll(range(len(EXTRA_C))):
+            if s == q:
+                time = fma(real(EXTRA_C[q]), h, t)
+                for i in share(group, w.y.size):
+                    moved = sum(
+                        EXTRA_A[q][j] * w.k[j, i]
+                        for j in range(len(EXTRA_A[q]))
+                        if EXTRA_A[q][j] != 0.0
+                    )
+                    w.stage[q & 1, i] = fma(h, moved, w.y[i])
+        barrier(group.size, w.words)
+        evaluate(group, time, w.stage[s & 1], p, run, w.k[len(C) + 1 + s])
+    barrier(group.size, w.words)
+
+
+def _save(me, group, cursor, x, h, out, w):
+    """Save the state at the fraction `x` of a step; exact at its ends, even if that is infinity."""
+    weights = dense_weights(x)
+    for i in share(group, w.y.size):
+        value = w.y[i]
+        if x == 1.0:
+            value = w.stage[END, i]
+        elif x > 0.0:
+            moved = sum(weights[j] * w.k[j, i] for j in range(len(DENSE)))
+            value = fma(h, moved, value)
+        out.states[cursor, i, me] = value
+        if not ADAPTS and not is_finite(value):
+            out.status[me] = NOT_FINITE
+
+
+def _commit(group, w):
+    """Go on from the end of the step."""
+    for i in share(group, w.y.size):
+        w.y[i] = w.stage[END, i]
+        w.k[0, i] = w.k[len(C), i]
+
+
+# ---- kernels
+
+ROWS = option()  # rows of slopes: stages, the end of the step, and extra stages
+
+
+def alone_cpu(start, stop, run, out):
+    """Integrate trajectories `start` to `stop`, each on this thread alone."""
+    n = run.initial.shape[0]
+    w = Workspace(
+        np.empty(n, real), np.empty((3, n), real), np.empty((ROWS, n), real),
+        np.empty((2, blocks_in(n)), real), np.empty(1, np.int64),
+        np.empty((2, 1), real),
+    )  # fmt: skip
+    for me in range(start, stop):
+        follow(me, Group(0, 1), run, out, w)
+
+
+def together_cpu(thread_rank, thread_count, run, out, w):
+    """Integrate all trajectories, one after the other, each on all threads."""
+    for me in range(run.initial.shape[1]):
+        follow(me, Group(thread_rank, thread_count), run, out, w)
+
+
+def alone_cuda(run, out, w):
+    """Integrate every trajectory, one a thread; arrays of `w` end with the trajectory."""
+    me = cuda.grid(1)
+    if me < out.status.size:
+        mine = Workspace(w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch)
+        follow(me, Group(np.int64(0), np.int64(1)), run, out, mine)
+
+
+def block_cuda(run, out, w):
+    """Integrate trajectories, one a block at a time; arrays of `w` begin with the block."""
+    n = run.initial.shape[0]
+    block = np.int64(cuda.blockIdx.x)
+    scratch = cuda.shared.array((2, _WARPS), real)
+    if IN_SHARED == 2:
+        shared = cuda.shared.array(0, real)
+        mine = Workspace(
+            window(shared, 3 * n, (n,)), window(shared, 0, (3, n)),
+            window(shared, 4 * n, (ROWS, n)), w.parts, w.words, scratch,
+        )  # fmt: skip
+    elif IN_SHARED == 1:
+        shared = cuda.shared.array(0, real)
+        mine = Workspace(
+            w.y[block], window(shared, 0, (3, n)), w.k[block], w.parts, w.words, scratch
+        )
+    else:
+        mine = Workspace(w.y[block], w.stage[block], w.k[block], w.parts, w.words, scratch)
+    group = Group(np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x))
+    for me in range(block, out.status.size, cuda.gridDim.x):
+        follow(me, group, run, out, mine)
+
+
+def grid_cuda(run, out, w):
+    """Integrate all trajectories, one after the other, each on the whole grid."""
+    cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
+    group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
+    scratch = cuda.shared.array((2, _WARPS), real)
+    mine = Workspace(w.y, w.stage, w.k, w.parts, w.words, scratch)
+    for me in range(out.status.size):
+        follow(me, group, run, out, mine)
+
+
+GROUPS: dict[str, dict[Any, Any]] = {
+    "thread": {barrier: _alone},
+    "block": {barrier: barrier_block, IN_BLOCK: True},
+    "grid": {barrier: barrier_grid, IN_BLOCK: True, IN_GRID: True},
+}
+"""What a CUDA kernel is made for, by its group."""

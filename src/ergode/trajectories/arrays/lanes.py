@@ -1,0 +1,384 @@
+"""A thread of a CPU follows several trajectories of one field of arrays, side by side in lanes.
+
+The innermost loops are over lanes, so that the compiler makes vector instructions of them whatever
+the equations read of their neighbours.  Every lane has its own time and step; one that has ended
+is carried along until all have.  Numbers are those of `group`, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core.compiler.language import fma, no_refcount, noinline_cpu, real, unroll
+from ergode.trajectories.adaptive.control import (
+    SMALLEST,
+    next_size,
+    probing_step,
+    size_of_sums,
+    step_from_probe,
+)
+from ergode.trajectories.arrays.equations import BLOCK, evaluate_lanes
+from ergode.trajectories.arrays.group import (
+    DONE,
+    END,
+    NOT_FINITE,
+    ROWS,
+    STEP_TOO_SMALL,
+    TOO_MANY_STEPS,
+)
+from ergode.trajectories.fixed.kernel import locate
+from ergode.trajectories.steppers.equations import EPSILON, is_finite
+from ergode.trajectories.steppers.explicit import CORRECTION, ERROR, EXTRA_A, EXTRA_C, A, B, C
+from ergode.trajectories.steppers.inside_step import dense_weights
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE
+
+
+class Lanes(NamedTuple):
+    """Workspace of a thread: as `group.Workspace`, and where every lane is; each [..., lane]."""
+
+    y: Any  # real [unknown, lane]
+    stage: Any  # real [3, unknown, lane]
+    k: Any  # real [stage, unknown, lane]
+    p: Any  # real [parameter, lane]
+    t: Any  # real: time where the step begins
+    t1: Any  # real: where it ends
+    at: Any  # real: time of a stage
+    size: Any  # real: of the step
+    h: Any  # real: step that is wanted
+    previous: Any  # real: logarithm of the error of the last step that was kept
+    sums: Any  # real [2, lane]: of squares
+    part: Any  # real [2, lane]: of these, of a block of unknowns
+    is_kept: Any  # int64: whether the step is
+    is_rejected: Any  # int64: whether the last step was not
+    is_working: Any  # int64
+    cursor: Any  # int64: the next time to save
+    knot: Any  # int64: the next time that no step crosses
+    taken: Any  # int64
+    rejected: Any  # int64
+
+
+def lanes_cpu(start, stop, run, out, width):
+    """Integrate trajectories `start` to `stop`, `width` at a time."""
+    n, count = run.initial.shape[0], width
+    lanes = Lanes(
+        np.empty((n, count), real), np.empty((3, n, count), real), np.empty((ROWS, n, count), real),
+        np.empty((run.parameters.shape[0], count), real), np.empty(count, real),
+        np.empty(count, real), np.empty(count, real), np.empty(count, real), np.empty(count, real),
+        np.empty(count, real), np.empty((2, count), real), np.empty((2, count), real),
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
+        np.empty(count, np.int64),
+    )  # fmt: skip
+    for first in range(start, stop, width):
+        _follow(first, stop, run, out, lanes)
+
+
+@no_refcount
+def _follow(first, stop, run, out, lanes):
+    n, width = lanes.y.shape
+    for lane in range(width):
+        # Lanes without a trajectory of their own repeat the last one.
+        me = min(first + lane, stop - 1)
+        for i in range(n):
+            lanes.y[i, lane] = run.initial[i, me]
+            lanes.stage[0, i, lane] = run.initial[i, me]
+        for q in range(lanes.p.shape[0]):
+            lanes.p[q, lane] = run.parameters[q, me]
+        lanes.t[lane] = run.origin
+        lanes.at[lane] = run.origin
+        lanes.is_working[lane] = 1 if first + lane < stop else 0
+        lanes.taken[lane] = 0
+        lanes.rejected[lane] = 0
+        lanes.knot[lane] = 0
+        if first + lane < stop:
+            out.status[me] = DONE
+    evaluate_lanes(lanes.at, lanes.stage[0], lanes.p, run, lanes.k[0])
+    if ADAPTS:
+        _chosen_steps(first, run, out, lanes)
+    else:
+        _equal_steps(first, run, out, lanes)
+    for lane in range(width):
+        me = first + lane
+        if me < stop:
+            out.taken[me] = lanes.taken[lane]
+            out.rejected[me] = lanes.rejected[lane]
+            for i in range(n):
+                if not is_finite(lanes.y[i, lane]):
+                    out.status[me] = NOT_FINITE
+
+
+def _equal_steps(first, run, out, lanes):
+    n, width = lanes.y.shape
+    # Without delays, all trajectories take the same steps.
+    h, last = run.sizes[first], run.counts[first]
+    cursor = 0
+    wanted, fraction = locate(run.times[0], h, last)
+    for step in range(last):
+        for lane in range(width):
+            lanes.t[lane] = fma(real(step), h, run.origin)
+            lanes.t1[lane] = fma(real(step + 1), h, run.origin)
+            lanes.size[lane] = h
+        _take_stages(run, lanes)
+        while wanted == step:
+            for lane in range(width):
+                if lanes.is_working[lane] > 0:
+                    _save(first + lane, lane, cursor, fraction, out, lanes)
+            cursor += 1
+            wanted = last
+            if cursor < run.times.size:
+                wanted, fraction = locate(run.times[cursor], h, last)
+        for lane in range(width):
+            lanes.is_kept[lane] = 1
+        _commit(lanes)
+    for lane in range(width):
+        lanes.taken[lane] = last
+
+
+def _chosen_steps(first, run, out, lanes):
+    n, width = lanes.y.shape
+    last = run.last
+    working = 0
+    for lane in range(width):
+        lanes.previous[lane] = real(SMALLEST)
+        lanes.is_rejected[lane] = 0
+        lanes.cursor[lane] = 1
+        if lanes.is_working[lane] > 0:
+            working += 1
+            for i in range(n):
+                out.states[0, i, first + lane] = lanes.y[i, lane]
+    _first_steps(run, lanes)
+    if not run.origin < last:
+        working = 0
+    while working > 0:
+        for lane in range(width):
+            _choose(lane, run, lanes)
+        _take_stages(run, lanes)
+        _sum_errors(run, lanes)
+        completed = False
+        for lane in range(width):
+            fine, coarse = lanes.sums[0, lane], lanes.sums[1, lane]
+            lanes.sums[0, lane] = size_of_sums(fine, coarse, 1.0 / real(n))
+            kept = lanes.sums[0, lane] <= 0.0 and lanes.is_working[lane] > 0
+            lanes.is_kept[lane] = 1 if kept else 0
+            if kept:
+                completed = _save_passed(first + lane, lane, completed, run, out, lanes)
+        for lane in range(width):
+            if lanes.is_working[lane] > 0:
+                working -= _judge(first + lane, lane, run, out, lanes)
+        _commit(lanes)
+
+
+def _goal(lane, run, lanes):
+    """Where the steps of a lane go to: the next knot, or the end."""
+    knot = lanes.knot[lane]
+    while knot < run.knots.size and run.knots[knot] <= lanes.t[lane]:
+        knot += 1
+    lanes.knot[lane] = knot
+    return min(run.knots[knot], run.last) if knot < run.knots.size else run.last
+
+
+def _choose(lane, run, lanes):
+    """Size and end of the next step of a lane."""
+    t, h = lanes.t[lane], lanes.h[lane]
+    goal = _goal(lane, run, lanes)
+    left = goal - t
+    is_whole = h * (1.0 + 64.0 * EPSILON) < left
+    size = h if is_whole else left
+    lanes.size[lane] = size
+    lanes.t1[lane] = t + size if is_whole else goal
+
+
+def _judge(me, lane, run, out, lanes):
+    """Go on from a step of a lane, or from its rejection; one if the lane has ended, else zero."""
+    log_error, kept = lanes.sums[0, lane], lanes.is_kept[lane] > 0
+    if kept:
+        lanes.t[lane] = lanes.t1[lane]
+        lanes.taken[lane] += 1
+    else:
+        lanes.rejected[lane] += 1
+    previous, size = lanes.previous[lane], lanes.size[lane]
+    h = next_size(
+        lanes.h[lane], size, log_error, previous, kept, lanes.is_rejected[lane] > 0, size, False,
+        run.largest,
+    )  # fmt: skip
+    lanes.h[lane] = h
+    lanes.previous[lane] = max(log_error, real(SMALLEST)) if kept else previous
+    lanes.is_rejected[lane] = 0 if kept else 1
+    t = lanes.t[lane]
+    ended = not t < run.last
+    if not ended:
+        if h <= 4.0 * EPSILON * abs(t) or not h > 0.0:
+            out.status[me] = STEP_TOO_SMALL
+            ended = True
+        elif lanes.taken[lane] + lanes.rejected[lane] >= run.most:
+            out.status[me] = TOO_MANY_STEPS
+            ended = True
+    if ended:
+        lanes.is_working[lane] = 0
+        return 1
+    return 0
+
+
+def _first_steps(run, lanes):
+    """A step to begin with for every lane (see `adaptive.control.first_step`)."""
+    n, width = lanes.y.shape
+    for lane in range(width):
+        lanes.sums[0, lane] = 0.0
+        lanes.sums[1, lane] = 0.0
+    for begin in range(0, n, BLOCK):
+        for lane in range(width):
+            state, slope = real(0.0), real(0.0)
+            for i in range(begin, min(n, begin + BLOCK)):
+                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), run.atol)
+                one, other = lanes.y[i, lane] * scale, lanes.k[0, i, lane] * scale
+                state += one * one
+                slope += other * other
+            lanes.sums[0, lane] += state
+            lanes.sums[1, lane] += slope
+    for lane in range(width):
+        span = _goal(lane, run, lanes) - lanes.t[lane]
+        d1 = math.sqrt(lanes.sums[1, lane])
+        lanes.h[lane] = probing_step(math.sqrt(lanes.sums[0, lane]), d1, span)
+        lanes.sums[1, lane] = d1
+        lanes.sums[0, lane] = 0.0
+        lanes.at[lane] = lanes.t[lane] + lanes.h[lane]
+        for i in range(n):
+            lanes.stage[0, i, lane] = fma(lanes.h[lane], lanes.k[0, i, lane], lanes.y[i, lane])
+    evaluate_lanes(lanes.at, lanes.stage[0], lanes.p, run, lanes.k[1])
+    for begin in range(0, n, BLOCK):
+        for lane in range(width):
+            change = real(0.0)
+            for i in range(begin, min(n, begin + BLOCK)):
+                scale = 1.0 / fma(run.rtol, abs(lanes.y[i, lane]), run.atol)
+                one = (lanes.k[1, i, lane] - lanes.k[0, i, lane]) * scale
+                change += one * one
+            lanes.sums[0, lane] += change
+    for lane in range(width):
+        span = _goal(lane, run, lanes) - lanes.t[lane]
+        change = math.sqrt(lanes.sums[0, lane])
+        h = step_from_probe(lanes.h[lane], lanes.sums[1, lane], change, span)
+        lanes.h[lane] = min(h, run.largest)
+
+
+@noinline_cpu
+def _sum_errors(run, lanes):
+    """Sums of the squares of both error estimates, in units of the tolerance."""
+    n, width = lanes.y.shape
+    for lane in range(width):
+        lanes.sums[0, lane] = 0.0
+        lanes.sums[1, lane] = 0.0
+    for begin in range(0, n, BLOCK):
+        for lane in range(width):
+            lanes.part[0, lane] = 0.0
+            lanes.part[1, lane] = 0.0
+        for i in range(begin, min(n, begin + BLOCK)):
+            for lane in range(width):
+                y, y1 = lanes.y[i, lane], lanes.stage[END, i, lane]
+                scale = lanes.size[lane] / fma(run.rtol, max(abs(y), abs(y1)), run.atol)
+                fine = scale * sum(
+                    ERROR[j] * lanes.k[j, i, lane] for j in range(len(ERROR)) if ERROR[j] != 0.0
+                )
+                lanes.part[0, lane] += fine * fine
+                if len(CORRECTION) > 0:
+                    coarse = scale * sum(
+                        CORRECTION[j] * lanes.k[j, i, lane]
+                        for j in range(len(CORRECTION))
+                        if CORRECTION[j] != 0.0
+                    )
+                    lanes.part[1, lane] += coarse * coarse
+        for lane in range(width):
+            lanes.sums[0, lane] += lanes.part[0, lane]
+            lanes.sums[1, lane] += lanes.part[1, lane]
+
+
+@noinline_cpu
+def _take_stages(run, lanes):
+    """All stages of a step of every lane, its end, and the slope there."""
+    n, width = lanes.y.shape
+    for s in range(1, len(C) + 1):
+        row = END
+        for q in unroll(range(1, len(C))):
+            if s == q:
+                row = q & 1
+                for lane in range(width):
+                    lanes.at[lane] = fma(real(C[q]), lanes.size[lane], lanes.t[lane])
+                for i in range(n):
+                    for lane in range(width):
+                        moved = sum(
+                            A[q][j] * lanes.k[j, i, lane] for j in range(q) if A[q][j] != 0.0
+                        )
+                        lanes.stage[q & 1, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+        if s == len(C):
+            for lane in range(width):
+                lanes.at[lane] = lanes.t1[lane]
+            for i in range(n):
+                for lane in range(width):
+                    moved = sum(B[j] * lanes.k[j, i, lane] for j in range(len(C)) if B[j] != 0.0)
+                    lanes.stage[END, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+        evaluate_lanes(lanes.at, lanes.stage[row], lanes.p, run, lanes.k[s])
+
+
+def _save_passed(me, lane, completed, run, out, lanes):
+    """Save the times in a step of a lane; whether the extra stages of all lanes are there now."""
+    times, t1 = run.times, lanes.t1[lane]
+    cursor = lanes.cursor[lane]
+    while cursor < times.size and times[cursor] <= t1:
+        at_end = times[cursor] == t1
+        if len(EXTRA_C) > 0 and not completed and not at_end:
+            _complete(run, lanes)
+            completed = True
+        x = real(1.0) if at_end else (times[cursor] - lanes.t[lane]) / lanes.size[lane]
+        _save(me, lane, cursor, x, out, lanes)
+        cursor += 1
+    lanes.cursor[lane] = cursor
+    return completed
+
+
+@noinline_cpu
+def _complete(run, lanes):
+    """The stages of every lane that only the state between the ends needs."""
+    n, width = lanes.y.shape
+    for s in range(len(EXTRA_C)):
+        for q in unroll(range(len(EXTRA_C))):
+            if s == q:
+                for lane in range(width):
+                    lanes.at[lane] = fma(real(EXTRA_C[q]), lanes.size[lane], lanes.t[lane])
+                for i in range(n):
+                    for lane in range(width):
+                        moved = sum(
+                            EXTRA_A[q][j] * lanes.k[j, i, lane]
+                            for j in range(len(EXTRA_A[q]))
+                            if EXTRA_A[q][j] != 0.0
+                        )
+                        lanes.stage[q & 1, i, lane] = fma(lanes.size[lane], moved, lanes.y[i, lane])
+        evaluate_lanes(lanes.at, lanes.stage[s & 1], lanes.p, run, lanes.k[len(C) + 1 + s])
+
+
+@noinline_cpu
+def _save(me, lane, cursor, x, out, lanes):
+    """Save the state of a lane at the fraction `x` of a step."""
+    weights = dense_weights(x)
+    for i in range(lanes.y.shape[0]):
+        value = lanes.y[i, lane]
+        if x == 1.0:
+            value = lanes.stage[END, i, lane]
+        elif x > 0.0:
+            moved = sum(weights[j] * lanes.k[j, i, lane] for j in range(len(DENSE)))
+            value = fma(lanes.size[lane], moved, value)
+        out.states[cursor, i, me] = value
+        if not ADAPTS and not is_finite(value):
+            out.status[me] = NOT_FINITE
+
+
+@noinline_cpu
+def _commit(lanes):
+    """Go on from the end of the steps that are kept."""
+    n, width = lanes.y.shape
+    for i in range(n):
+        for lane in range(width):
+            if lanes.is_kept[lane] > 0:
+                lanes.y[i, lane] = lanes.stage[END, i, lane]
+                lanes.k[0, i, lane] = lanes.k[len(C), i, lane]

@@ -1,0 +1,351 @@
+"""Runs of fields of arrays: who follows a trajectory, in what memory, and in what chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels, launch
+from ergode.core.barriers import APART
+from ergode.core.compiler.source import Precision, Target
+from ergode.core.devices import CPU, Device
+from ergode.core.errors import Abandoned
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
+from ergode.trajectories.arrays.group import (
+    GROUPS,
+    IN_SHARED,
+    ROWS,
+    Out,
+    Run,
+    Workspace,
+    alone_cpu,
+    alone_cuda,
+    block_cuda,
+    grid_cuda,
+    together_cpu,
+)
+from ergode.trajectories.arrays.lanes import lanes_cpu
+from ergode.trajectories.delays.mesh import Steps
+from ergode.trajectories.methods import Method
+from ergode.trajectories.steppers import equations, explicit, stepper
+from ergode.trajectories.steppers.tableaus import hermite_dense
+
+# Lanes are worth it while their states and slopes are in a core's cache.
+_CACHE_BYTES, _LEAST_LANES, _MOST_LANES = 2**20, 8, 64
+# Unknowns from which on all threads of a CPU, or the whole grid of a GPU, follow one trajectory.
+_MANY_CPU, _MANY_CUDA = 8 * 1024, 16 * 1024
+# Unknowns up to which a thread of a GPU has a trajectory for itself.
+_FEW_CUDA = 8
+_THREADS = 128
+_BLOCK_THREADS = 256
+# Shared memory that leaves a multiprocessor several blocks, and most that is used.
+_SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
+
+
+def bindings_of(
+    field: VectorField, method: Method, control: Control, precision: Precision
+) -> dict[Any, Any]:
+    """What a kernel is specialised to."""
+    tableau, arrays = method.tableau, field.arrays
+    assert tableau is not None and arrays is not None
+    adapts = control.step is None
+    bindings: dict[Any, Any] = {
+        **bindings_of_arrays(arrays, len(field.parameters)),
+        equations.EPSILON: float(np.finfo(precision).eps),
+        explicit.B: tableau.b,
+        explicit.C: tableau.c,
+        stepper.ADAPTS: adapts,
+        # Between steps of one size the cubic through both ends will do.
+        stepper.DENSE: tableau.dense if adapts or not tableau.extra_c else hermite_dense(tableau.b),
+    }
+    if len(tableau.a) > 1:
+        bindings[explicit.A] = tableau.a
+    if adapts:
+        bindings |= {
+            explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
+            explicit.CORRECTION: tableau.correction, explicit.EXTRA_A: tableau.extra_a,
+            explicit.EXTRA_C: tableau.extra_c,
+        }  # fmt: skip
+    return bindings
+
+
+class Runner:
+    """Trajectories of a field of arrays with an explicit method, on one device.
+
+    Parameters
+    ----------
+    field, method, control, times, device, precision
+        As for `integrate`, already checked.  Steps are of one size where `control` has a step.
+    """
+
+    least_lag = 0  # of delays, which there are none of
+
+    def __init__(
+        self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
+        device: Device, precision: Precision,
+    ) -> None:  # fmt: skip
+        assert field.arrays is not None
+        self.field, self.arrays, self.control = field, field.arrays, control
+        self.device, self.precision = device, precision
+        self.bindings = bindings_of(field, method, control, precision)
+        self.slopes = (
+            len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
+        )
+        self._grid = times
+        since = times if control.step is None else times - times[0]
+        self._times = device.put(since.astype(precision))
+        self._shared = self._shared_arguments()
+
+    @property
+    def rows(self) -> int:
+        """Rows of unknowns that one trajectory works with: states, and the slopes below."""
+        return 4 + self.slopes
+
+    def integrate(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, show: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """States [time, unknown, trajectory] and status of every trajectory, in equal steps."""
+        outcome = self.run(initial, parameters, steps, show)
+        return outcome.states, outcome.status
+
+    def run(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None = None,
+        show: bool = False,
+    ) -> Outcome:  # fmt: skip
+        """Integrate trajectories from `initial` [unknown, trajectory], in equal steps if given."""
+        count = initial.shape[1]
+        outcome = Outcome.empty(
+            self._grid.size, self.arrays.size, self.control, count, self.precision
+        )
+        followers = _FOLLOWERS[self.device.target](self, count)
+
+        def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
+            chunk = slice(start, stop)
+            run = self.arguments(initial[:, chunk], parameters[:, chunk], steps, chunk)
+            try:
+                with kernels.readable_errors():
+                    followers.integrate(run, outcome, chunk, report)
+            except Abandoned as error:  # who still computes writes to the old arrays
+                outcome.detach()
+                for first, last in error.spans or [(start, stop)]:
+                    outcome.status[first:last] = Status.NOT_RUN
+            except KeyboardInterrupt:
+                return False
+            return not (outcome.status[chunk] == Status.NOT_RUN).any()
+
+        label = "trajectories"
+        size = followers.chunk_size()
+        launch.run_chunks(label, count, size, work, unit=label, show=show)
+        outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
+        return outcome
+
+    def _shared_arguments(self) -> dict[str, Any]:
+        """What all chunks are told, on the device."""
+        arrays, put, real = self.arrays, self.device.put, np.dtype(self.precision).type
+        shapes = np.ones((len(arrays.shapes), 3), np.int64)
+        for row, shape in zip(shapes, arrays.shapes, strict=True):
+            row[: len(shape)] = shape
+        widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
+        kind = {"f": self.precision, "i": np.int64}
+        control = self.control
+        # An array of nothing is not for every device.
+        constants = arrays.constants or (np.zeros(1),)
+        knots = arrays.knots if arrays.knots.size else np.array([np.inf])
+        return {
+            "times": self._times, "begins": put(arrays.begins), "widths": put(widths),
+            "shapes": put(shapes),
+            "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
+            "knots": put(knots.astype(self.precision)), "rtol": real(control.rtol),
+            "atol": real(control.atol), "largest": real(control.max_step),
+            "most": np.int64(control.max_steps), "origin": real(self._grid[0]),
+            "last": real(self._grid[-1]),
+        }  # fmt: skip
+
+    def arguments(
+        self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None, chunk: slice
+    ) -> Run:
+        """What a kernel is told of a chunk of trajectories, on the device."""
+        put, precision = self.device.put, self.precision
+        count = initial.shape[1]
+        sizes = np.zeros(count) if steps is None else steps.size[chunk]
+        counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
+        rows = (put(np.asarray(one, precision)) for one in (initial, parameters, sizes))
+        return Run(
+            **dict(zip(("initial", "parameters", "sizes"), rows, strict=True)),
+            counts=put(counts), **self._shared,
+        )  # fmt: skip
+
+
+def _out_of(outcome: Outcome) -> Out:
+    return Out(outcome.states, outcome.status, outcome.taken, outcome.rejected)
+
+
+class CPUFollowers:
+    """Threads of a CPU: each follows lanes of trajectories, or one, or all follow the same."""
+
+    def __init__(self, runner: Runner, count: int) -> None:
+        self._runner, self._count = runner, count
+        threads, n = runner.device.core_count, runner.arrays.size
+        bytes_each = runner.rows * n * np.dtype(runner.precision).itemsize
+        room = _CACHE_BYTES // bytes_each
+        self._width = 0
+        self._threads = 1
+        if room >= _LEAST_LANES and count >= _LEAST_LANES and not runner.arrays.in_place:
+            pieces = -(-count // min(room, _MOST_LANES))
+            pieces = -(-pieces // threads) * threads  # as many for every thread
+            self._width = max(-(-count // pieces), _LEAST_LANES)
+            body: Callable[..., Any] = lanes_cpu
+        elif count < threads and n >= _MANY_CPU and not runner.arrays.in_place:
+            self._threads = min(threads, -(-n // BLOCK))
+            body = together_cpu
+        else:
+            body = alone_cpu
+        rows = {} if body is together_cpu else {ROWS: runner.slopes}  # these have their own memory
+        self.kernel = kernels.cpu_kernel(
+            body, precision=runner.precision, bindings={**runner.bindings, **rows}
+        )
+
+    def chunk_size(self) -> int:
+        """Trajectories to run together: all, for threads work on few at a time."""
+        return self._count
+
+    def integrate(
+        self, run: Run, outcome: Outcome, chunk: slice, report: Callable[[int], None]
+    ) -> None:
+        """Integrate all trajectories."""
+        device, out = self._runner.device, _out_of(outcome)
+
+        def finished(start: int, stop: int) -> None:
+            report(stop - start)
+
+        if self._threads > 1:
+            assert isinstance(device, CPU)
+            device.run_together(self.kernel, self._threads, run, out, self._workspace())
+            report(self._count)
+        elif self._width:
+            device.run(
+                self.kernel, self._count, run, out, np.int64(self._width), grain=self._width,
+                finished=finished,
+            )  # fmt: skip
+        else:
+            grain = -(-self._count // (8 * device.core_count))
+            device.run(self.kernel, self._count, run, out, grain=grain, finished=finished)
+
+    def _workspace(self) -> Workspace:
+        runner = self._runner
+        n, empty = runner.arrays.size, self._runner.device.empty
+        return Workspace(
+            empty(n, runner.precision), empty((3, n), runner.precision),
+            empty((runner.slopes, n), runner.precision),
+            empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
+            empty((2, 1), runner.precision),
+        )  # fmt: skip
+
+
+class CUDAFollowers:
+    """Threads of a GPU: one, a block or the whole grid follows a trajectory."""
+
+    def __init__(self, runner: Runner, count: int) -> None:
+        self._runner, self._count = runner, count
+        n, device = runner.arrays.size, runner.device
+        word = np.dtype(runner.precision).itemsize
+        self.group, self.threads, self.shared_bytes = "block", _BLOCK_THREADS, 0
+        more: dict[Any, Any] = {}
+        if runner.arrays.in_place or n <= _FEW_CUDA:
+            self.group, self.threads = "thread", _THREADS
+        elif n >= _MANY_CUDA and count < device.core_count:
+            self.group = "grid"
+        else:
+            self.threads = min(_BLOCK_THREADS, 32 * -(-n // 64))
+            for level, rows, most in ((2, runner.rows, _SHARED_BYTES), (1, 3, _SHARED_MOST)):
+                if rows * n * word <= most:
+                    more, self.shared_bytes = {IN_SHARED: level}, rows * n * word
+                    break
+            more[ROWS] = runner.slopes
+        self.kernel = kernels.cuda_kernel(
+            _BODIES[self.group], precision=runner.precision,
+            bindings={**runner.bindings, **dict(GROUPS[self.group]), **more},
+        )  # fmt: skip
+
+    def chunk_size(self) -> int:
+        """Trajectories to run together: as many as memory has room for."""
+        runner = self._runner
+        word = np.dtype(runner.precision).itemsize
+        n, device = runner.arrays.size, runner.device
+        results = runner._grid.size + 1
+        own = runner.rows if self.group == "thread" else 0
+        if self.group != "thread":  # whose workspace is that of the groups
+            launch.count_that_fits(
+                device, word * n * runner.rows, "the workspace of one trajectory",
+                "choose a method of fewer stages",
+            )  # fmt: skip
+        each = word * (n * (results + own) + len(runner.field.parameters) + 1) + 25
+        return launch.count_that_fits(
+            device, each, f"one trajectory of {n} unknowns, with its times,", "use fewer times"
+        )
+
+    def integrate(
+        self, run: Run, outcome: Outcome, chunk: slice, report: Callable[[int], None]
+    ) -> None:
+        """Integrate a chunk of trajectories."""
+        runner, device = self._runner, self._runner.device
+        count = chunk.stop - chunk.start
+        shape = (outcome.states.shape[0], runner.arrays.size, count)
+        out = Out(
+            device.empty(shape, runner.precision),
+            device.put(np.full(count, Status.NOT_RUN, np.uint8)),
+            device.zeros(count, np.int64), device.zeros(count, np.int64),
+        )  # fmt: skip
+        blocks = self._blocks(run, out, count)
+        w = self.workspace(blocks, count)
+        device.launch(self.kernel, blocks, self.threads, run, out, w,
+                      shared_bytes=self.shared_bytes)  # fmt: skip
+        outcome.states[..., chunk] = device.get(out.states)
+        outcome.status[chunk] = device.get(out.status)
+        outcome.taken[chunk] = device.get(out.taken)
+        outcome.rejected[chunk] = device.get(out.rejected)
+        report(count)
+
+    def _blocks(self, run: Run, out: Out, count: int) -> int:
+        """Blocks of the grid."""
+        device, n = self._runner.device, self._runner.arrays.size
+        if self.group == "thread":
+            return -(-count // self.threads)
+        if self.group == "grid":
+            most = device.resident_blocks(self.kernel, self.threads, run, out, self.workspace(1, 1))
+            return min(most, -(-n // self.threads))
+        # A few times as many as are resident, within an eighth of the memory.
+        word = np.dtype(self._runner.precision).itemsize
+        room = device.memory_bytes // (8 * word * n * self._runner.rows)
+        return max(1, min(count, 32 * device.core_count, room))
+
+    def workspace(self, blocks: int, count: int) -> Workspace:
+        """Memory of the groups (see `group`)."""
+        runner = self._runner
+        n, rows, empty = runner.arrays.size, runner.slopes, runner.device.empty
+        if self.group == "thread":
+            shapes: tuple[tuple[int, ...], ...] = (n, count), (3, n, count), (rows, n, count)
+        elif self.group == "block":
+            in_shared = int(self.kernel.bindings.get(IN_SHARED, 0))
+            state = 1 if in_shared == 2 else n
+            stage = 1 if in_shared else n
+            shapes = (blocks, state), (blocks, 3, stage), (blocks, rows, state)
+        else:
+            shapes = (n,), (3, n), (rows, n)
+        y, stage_rows, k = (empty(shape, runner.precision) for shape in shapes)
+        parts = empty((2, blocks), runner.precision)
+        words = runner.device.zeros(APART * (1 + blocks), np.int64)
+        return Workspace(y, stage_rows, k, parts, words, empty((2, 1), runner.precision))
+
+
+_FOLLOWERS: dict[Target, type[CPUFollowers | CUDAFollowers]] = {
+    "cpu": CPUFollowers, "cuda": CUDAFollowers
+}  # fmt: skip
+_BODIES: dict[str, Callable[..., Any]] = {
+    "thread": alone_cuda, "block": block_cuda, "grid": grid_cuda
+}  # fmt: skip
