@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import trajectories_plain as plain
+import trajectories_round as round_numbers
 from trajectories_models import END, draw_model, event_functions, history_of
 
 import ergode
@@ -172,9 +173,6 @@ def compare_kicks(case, method, options, allowed, device):
         return []
     wrong = []
     for i, path in enumerate(case.paths):
-        # With delays, 32 breakpoints are remembered: more kicks than that end as INACCURATE.
-        if found["status"].values[i] == Status.INACCURATE and len(case.kicks[i]) >= 32:
-            continue
         at = case.rows["level"][i]
         times = np.linspace(0.0, END, 6001)
         values = np.array([path(t)[0] - at for t in times])
@@ -318,6 +316,35 @@ def test_random_fields_for_long(device):
             wrong += check(seed, device, some, structure=seed - seed % 1000, size=size)
             seed += 10
         seed += 1000 - seed % 1000
+    assert not wrong, "\n".join(wrong)
+
+
+# Whether with delays, and the options.
+ROUND = [
+    (False, {}), (False, {"step": 0.5}), (True, {}), (False, {"method": "tsit5", "step": 0.25}),
+    (False, {"method": "dop853"}), (False, {"method": "rodas5p"}), (True, {"step": 0.25}),
+    (False, {"step": 0.1}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_round_numbers(device):
+    """Zeros, doses and times on the ends of steps, levels that are met at the beginning."""
+    wrong = [line for way in ROUND[:2] for line in round_numbers.compare(1, device, *way)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_round_numbers_for_long(device):
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    wrong, seed = [], begin
+    while time.monotonic() < until:
+        wrong += round_numbers.compare(seed, device, *ROUND[seed % len(ROUND)])
+        seed += 1
     assert not wrong, "\n".join(wrong)
 
 

@@ -144,6 +144,29 @@ def test_observing_begins_late():
     assert float(result["observed"][0]) == pytest.approx(exact, abs=0.01)
 
 
+@pytest.mark.parametrize("options", [{"step": 0.5}, {}])
+def test_events_of_one_moment_all_act(options):
+    """Only the first did, and the others were lost."""
+    ramp = ergode.VectorField(lambda t, y, p: (1.0 + 0.0 * y[0],), ["x"], ["first", "second"])
+    doses = [
+        ZeroCrossing(
+            lambda t, y, p: t - p[0], effect=lambda t, y, p: (y[0] + 1.0,), name="first"
+        ),
+        ZeroCrossing(
+            lambda t, y, p: 3.0 * (t - p[1]), effect=lambda t, y, p: (2.0 * y[0],), name="second"
+        ),
+    ]  # fmt: skip
+    first = np.array([5.0, 0.3, 7.77, 2.0, 10.0])
+    second = np.array([5.0, 0.1 * 3, 7.77, 6.0, 10.0])
+    found = ergode.trajectories.integrate(
+        ramp, times=[0, 10, 12], initial={"x": 0.0}, events=doses, device="cpu",
+        parameters={"first": first, "second": second}, **options,
+    )  # fmt: skip
+    np.testing.assert_array_equal(found["event_count"], 1)
+    exact = 2.0 * (second + 1.0) + 12.0 - second
+    np.testing.assert_allclose(found["state"].values[:, -1, 0], exact, rtol=1e-12)
+
+
 def wrong(t, y, p):
     return (y[0],)
 

@@ -34,7 +34,8 @@ class ZeroCrossing(HoldsFunctions):
         Count crossings both ways, only upwards, or only downwards.
     effect : function, optional
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``, that returns the state after
-        the event, a tuple like the field's.
+        the event, a tuple like the field's. Events of one moment act in the order in which they
+        are given.
     terminal : bool
         Whether the event ends the trajectory. Its status then is ``STOPPED``, and later values are
         NaN.

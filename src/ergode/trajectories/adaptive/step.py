@@ -40,6 +40,8 @@ from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.observing import keep_observing
 from ergode.trajectories.steppers.stepper import ADAPTS, completed, step
 
+_TOGETHER = 64.0  # spacings of numbers
+
 LOGS_STEPS = option(False)  # whether the end of every step is kept
 
 DONE = np.uint8(Status.DONE)
@@ -107,13 +109,11 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
         g0 = gaps_after_begin(g0, inside)
         nodes = gaps_at_nodes(g0, g1, inside)
         g1 = numbers_throughout(nodes)
+        first = tuple(_first_of(e, nodes, inside) if ACTS[e] else real(2.0) for e in range(EVENTS))
         for e in unroll(range(EVENTS)):
-            if ACTS[e]:
-                g, slopes = column(nodes, e)
-                x = next_crossing(e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, inside)[0]
-                if x < stop or (x == 1.0 and which < 0):
-                    stop = x
-                    which = e
+            if ACTS[e] and (first[e] < stop or (first[e] == 1.0 and which < 0)):
+                stop = first[e]
+                which = e
         for e in unroll(range(EVENTS)):
             if not ACTS[e]:
                 g, slopes = column(nodes, e)
@@ -133,16 +133,26 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     y3, f3, g3 = y2, f2, g1
     ended = False
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
-        _record(which, t2, y2, me, run, out)
+        # What happens at one moment, up to rounding, happens together, in the order of the events.
+        together = stop + _TOGETHER * EPSILON * max(real(1.0), abs(t2) / h)
         for e in unroll(range(EVENTS - EDGES)):
-            if ENDS[e]:
-                ended = ended or which == e
-        changed = act(real(which), t2, y2, delayed(t2, y2, history, p), p)
-        y3 = tuple(real(changed[i]) for i in range(VARIABLES))
+            if ACTS[e] and first[e] <= together:
+                _record(e, t2, y3, me, run, out)
+                ended = ended or ENDS[e]
+                changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
+                y3 = tuple(real(changed[i]) for i in range(VARIABLES))
         f3 = slope(t2, y3, delayed(t2, y3, history, p), p)
         g3 = gaps_here(t2, y3, history, p)
-        g3 = tuple(touched(g3[e], g0[e], g1[e]) if which == e else g3[e] for e in range(EVENTS))
+        g3 = tuple(
+            touched(g3[e], g0[e], g1[e]) if first[e] <= together else g3[e] for e in range(EVENTS)
+        )
     return t2, y2, f2, y3, f3, g3, cursor, which, ended
+
+
+def _first_of(e, nodes, inside):
+    """The fraction of a step at which an event first happens; beyond one if it does not."""
+    g, slopes = column(nodes, e)
+    return next_crossing(e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, inside)[0]
 
 
 def _record_passing(e, stop, g, slopes, inside, me, run, out):
