@@ -105,7 +105,7 @@ def reordered(function, precision):
     return traced(function_from_text(text, {"field": function}), (None, 2, SIZE), precision)
 
 
-@pytest.mark.parametrize(("seeds", "precision"), [((0, 1), "float64"), ((2,), "float32")])
+@pytest.mark.parametrize(("seeds", "precision"), [((0, 1), "float64"), ((5,), "float32")])
 def test_programs_compute_what_the_compiler_computes(seeds, precision):
     wrong, count = [], 0
     for seed in seeds:
