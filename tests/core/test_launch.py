@@ -101,17 +101,17 @@ def test_a_warning_points_at_the_line_of_the_user():
 
 def test_networks_of_earlier_calls_make_room():
     class Device:
-        is_cuda, name, memory_bytes = True, "cuda:0", 1000
+        is_cuda, name, memory_bytes = True, "cuda:0", 1_000_000
 
         def put(self, array):
             return array.copy()
 
         def available_bytes(self):
-            return 900 - len(buffers._KEPT._copies) * 200
+            return 900_000 - len(buffers._KEPT._copies) * 200_000
 
-    device, array = Device(), np.zeros(200, np.uint8)
+    device, array = Device(), np.zeros(200_000, np.uint8)
     array.flags.writeable = False
     buffers.put_kept(device, array)
-    assert count_that_fits(device, 300, "one", "use less") == 2  # and the copy stays
-    assert count_that_fits(device, 800, "one", "use less") == 1
+    assert count_that_fits(device, 300_000, "one", "use less") == 2  # and the copy stays
+    assert count_that_fits(device, 800_000, "one", "use less") == 1
     assert buffers.release() == 0

@@ -263,6 +263,14 @@ def test_sine_and_cosine_of_radians(precision, bound, device):
             exact = np.array([float(function(mpmath.mpf(float(value)))) for value in x])
             error = np.abs(row - exact) / np.spacing(np.abs(exact).astype(precision))
             assert error.max() <= bound, x[np.argmax(error)]
+    # Beyond the reduction there is no number, rather than a wrong one.
+    most = 2.0 ** (22 if precision == "float32" else 51)
+    x = np.array([np.nextafter(x.dtype.type(most), x.dtype.type(0)), most, -most, 1e20, np.inf])
+    out = where.empty((2, x.size), precision)
+    where.run(kernel, x.size, where.put(x.astype(precision)), out)
+    for row, function in zip(where.get(out), (np.sin, np.cos), strict=True):
+        assert abs(row[0] - function(x[0])) < 1e-6
+        assert np.isnan(row[1:]).all()
 
 
 def each_of_two(index, x, y, out):

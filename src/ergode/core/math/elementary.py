@@ -373,14 +373,16 @@ cos_two_pi = ByPrecision(float32=_cos_two_pi_float32, float64=_cos_two_pi_float6
 #
 # r = x - n pi, with pi in two parts and fma: the error of r is of the order of its own last bit,
 # but for n times what the two parts leave of pi.  sin(x) is sin(r) or, for odd n, its negative;
-# cosine takes the half-integer n.  abs(x) < 2^22 (float32), 2^51.
+# cosine takes the half-integer n.  NaN where abs(x) is 2^22 (float32), 2^51 or more: beyond,
+# numbers are a sizeable part of a turn apart.
 
 
 def _sin_of_remainder_float32(x, n, whole):
     r = fma(n, 8.742278e-08, fma(n, -3.1415927, x))
     half = 0.5 * whole
     odd = math.fabs(half - ((half + 12582912.0) - 12582912.0))
-    return (1.0 - 4.0 * odd) * _sin_quarter_float32(0.15915494 * r)
+    found = (1.0 - 4.0 * odd) * _sin_quarter_float32(0.15915494 * r)
+    return found if math.fabs(x) < 4194304.0 else NOT_A_NUMBER
 
 
 def _sin_float32(x):
@@ -398,7 +400,8 @@ def _sin_of_remainder_float64(x, n, whole):
     r = fma(n, -1.2246467991473532e-16, fma(n, -3.141592653589793, x))
     half = 0.5 * whole
     odd = math.fabs(half - ((half + 6755399441055744.0) - 6755399441055744.0))
-    return (1.0 - 4.0 * odd) * _sin_quarter_float64(0.15915494309189535 * r)
+    found = (1.0 - 4.0 * odd) * _sin_quarter_float64(0.15915494309189535 * r)
+    return found if math.fabs(x) < 2251799813685248.0 else NOT_A_NUMBER
 
 
 def _sin_float64(x):
