@@ -41,6 +41,21 @@ initial = { A = [1, 2] }
 device = "cpu:1"
 """
 
+TRAJECTORIES = """
+engine = "trajectories"
+equations = { x = "-k * x" }
+initial = { x = 1 }
+[integrate]
+times = [0, 1]
+"""
+DENSITY = """
+engine = "density"
+equations = { x = "-k * x" }
+prior = { mean = [1], covariance = [1] }
+[propagate]
+times = [0, 1]
+"""
+
 
 def ran(tmp_path, capsys, text):
     path = tmp_path / "sweep.toml"
@@ -87,6 +102,10 @@ def test_kinetics(tmp_path, capsys):
         (EPIDEMICS.replace("[2, 5]", '"x"'), "[parameters] seeds is 'x'; expected a number"),
         (EPIDEMICS + "[output]\nfigure = 'a.png'", "a result of this kind has none"),
         (KINETICS + "[initial]\nA = 1", "[initial] and [integrate.initial] are given"),
+        (EPIDEMICS.replace('"rate"', '"rat"'), "or the name of one in [parameters]; did you mean"),
+        (EPIDEMICS.replace("[0.2, 0.4]", "[]"), "[parameters] rate is []; expected a number, or"),
+        (TRAJECTORIES, "[parameters] has no value for 'k', which the formulas name"),
+        (DENSITY, "[parameters] has no value for 'k', which the formulas name"),
     ],
 )
 def test_mistakes_say_where_they_are(tmp_path, text, message):
@@ -96,3 +115,54 @@ def test_mistakes_say_where_they_are(tmp_path, text, message):
         read(path)
     assert str(caught.value).startswith("sweep.toml: ")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("step", ["step = 3", "count = 2"])
+def test_a_range_of_whole_numbers_sweeps_counts_of_nodes(tmp_path, capsys, step):
+    swept = EPIDEMICS.replace("[2, 5]", f"{{ start = 2, stop = 5, {step} }}")
+    found, _ = ran(tmp_path, capsys, swept)
+    assert found["seeds"].values.tolist() == [2, 5]
+    np.testing.assert_array_equal(found["cases"].isel(rate=0, time=0).T, [[2, 5]] * 3)
+
+
+def test_a_range_with_a_fraction_sweeps_no_counts(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(EPIDEMICS.replace("[2, 5]", "{ start = 0.25, stop = 2, step = 0.5 }"))
+    with pytest.raises(ergode.ModelError, match=r"sweep\.toml: .*initial\['I'\]"):
+        read(path).execute(progress=False)
+
+
+@pytest.mark.parametrize("rates", ["[0, 0.4]", "[0.4, 0]"])
+def test_who_is_infectious_at_any_point_is_told(tmp_path, rates):
+    path = tmp_path / "sweep.toml"
+    path.write_text(EPIDEMICS.replace("[0.2, 0.4]", rates))
+    assert read(path).request.describe()["model"] == "S, I; infectious: I"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (KINETICS.replace("k = { start", "q = { start"), "parameters has 'q', which the network"),
+        (KINETICS.replace("[1, 2]", "-1"), "initial 'A' is -1 in zone 0"),
+    ],
+)
+def test_errors_of_the_call_name_the_file_and_the_table(tmp_path, text, message):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    with pytest.raises(ergode.ModelError) as caught:
+        read(path).execute(progress=False)
+    assert str(caught.value).startswith("sweep.toml: [integrate]: ")
+    assert message in str(caught.value)
+
+
+def test_a_sweep_that_has_no_room_is_refused_before_it_is_built(tmp_path):
+    crossed = "k = { start = 1, stop = 2, count = 100_000 }"
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        KINETICS.replace("k = { start = 1, stop = 3, count = 3 }", crossed).replace(
+            "A = [1, 2]", f"A = {crossed[4:]}"
+        )
+    )
+    said = r"sweep\.toml: \[integrate\]: a sweep of 100,000 of 'k' x 100,000 of 'A' needs .* GB"
+    with pytest.raises(ergode.PlanError, match=said):
+        read(path).execute(progress=False)

@@ -56,7 +56,7 @@ def run(
         _print_request(console, asked)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        dataset = asked.request.execute(progress=not as_json)
+        dataset = asked.execute(progress=not as_json)
     for warning in caught:
         Console(stderr=True, highlight=False).print(
             f"warning: {warning.message}", markup=False, soft_wrap=True

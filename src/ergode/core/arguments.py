@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,21 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     ModelError
         They are not; the message names the first that is not.
     """
-    if np.ndim(times) == 0 and isinstance(times, int | float | np.number | np.ndarray):
-        raise ModelError(f"times is {times}, a number; times is a grid: did you mean [0, {times}]?")
-    try:
-        # A generator or a mapping's keys become an array only by way of a list.
-        scalar: Any = times
-        plain = list(scalar) if np.ndim(times) == 0 and hasattr(times, "__iter__") else times
-        found = np.asarray(plain)
-        grid = np.atleast_1d(found.astype(np.float64))
-    except (TypeError, ValueError):
-        raise ModelError(f"times is {times!r}; expected a list of numbers that ascend") from None
-    if found.dtype.kind in "mM":
-        raise ModelError("times are dates; expected numbers in the model's unit of time")
+    single = isinstance(times, int | float | np.number | np.ndarray) and np.ndim(times) == 0
+    if single:
+        raise ModelError(
+            f"times is {times!s}, a number; times is a grid: did you mean [0, {times!s}]?"
+        )
+    # A generator or a mapping's keys become an array only by way of a list.
+    scalar: Any = times
+    is_listed = hasattr(times, "__iter__") and not hasattr(times, "__array__")
+    plain = list(scalar) if is_listed else times
+    numbers = as_numbers(plain)
+    if numbers is None:
+        if _kind(plain) in "mM":
+            raise ModelError("times are dates; expected numbers in the model's unit of time")
+        raise ModelError(f"times is {times!r}; expected a list of numbers that ascend")
+    grid = np.atleast_1d(numbers)
     if grid.ndim != 1 or grid.size == 0:
         raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
     bad = np.flatnonzero(~np.isfinite(grid))
@@ -49,6 +53,14 @@ def time_grid(times: ArrayLike) -> np.ndarray:
             f"{grid[i]:g}"
         )
     return grid
+
+
+def _kind(values: Any) -> str:
+    """NumPy's letter for the type of some values; that of objects where they are ragged."""
+    try:
+        return np.asarray(values).dtype.kind
+    except ValueError:
+        return "O"
 
 
 def integer(name: str, value: Any, least: int, most: int) -> int:
@@ -66,6 +78,66 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
+def as_numbers(value: Any) -> np.ndarray | None:
+    """Real numbers as float64, in the shape given; None of anything else.
+
+    NumPy alone takes None for NaN, and text and dates for numbers.
+    """
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind == "O" and all(isinstance(one, Number) for one in found.flat):
+            found = found.astype(np.float64)
+        return found.astype(np.float64) if found.dtype.kind in "biuf" else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def is_finite_number(value: Any) -> bool:
+    """Whether a value is one finite number, and no bool."""
+    found = None if isinstance(value, bool | np.bool_ | str) else as_numbers(value)
+    return found is not None and found.ndim == 0 and bool(np.isfinite(found))
+
+
+def number(name: str, value: Any, *, least: float = -np.inf, above: float = -np.inf) -> float:
+    """A finite number, not below `least`, and above `above`.
+
+    Raises
+    ------
+    PlanError
+        It is not one; the message names it.
+    """
+    if not is_finite_number(value) or not (least <= value and above < value):
+        kind = "positive" if above == 0 else "finite" if least < 0 else "non-negative"
+        raise PlanError(f"{name} is {value!r}; expected a {kind} number")
+    return float(value)
+
+
+def sequence(name: str, value: Any, expected: str) -> list[Any]:
+    """The members of a sequence.
+
+    Raises
+    ------
+    ModelError
+        It is not one; the message names it.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ModelError(f"{name} is {value!r}; expected a sequence of {expected}")
+    return list(value)
+
+
+def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
+    """A mapping of names, or nothing, as a dict.
+
+    Raises
+    ------
+    ModelError
+        It is neither; the message names it.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise ModelError(f"{name} is {value!r}; expected a mapping of names to {expected}")
+    return dict(value or {})
+
+
 def choice(name: str, value: Any, known: Collection[str]) -> None:
     """Refuse an unknown value.
 
@@ -74,7 +146,7 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
     PlanError
         It is not; the message lists those that are.
     """
-    if value not in tuple(known):
+    if not isinstance(value, str) or value not in tuple(known):
         *most, last = map(repr, known)
         listed = f"{', '.join(most)} or {last}" if most else last
         raise PlanError(f"{name} {value!r} is unknown; expected {listed}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode.core import progress
 from ergode.core.buffers import release
-from ergode.core.devices import Device
+from ergode.core.devices import Device, resolve
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.interruption import deferred, listening
 from ergode.core.status import Status
@@ -45,6 +45,28 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
             f"free; {remedy}"
         )
     return room // max(bytes_each, 1)
+
+
+def check_room(needed: int, what: str, remedy: str) -> None:
+    """Refuse what has no room in this machine's memory, before any of it is allocated.
+
+    Parameters
+    ----------
+    needed : int
+        Memory that it needs [bytes].
+    what, remedy : str
+        As of `count_that_fits`; they name the options that the size comes from.
+
+    Raises
+    ------
+    PlanError
+        There is no room.
+    """
+    if needed > _ALWAYS_FITS:
+        count_that_fits(resolve("cpu"), needed, what, remedy)
+
+
+_ALWAYS_FITS = 1 << 20  # bytes; to ask for the free memory takes longer than to allocate these
 
 
 def run_chunks(

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ergode.core.arguments import check_switch
+
 
 @contextmanager
 def track(
@@ -22,6 +24,7 @@ def track(
     function
         Called with the amount done since the last call.
     """
+    check_switch("the call", "progress", show)
     if not show:
         yield lambda _: None
         return

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
 from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
@@ -38,8 +39,9 @@ def directions(axes: Any, prior: Prior, noise: np.ndarray | None) -> np.ndarray 
     if isinstance(axes, str) and axes == "principal":
         turned = np.linalg.eigh(prior.covariance)[1]
     else:
-        turned = np.asarray(axes, np.float64)
-        good = turned.shape == (size, size)
+        numbers = as_numbers(axes)
+        good = numbers is not None and numbers.shape == (size, size)
+        turned = np.eye(size) if numbers is None else numbers
         if not good or np.abs(turned.T @ turned - np.eye(size)).max() > 1e-8:
             raise PlanError(
                 f"axes is {axes!r}; expected 'variables', 'principal' or an orthogonal matrix of "
@@ -79,7 +81,7 @@ def lay_lattice(
     else:
         try:
             widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(
                 f"width is {width!r}; expected a number, or one for each of {dimension} variables"
             ) from None
@@ -254,7 +256,10 @@ def _ellipsoid(middle: np.ndarray, covariance: np.ndarray, reach: float) -> np.n
     of Cholesky, x = middle + L y and |y| <= reach, those before leave an interval for each.
     """
     dimension = len(middle)
-    factor = np.linalg.cholesky(covariance[::-1, ::-1])
+    try:
+        factor = np.linalg.cholesky(covariance[::-1, ::-1])
+    except np.linalg.LinAlgError:
+        raise PlanError("width is far larger than the prior; use smaller widths") from None
     # Its volume is about the number of its points, and known before any is made.
     unit = math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1)
     _check_count(unit * np.prod(reach * np.diag(factor)) / 2)

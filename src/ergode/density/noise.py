@@ -155,7 +155,7 @@ def _matrix(value: Any, size: int) -> np.ndarray | None:
     """
     try:
         matrix = np.array(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"process_noise is {value!r}; expected numbers") from None
     if matrix.ndim == 0 and size == 1:
         matrix = matrix[None]

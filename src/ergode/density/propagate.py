@@ -285,7 +285,14 @@ def propagate(
         parameters,
         reserved=results.names("density", "moments"),
     )
-    grid, layout, values = asked.times, asked.layout, asked.values
+    grid, layout = asked.times, asked.layout
+    numbers = (len(field.variables) + 2) ** 2 + 8
+    launch.check_room(
+        16 * layout.count * grid.size * numbers,
+        f"an array of moments of {layout.count:,} densities at {grid.size:,} times",
+        "use fewer of them",
+    )  # fmt: skip
+    values = asked.values
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:
         max_cells = integer("max_cells", max_cells, 1, 2**31)

@@ -291,7 +291,7 @@ def options_of(method: Method, **options: Any) -> dict[str, Any]:
         return options
     usual = {"transition": "conditional", "pressure": "auto"}
     for name, value in options.items():
-        if value != usual.get(name):
+        if not isinstance(value, str | None) or value != usual.get(name):
             raise PlanError(
                 f"{name}={value!r} is for methods that go in steps (method='renewal-leap'), "
                 f"and the method '{method.name}' takes none"

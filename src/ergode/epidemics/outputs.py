@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ergode.core import devices, results
+from ergode.core import results
 from ergode.core.errors import PlanError
+from ergode.core.launch import check_room
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
 from ergode.core.status import Status
@@ -66,6 +68,9 @@ results.register(
 )  # fmt: skip
 
 
+_BYTES_OF_STATUS = 16  # of a replicate: whether it is done, its place in the result, its status
+
+
 class Shape:
     """What a call computes: points and replicates, and where in them a row is.
 
@@ -85,7 +90,7 @@ class Shape:
     @property
     def point_count(self) -> int:
         """Number of points."""
-        return int(np.prod(self.points, dtype=np.int64))
+        return math.prod(self.points)
 
     @property
     def total(self) -> int:
@@ -273,24 +278,29 @@ def collector(
     columns = compartment_count * len(scenario.strata)
     each = (shape.replicates, grid.size, columns, contacts.node_count)
     if output == "counts":
-        needed = 4 * shape.total * grid.size * columns
-        _check_memory(needed, "counts", "output='statistics'")
+        columns += len(scenario.strata)  # cases
+        check_room(
+            # Twice: in chunks, and together.
+            shape.total * (8 * grid.size * columns + _BYTES_OF_STATUS),
+            f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
+            "use fewer replicates or times, or output='statistics'",
+        )  # fmt: skip
         return _Counts(shape)
+    check_room(
+        shape.total * _BYTES_OF_STATUS,
+        f"an array for {shape.total:,} epidemics (replicates of all points)",
+        "use fewer replicates",
+    )
     if output == "statistics":
         levels = [float(level) for level in np.atleast_1d(quantiles)]
         if not all(0.0 <= level <= 1.0 for level in levels):
             raise PlanError(f"quantiles are {levels}; expected levels between 0 and 1")
         needed = shape.point_count * CountStatistics.bytes_needed(*each)
-        _check_memory(needed, "statistics", "fewer times")
+        check_room(
+            needed,
+            f"an array of statistics at {grid.size:,} times of {shape.point_count:,} points",
+            "use fewer replicates, times or points",
+        )
         of_point = [CountStatistics(*each) for _ in range(shape.point_count)]
         return _Statistics(shape, of_point, levels)
     return _LineList(shape, contacts.node_names)
-
-
-def _check_memory(needed: int, what: str, instead: str) -> None:
-    room = devices.resolve("cpu").available_bytes()
-    if needed > room:
-        raise PlanError(
-            f"the {what} need {needed / 1e9:.1f} GB and {room / 1e9:.1f} GB are free; use fewer "
-            f"replicates or {instead}"
-        )

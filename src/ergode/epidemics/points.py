@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.core.launch import check_room
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import shortest_stay
 from ergode.epidemics.shared.sweep import PointGroup
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.seeds import Seeds
 from ergode.models.sweep import POINT, Layout, lay_out, refuse_reserved
+
+_BYTES_OF_POINT = 2000  # measured, of SEIR
 
 ModelFunction = Callable[..., CompartmentModel]
 InitialFunction = Callable[..., Initial]
@@ -194,6 +197,11 @@ def points_of(
         {"parameters": needed if set(parameters) <= set(known) else list(known)},
         {"parameters": parameters}, reserved=reserved, along=POINT, owner="the function",
     )  # fmt: skip
+    check_room(
+        _BYTES_OF_POINT * layout.count,
+        f"a list of models of {layout.count:,} points",
+        "sweep fewer values",
+    )
     columns = {name: _as_given(parameters[name], row) for name, row in layout.rows.items()}
     with _rarely_collected():
         points = Points(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import by_name, sequence
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.contacts import Meetings
@@ -92,6 +93,9 @@ def scenario_of(
         interventions = (interventions,)
     if isinstance(importations, Importation):
         importations = (importations,)
+    if interventions is not None:
+        interventions = sequence("interventions", interventions, "interventions")
+    importations = sequence("importations", importations, "Importation")
     for k, measure in enumerate(interventions or ()):
         if not isinstance(measure, Intervention) or type(measure) is Intervention:
             raise ModelError(
@@ -103,10 +107,11 @@ def scenario_of(
             raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
     if isinstance(layer_factors, Calendar):
         layer_factors = dict.fromkeys(network.layers or (ALL_CONTACTS,), layer_factors)
+    factors = by_name("layer_factors", layer_factors, "Calendar")
     values: tuple[Any, ...] = ("all",)
     stratum = None
     if strata is not None:
-        if strata not in network.attributes:
+        if not isinstance(strata, str) or strata not in network.attributes:
             known = ", ".join(network.attributes) or "none"
             raise ModelError(f"strata is '{strata}', but the network's attributes are {known}")
         found, position = np.unique(network.attributes[strata], return_inverse=True)
@@ -121,7 +126,7 @@ def scenario_of(
         meetings,
         None if interventions is None else tuple(interventions),
         tuple(importations),
-        layer_factors or {},
+        factors,
         values,
         stratum,
     )

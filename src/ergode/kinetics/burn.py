@@ -226,7 +226,7 @@ def _on_host(
     for name, value in given.items():
         try:
             arrays[name] = np.asarray(value, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"{name} is {value!r}; expected an array of numbers") from None
     cells = _check_shapes(network, arrays)
     weight, energy = _scales(network, mechanism)

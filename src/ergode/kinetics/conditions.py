@@ -93,7 +93,7 @@ def tabulated(
         try:
             rows = [np.atleast_1d(np.asarray(function(float(t)), np.float64)) for t in times]
             found = np.stack(rows, axis=-1)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{name} as a function of time: {error}") from None
         if found.ndim != 2:
             raise ModelError(f"{name} as a function of time returns an array of {found.ndim} dims")
@@ -179,7 +179,7 @@ def zones_of(
     ModelError
         A value is missing, of the wrong shape or sign, or not finite; a species is unknown.
     """
-    if heating not in HEATING:
+    if not isinstance(heating, str | None) or heating not in HEATING:
         known = ", ".join(repr(name) for name in HEATING)
         raise ModelError(f"heating is {heating!r}; expected {known}")
     rows = _composition(network, initial) if initial is not None else {}
@@ -311,7 +311,7 @@ def _values(
     else:
         try:
             rows = np.atleast_1d(np.asarray(value, np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(
                 f"{name} is {value!r}; expected a number, one for each zone, a Trajectory or a "
                 "function of time"
@@ -367,7 +367,7 @@ def _composition(network: ReactionNetwork, initial: Any) -> dict[int, np.ndarray
             raise ModelError(f"initial has the species '{name}' twice")
         try:
             row = np.atleast_1d(np.asarray(value, np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"initial '{key}' is {value!r}; expected a number") from None
         if row.ndim != 1 or not row.size:
             raise ModelError(f"initial '{key}' has shape {row.shape}; expected one for each zone")

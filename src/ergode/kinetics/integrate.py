@@ -14,9 +14,8 @@ from ergode.core.errors import (
     Abandoned,
     AccuracyWarning,
     ModelError,
-    PlanError,
 )
-from ergode.core.launch import Interruptible, run_chunks, warn
+from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -295,7 +294,12 @@ def integrate(
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
     device = devices.resolve(device)
-    _check_memory((8 if chosen.implicit else 16) * zones.amounts.size * grid.size)
+    check_room(
+        # Twice: as the methods have them, and as the result.
+        8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),
+        f"an array of amounts of {zones.count:,} zones at {grid.size:,} times",
+        "use fewer times or zones",
+    )
     check_switch("integrate", "reference_control", reference_control)
     options = Options(chosen.runner, rtol, tolerances, reference_control, limit, equation_of_state)
     uncontrolled = chosen.why_uncontrolled(mechanism)
@@ -526,12 +530,3 @@ def _quantities(
     for name in network.rule_order:
         known[name] = network.rules[name].evaluate(known)
     return np.stack([np.broadcast_to(known[name], amounts.shape[:2]) for name in network.rules], 2)
-
-
-def _check_memory(needed: int) -> None:
-    free = devices.resolve("cpu").available_bytes()
-    if needed > free:
-        raise PlanError(
-            f"the abundances need {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free; use "
-            "fewer times or zones"
-        )

@@ -111,7 +111,7 @@ def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
     PlanError
         The name is unknown.
     """
-    if auto and name == "auto":
-        return METHODS[AUTO], _AUTO_REASON
     choice("method", name, (*(["auto"] if auto else []), *METHODS))
+    if name == "auto":
+        return METHODS[AUTO], _AUTO_REASON
     return METHODS[name], "asked for"

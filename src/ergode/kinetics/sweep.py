@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.models.expressions import Expression
@@ -81,6 +82,10 @@ def swept_zones(
         As `zones_of`; or amounts are swept where a point has several zones.
     """
     points = layout.count
+    each = len(network.species) + mechanism.rates.prefactor.size + len(layout.rows)
+    check_room(
+        16 * points * each, f"an array for the zones of {points:,} points", "sweep fewer values"
+    )
     rows = {
         name: np.ascontiguousarray(row)
         for name, row in layout.rows.items()

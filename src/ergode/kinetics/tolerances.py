@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers, is_finite_number
 from ergode.core.errors import PlanError
 from ergode.kinetics.conditions import Zones, canonical, species_index
 from ergode.kinetics.network.to_tables import Mechanism
@@ -21,12 +22,7 @@ _USUAL_RTOL = 1e-4
 
 def number(value: Any) -> float:
     """A number of Python or NumPy, or in an array without dimensions; NaN for anything else."""
-    if isinstance(value, bool | np.bool_ | str) or np.ndim(value) != 0:
-        return float("nan")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
+    return float(value) if is_finite_number(value) else float("nan")
 
 
 def positive(name: str, value: Any) -> float:
@@ -79,12 +75,12 @@ def asked_tolerances(
                 raise PlanError(f"atol has the species '{key}', which the network does not")
             found[i] = positive(f"atol '{key}'", value)
         return found
-    if np.ndim(atol) == 0:
+    if is_finite_number(atol):
         return np.full(count, positive("atol", atol))
-    try:
-        found = np.array(atol, np.float64)
-    except (TypeError, ValueError):
-        raise PlanError(f"atol is {atol!r}; expected positive numbers") from None
+    values = as_numbers(atol)
+    if values is None or values.ndim == 0:
+        raise PlanError(f"atol is {atol!r}; expected positive numbers")
+    found = values
     if found.shape != (count,):
         raise PlanError(
             f"atol has shape {found.shape}; expected a number, or one for each of {count} species"

@@ -77,6 +77,8 @@ class Expression:
     text: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ModelError(f"a formula is {self.text!r}; expected a text")
         if _parse(self.text)[3] and not self._may_draw:
             raise ModelError(
                 f"formula {quoted(self.text)} draws a random number; only what an event assigns may"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
+from ergode.core.launch import check_room
 
 TRAJECTORY = "trajectory"
 """Dimension of values side by side, for ensembles of equations."""
@@ -126,6 +129,8 @@ def lay_out(
     ModelError
         A name is missing, unknown or reserved, a value is not a finite number or a list of them,
         or arrays that go side by side differ in length.
+    PlanError
+        So many points do not fit into memory.
     """
     values: dict[str, np.ndarray] = {}
     dim_of: dict[str, str] = {}
@@ -157,6 +162,7 @@ def lay_out(
             side_by_side(name, dim, value.size)
     dims = tuple(sorted(sizes, key=lambda dim: dim == along))
     shape = tuple(sizes[dim] for dim in dims)
+    _check_room(dims, shape, len(dim_of))
     rows = {}
     for name, value in values.items():
         lengths = [sizes[dim] if dim_of.get(name) == dim else 1 for dim in dims]
@@ -166,6 +172,11 @@ def lay_out(
         )
     coords = {name: (dim, values[name]) for name, dim in dim_of.items()}
     return Layout(dims, shape, coords, rows)
+
+
+def _check_room(dims: Sequence[str], shape: Sequence[int], row_count: int) -> None:
+    sizes = " x ".join(f"{size:,} of '{dim}'" for dim, size in zip(dims, shape, strict=True))
+    check_room(8 * math.prod(shape) * (row_count + 1), f"a sweep of {sizes}", "sweep fewer values")
 
 
 def _check_names(argument: str, names: Sequence[str], mapping: Any, owner: str) -> None:
@@ -214,12 +225,11 @@ def refuse_reserved(values: Any, reserved: Collection[str], *, numbers: bool = F
 
 
 def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    array = as_numbers(value)
+    if array is None:
         raise ModelError(
             f"{argument} of '{name}' is {value!r}; expected a number or a list of numbers"
-        ) from None
+        )
     if array.ndim > 1 or array.size == 0:
         raise ModelError(
             f"{argument} of '{name}' has shape {array.shape}; expected a number or a list of "
@@ -235,10 +245,18 @@ def _numbers(argument: str, name: str, value: Any) -> np.ndarray:
 
 
 def replicated(layout: Layout, count: int) -> Layout:
-    """The same trajectories `count` times, along a last dim ``replicate``."""
+    """The same trajectories `count` times, along a last dim ``replicate``.
+
+    Raises
+    ------
+    PlanError
+        So many do not fit into memory.
+    """
+    dims, shape = (*layout.dims, REPLICATE), (*layout.shape, count)
+    _check_room(dims, shape, len(layout.rows))
     return Layout(
-        (*layout.dims, REPLICATE),
-        (*layout.shape, count),
+        dims,
+        shape,
         {**layout.coords, REPLICATE: (REPLICATE, np.arange(count))},
         {name: np.repeat(row, count, axis=-1) for name, row in layout.rows.items()},
     )

@@ -50,7 +50,7 @@ class EpidemicRun:
     Attributes
     ----------
     model
-        The model at the first point, if there are several.
+        The model where the rates that are swept are largest.
     model_at_points
         The model, or a function of parameters that returns it.
     contacts

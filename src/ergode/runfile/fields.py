@@ -12,8 +12,14 @@ def vector_field(top: Table) -> VectorField:
     equations, noise = top.table("equations"), top.table("diffusion", {})
     listed = list(top.table("parameters", {}).values)
     with equations.explaining():
-        return field_from_equations(
+        field = field_from_equations(
             {name: equations.text(name) for name in equations.values},
             listed if AMBIGUOUS.keys() & set(listed) else None,
             diffusion={name: noise.text(name) for name in noise.values},
         )
+    missing = [f"'{name}'" for name in field.parameters if name not in listed]
+    if missing:
+        raise top.error(
+            f"[parameters] has no value for {', '.join(missing)}, which the formulas name"
+        )
+    return field

@@ -77,6 +77,8 @@ class RunFile:
         Where the figure goes, if there is to be one.
     overwrite : bool
         Whether outputs of an earlier run are replaced.
+    options : Table
+        Of the engine's call.
     """
 
     path: Path
@@ -86,6 +88,12 @@ class RunFile:
     dataset: Path
     figure: Path | None
     overwrite: bool
+    options: Table
+
+    def execute(self, progress: bool) -> xarray.Dataset:
+        """Run it; errors name the file, and the table of the options."""
+        with self.options.explaining():
+            return self.request.execute(progress)
 
 
 def read(
@@ -146,7 +154,8 @@ def read(
             raise table.error("[output] figure: a result of this kind has none")
         figure = None
     _check_outputs(table, dataset, figure, overwrite)
-    return RunFile(file, engine, title, request, dataset, figure, overwrite)
+    options_of_call = top.table(reader.OPTIONS)
+    return RunFile(file, engine, title, request, dataset, figure, overwrite, options_of_call)
 
 
 def _outputs(

@@ -20,6 +20,7 @@ _MISSING: Any = object()
 _NUMBERS = (int, (int, float))
 _LARGEST = 1.7976931348623157e308
 _MOST_TIMES = 100_000_000
+_WHOLE = 1 << 53  # from here on float64 has not every whole number
 
 
 class Table:
@@ -34,7 +35,8 @@ class Table:
     file : Path
         The run file; other files are relative to it.
     parameters : mapping of str to float, optional
-        Values by name: where a number is expected, the name of one may stand.
+        Values by name: where a number is expected, the name of one may stand. None where no
+        names may.
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class Table:
         self.values = dict(values)
         self.name = name
         self.file = file
-        self.parameters = parameters or {}
+        self.parameters = parameters
         self.named: set[str] = set()
 
     @property
@@ -162,12 +164,21 @@ class Table:
         return self.table(key).sweep()
 
     def sweep(self) -> Grid:
-        """All keys as values of a sweep: numbers; lists and ranges (as of `times`) are crossed."""
+        """All keys as values of a sweep: numbers; lists and ranges (as of `times`) are crossed.
+
+        A range of whole numbers, from one to another, has whole numbers.
+        """
         found: dict[str, Any] = {}
         for key, value in self.values.items():
+            if value == []:
+                raise self.error(f"{self.place} {key} is []; expected a number, or a list of them")
             if isinstance(value, list | dict):
                 values = self.times(key)
-                found[key] = np.array(value) if isinstance(value, list) else values
+                given = value if isinstance(value, list) else value.values()
+                whole = all(isinstance(one, int) for one in given)
+                if whole and (values == np.rint(values)).all() and abs(values).max() < _WHOLE:
+                    values = values.astype(np.int64)
+                found[key] = values
             else:
                 self.number(key)
                 found[key] = value
@@ -202,8 +213,9 @@ class Table:
     def value(self, key: str) -> Any:
         """What a key is; the value of a parameter where it names one."""
         value = self.values.get(key)
-        if not isinstance(value, str) or value not in self.parameters:
+        if not isinstance(value, str) or value not in (self.parameters or {}):
             return value
+        assert self.parameters is not None
         self.named.add(value)
         return self.parameters[value]
 
@@ -214,6 +226,8 @@ class Table:
             return default
         value = self.value(key) if kind in _NUMBERS else self.values[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            if kind in _NUMBERS and isinstance(value, str) and self.parameters is not None:
+                expected += f", or the name of one in [parameters]{_hint(value, self.parameters)}"
             raise self.error(f"{self.place} {key} is {short(value)}; expected {expected}")
         return value
 
@@ -290,17 +304,18 @@ def of_parameters(
 
     Returns
     -------
-    first : object
-        What it describes at the first point.
+    largest : object
+        What it describes where every parameter is largest, by its absolute value: no rate is zero
+        there which is not zero everywhere.
     at_points : object or function
         The same, if it names no parameters; else a function of those it names.
     named : set of str
         The parameters that it names.
     """
-    at = table.at({name: np.ravel(value)[0].item() for name, value in parameters.items()})
-    first = read(at)
+    at = table.at({name: max(np.ravel(v).tolist(), key=abs) for name, v in parameters.items()})
+    largest = read(at)
     if not at.named:
-        return first, first, at.named
+        return largest, largest, at.named
 
     def at_point(**values: float) -> Any:
         return read(table.at(values))
@@ -308,11 +323,13 @@ def of_parameters(
     names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in parameters]
     mine = [one for one in names if one.name in at.named]
     at_point.__signature__ = inspect.Signature(mine)  # type: ignore[attr-defined]
-    return first, at_point, at.named
+    return largest, at_point, at.named
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
     known = list(known)
+    if not known:
+        return "; there are none"
     near = get_close_matches(word, known, 1, 0.5)
     guess = f"; did you mean '{near[0]}'?" if near else ";"
     return f"{guess} Known: {', '.join(known)}" if near else f"{guess} known: {', '.join(known)}"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
+from ergode.core import results
 from ergode.core.arguments import choice
 from ergode.core.errors import PlanError
-from ergode.core.launch import count_that_fits
+from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
@@ -157,13 +157,14 @@ class Trajectories(Collector):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.total, self.grid.size, self.tables.species_count)
-        count_that_fits(
-            devices.resolve("cpu"), 8 * int(np.prod(shape, dtype=object)), "the array of amounts",
-            "use fewer replicates or output='statistics'",
+        rules = len(self.network.rules)
+        check_room(
+            8 * shape[0] * shape[1] * (shape[2] + rules),
+            f"an array of amounts of {shape[0]:,} realizations at {shape[1]:,} times",
+            "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
         self._amounts: np.ndarray | None = None
         self._shape = shape
-        rules = len(self.network.rules)
         self._values = np.full((*shape[:2], rules), np.nan) if rules else None
         self.takes_long = bool(rules)
 
@@ -196,10 +197,10 @@ class Statistics(Collector):
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments)
         shape = (self.layout.count, self.grid.size)
-        count_that_fits(
-            devices.resolve("cpu"),
-            64 * int(np.prod(shape, dtype=object)) * self.tables.species_count,
-            "the array of statistics", "use fewer points or fewer times",
+        check_room(
+            64 * shape[0] * shape[1] * (self.tables.species_count + len(self.network.rules)),
+            f"an array of statistics of {shape[0]:,} points at {shape[1]:,} times",
+            "use fewer points or fewer times",
         )  # fmt: skip
         self._sums = SumsByPoint(*shape, self.tables.species_count)
         rules = len(self.network.rules)
@@ -302,6 +303,10 @@ class Final(Collector):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments)
         self._parts: list[np.ndarray] = []
+        check_room(
+            16 * self.total * self.tables.species_count,  # in chunks, and together
+            f"an array of amounts of {self.total:,} realizations", "use fewer replicates",
+        )  # fmt: skip
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         self._parts.append(chunk["amounts"][:, 0])

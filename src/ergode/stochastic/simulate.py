@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import by_name, choice, integer, time_grid
 from ergode.core.errors import FailureWarning, ModelError, PlanError
+from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.expressions import Expression
@@ -173,8 +174,8 @@ def simulate(
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     kind = outputs.kind(output)
     condition = _condition(network, stop, output, kind)
-    if rounding not in (None, "stochastic", "nearest", "down"):
-        raise PlanError(f"rounding is {rounding!r}; expected 'stochastic', 'nearest' or 'down'")
+    if rounding is not None:
+        choice("rounding", rounding, ("stochastic", "nearest", "down"))
     asked = methods.named(method)
     whole = asked is None or asked.whole
     control = step_control(asked, tolerance, step, float(grid[-1]))
@@ -183,10 +184,15 @@ def simulate(
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
     )
+    total = layout.count * replicates
+    check_room(
+        40 * total + 16 * layout.count * (len(network.species) + len(network.parameters)),
+        f"an array for {total:,} realizations (replicates of all points)",
+        "use fewer replicates or points",
+    )
     tables = build(
         network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
     )
-    total = layout.count * replicates
     request = methods.Request(device, total, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
@@ -260,12 +266,10 @@ def sweep_of(
     ModelError
         A name is neither a parameter nor a compartment, or not a species; or a value cannot be.
     """
-    given = {"parameters": parameters or {}, "initial": initial or {}}
-    for argument, mapping in given.items():
-        if not isinstance(mapping, Mapping):
-            raise ModelError(
-                f"{argument} is {type(mapping).__name__}; expected a mapping of names to values"
-            )
+    given: dict[str, Mapping[str, Any]] = {}
+    for argument, mapping in (("parameters", parameters), ("initial", initial)):
+        by_name(argument, mapping, "values")
+        given[argument] = {} if mapping is None else mapping
     network.evaluate_parameters(dict.fromkeys(given["parameters"], 1.0))
     for name in given["initial"]:
         if name not in network.index:

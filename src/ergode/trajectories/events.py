@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_switch, check_text
+from ergode.core.arguments import check_switch, check_text, is_finite_number
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -74,7 +74,7 @@ class ZeroCrossing(HoldsFunctions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.direction, bool) or self.direction not in (-1, 0, 1):
+        if not is_finite_number(self.direction) or self.direction not in (-1, 0, 1):
             raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
         check_switch("ZeroCrossing", "terminal", self.terminal)
         check_text("ZeroCrossing", "name", self.name)

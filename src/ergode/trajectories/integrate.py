@@ -10,14 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import check_range, check_switch, choice, integer, time_grid
+from ergode.core.arguments import (
+    check_range,
+    check_switch,
+    choice,
+    integer,
+    number,
+    sequence,
+    time_grid,
+)
 from ergode.core.compiler.source import PRECISIONS, Precision
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import PlanError
 from ergode.core.formulation import COMPILE, Compile, Formulation
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.models.fields.vector_field import VectorField
+from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
     REPLICATE,
     TRAJECTORY,
@@ -34,7 +42,7 @@ from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import InitialHistory, initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
-from ergode.trajectories.fixed.refinement import Refinement, check_memory
+from ergode.trajectories.fixed.refinement import Refinement
 from ergode.trajectories.fixed.runner import Ensemble
 from ergode.trajectories.methods import Choice, MethodName, choose
 from ergode.trajectories.observables import check_observables
@@ -260,8 +268,7 @@ def integrate(
     >>> dict(result.sizes)
     {'growth': 3, 'time': 11, 'variable': 1}
     """
-    if not isinstance(field, VectorField):
-        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    check_field(field)
     stopwatch = Stopwatch()
     grid = time_grid(times)
     choice("precision", precision, PRECISIONS)
@@ -269,7 +276,8 @@ def integrate(
     rtol, atol = check_tolerances(rtol, atol, step, precision)
     _check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
-    events, observables = tuple(events), tuple(observables)
+    events = tuple(sequence("events", events, "ZeroCrossing"))
+    observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:  # else no method has them
         check_events(events, field)
         check_observables(observables, field)
@@ -293,7 +301,7 @@ def integrate(
         step=None if step is None else float(step),
         max_step=np.inf if max_step is None else float(max_step),
         max_steps=integer("max_steps", max_steps, 1, 2**53),
-        observe_from=-np.inf if observe_from is None else float(observe_from),
+        observe_from=-np.inf if observe_from is None else number("observe_from", observe_from),
         events=events,
         observables=observables,
         recorded=integer("record", record, 0, 2**31 - 1),
@@ -362,7 +370,7 @@ def _check_steps(step: float | None, max_step: float | None) -> None:
     """Refuse steps that are not positive, and a bound of steps that are all of one size."""
     for name, value in {"step": step, "max_step": max_step}.items():
         if value is not None:
-            _check_positive(name, value)
+            number(name, value, above=0)
     if step is not None and max_step is not None:
         raise PlanError(
             f"step is {step!r} and max_step {max_step!r}; give a step, or a bound of the "
@@ -488,7 +496,11 @@ def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Foun
     """Integrate variables that are arrays."""
     field, layout, precision = problem.field, problem.layout, problem.precision
     grid, count = problem.grid, layout.count
-    check_memory(np.dtype(precision).itemsize * (grid.size + 1) * field.size * count)
+    launch.check_room(
+        np.dtype(precision).itemsize * (grid.size + 1) * field.size * count,
+        f"an array of states at {grid.size:,} times, for {count:,} trajectories,",
+        "use fewer times or trajectories",
+    )
     options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
     if chosen.is_fixed:
         # Steps that are halved until they do are steps of one size, each time.
@@ -521,8 +533,8 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     """Integrate with steps of the trajectories' own, or with events and observables."""
     field, grid, count = problem.field, problem.grid, problem.layout.count
     names = field.variables, field.parameters
-    each = np.dtype(problem.precision).itemsize * (grid.size + 1) * (len(names[0]) + len(names[1]))
-    check_memory(each * count)
+    sizes = grid.size, field.size
+    Outcome.check_room(*sizes, control, count, problem.precision)
     initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
     first = replace(control, step_log=int(every_step))
     if chosen.otherwise is not None:
@@ -538,7 +550,8 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
         raise KeyboardInterrupt
     if every_step:  # how many they are is known now
         step_log = int(outcome.taken.max()) + 1
-        check_memory((each + step_log * (1 + len(names[0])) * outcome.states.itemsize) * count)
+        logged = replace(control, step_log=step_log)
+        Outcome.check_room(*sizes, logged, count, problem.precision)
         runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
         outcome = runner.integrate(initial, parameters)
     work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
@@ -600,7 +613,7 @@ def check_tolerances(
                 f"step is {step!r} and {name} {value!r}; give a step, or tolerances that choose it"
             )
         if value is not None:
-            _check_positive(name, value)
+            number(name, value, above=0)
     rtol = _RTOL if rtol is None else float(rtol)
     atol = _ATOL if atol is None else float(atol)
     if rtol > 1:
@@ -612,9 +625,3 @@ def check_tolerances(
             f"{least / 4:.2g} of themselves apart"
         )
     return rtol, atol
-
-
-def _check_positive(name: str, value: Any) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and 0 < value < np.inf):
-        raise PlanError(f"{name} is {value!r}; expected a positive number")

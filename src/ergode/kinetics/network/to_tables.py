@@ -110,7 +110,7 @@ def to_tables(network: ReactionNetwork, screening: str | None = None) -> Mechani
     PlanError
         The screening is unknown.
     """
-    if screening not in SCREENING:
+    if not isinstance(screening, str | None) or screening not in SCREENING:
         known = ", ".join(repr(name) for name in SCREENING)
         raise PlanError(f"screening is {screening!r}; expected {known}")
     key = network.digest, screening

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.epidemic.interventions import Calendar
@@ -70,7 +71,7 @@ class Infection:
                 f"infection {self.susceptible} -> {self.infected} names no infectious compartment"
             )
         for compartment, rate in self.transmission_rate.items():
-            if not (_is_number(rate) and np.isfinite(rate) and rate >= 0):
+            if not (is_finite_number(rate) and rate >= 0):
                 raise ModelError(
                     f"transmission rate of '{compartment}' in the infection {self.susceptible} -> "
                     f"{self.infected} is {rate!r}; expected a finite number, zero or more"

@@ -25,7 +25,7 @@ def _number(owner: str, name: str, value: Any, least: float = 0.0, most: float =
     """`value` as a float in [least, most]."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
     if not least <= number <= most:
         limits = f"between {least:g} and {most:g}" if math.isfinite(most) else f"{least:g} or more"

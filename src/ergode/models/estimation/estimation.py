@@ -13,7 +13,7 @@ from ergode.core.errors import ModelError
 from ergode.core.results import Variable
 from ergode.models.estimation.measurement import Measurement, in_order
 from ergode.models.estimation.priors import Prior, side_by_side
-from ergode.models.fields.vector_field import VectorField
+from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Layout, lay_out
 
 
@@ -96,8 +96,7 @@ def estimation(
     ModelError
         Something is not what it should be, or does not suit the field.
     """
-    if not isinstance(field, VectorField):
-        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+    check_field(field)
     field.refuse_arrays("a density")
     if field.delays:
         raise ModelError("the field has delays; a density obeys an equation without memory only")

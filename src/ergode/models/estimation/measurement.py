@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import sequence
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.models.estimation.priors import covariance_of
@@ -64,7 +65,7 @@ class Measurement(HoldsFunctions):
         super().__post_init__()
         try:
             time = float(self.time)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"time of a measurement is {self.time!r}; expected a number") from None
         if not np.isfinite(time):
             raise ModelError(f"time of a measurement is {time}; expected a finite number")
@@ -77,7 +78,7 @@ class Measurement(HoldsFunctions):
             raise ModelError("a measurement needs h, value and covariance, or else a likelihood")
         try:
             value = np.atleast_1d(np.array(self.value, np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(
                 f"value of a measurement is {self.value!r}; expected numbers"
             ) from None
@@ -144,7 +145,9 @@ def in_order(measurements: Any, field: VectorField, times: np.ndarray) -> list[M
     ModelError
         One is not a measurement, or does not fit; the message says which.
     """
-    found = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    if isinstance(measurements, Measurement):
+        measurements = [measurements]
+    found = sequence("measurements", measurements, "Measurement")
     for number, measurement in enumerate(found):
         if not isinstance(measurement, Measurement):
             raise ModelError(f"measurements[{number}] is {measurement!r}; expected a Measurement")

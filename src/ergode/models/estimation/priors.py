@@ -224,7 +224,7 @@ class Samples(Prior):
     def __post_init__(self) -> None:
         try:
             points = np.array(self.points, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError("points of a prior are not numbers") from None
         if points.ndim != 2 or len(points) < 2 or not np.isfinite(points).all():
             raise ModelError(
@@ -309,7 +309,7 @@ def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
     """A Gaussian for each row, where mean or covariance have an axis in front."""
     try:
         means, spreads = np.array(mean, np.float64), np.array(covariance, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None  # said where they are looked at one by one
     if means.ndim < 2 and spreads.ndim < 3:
         return None
@@ -330,9 +330,11 @@ def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
 
 def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
     """Values by name as one array [variable_count], or [prior_count, variable_count]."""
+    if not values:
+        raise ModelError(f"{what} is empty; expected a value for every variable")
     try:
         columns = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"{what} is {list(values)!r}; expected numbers, or lists of one length"
         ) from None
@@ -349,7 +351,7 @@ def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray
     """
     try:
         matrix = np.array(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} is {value!r}; expected numbers") from None
     if matrix.ndim == 0:
         matrix = matrix[None]
@@ -370,7 +372,7 @@ def covariance_of(value: Any, size: int, what: str = "covariance") -> np.ndarray
 def _vector(what: str, value: Any) -> np.ndarray:
     try:
         vector = np.atleast_1d(np.array(value, np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} is {value!r}; expected numbers") from None
     bad = np.flatnonzero(~np.isfinite(vector))
     if vector.ndim != 1 or vector.size == 0 or bad.size:

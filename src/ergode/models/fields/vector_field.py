@@ -229,6 +229,18 @@ class VectorField(HoldsFunctions):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def check_field(field: Any) -> None:
+    """Refuse what is no vector field.
+
+    Raises
+    ------
+    ModelError
+        It is not one.
+    """
+    if not isinstance(field, VectorField):
+        raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 

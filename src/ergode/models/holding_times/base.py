@@ -201,7 +201,7 @@ def finite_number(owner: str, name: str, value: Any, *, signed: bool = False) ->
     """`value` as a float: finite, and positive unless `signed`."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{owner}: {name} is {value!r}; expected a number") from None
     if not math.isfinite(number) or not (signed or number > 0):
         limit = "finite number" if signed else "finite number above zero"

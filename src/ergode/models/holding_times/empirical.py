@@ -183,7 +183,7 @@ def _column(name: str, values: ArrayLike) -> np.ndarray:
     """A new one-dimensional array of finite floats."""
     try:
         array = np.array(values, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"Empirical: {name} is not an array of numbers") from None
     if array.ndim != 1:
         raise ModelError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
+from ergode.core.launch import check_room
 
 LAYERS_MOST = 255
 NODES_MOST = 1 << 36
@@ -30,6 +31,7 @@ def node_count_of(value: Any) -> int:
         raise ModelError(f"node_count is {value!r}; a network has at least one node")
     if count > NODES_MOST:
         raise ModelError(f"node_count is above {NODES_MOST}, more than fit into any memory")
+    check_room(8 * count, f"a network of {count:,} nodes", "use a smaller node_count")
     return count
 
 
@@ -156,7 +158,7 @@ def real_number(value: Any, name: str, most: float) -> float:
     """`value` as a float, if it is a number from 0 to `most`."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{name} is {value!r}; expected a number") from None
     if not 0 <= number <= most:
         raise ModelError(f"{name} is {number:g}; expected 0 to {most:g}")

@@ -259,7 +259,7 @@ def _network(
 def _edge_weight(value: Any, edge: str, name: str) -> float:
     try:
         weight = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weight = float("nan")
     if not 0 <= weight < float("inf"):
         raise ModelError(

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from ergode.core import devices, kernels
 from ergode.core.arguments import check_switch
 from ergode.core.errors import ModelError
+from ergode.core.launch import check_room
 from ergode.core.math.elementary import log
 from ergode.core.math.random import GENERATOR, draw_words, uniform_53
 from ergode.models.networks import checks, csr
@@ -114,6 +115,7 @@ def stochastic_block_model(
     np.int64(600)
     """
     sizes = checks.node_ids(block_sizes, "block_sizes")
+    checks.node_count_of(sum(sizes.tolist()) or 1)
     if sizes.size == 0 or (sizes < 1).any():
         raise ModelError(f"block_sizes is {sizes.tolist()}; expected at least one node in each")
     if (mean_degrees is None) == (probabilities is None):
@@ -291,11 +293,19 @@ class _Tasks:
     ) -> None:
         if probability == 0:
             return
+        # (Of a triangle half of the pairs count; tasks are listed only if the edges have room.)
+        _check_contacts(int(per_row * (rows[1] - rows[0]) / 2))
         size = max(1, int(min(_EDGES_PER_TASK / per_row, rows[1] - rows[0])))
         for first, last in devices.spans(int(rows[1] - rows[0]), size):
             bounds = (rows[0] + first, rows[0] + last, *columns)
             self.bounds.append((int(bounds[0]), int(bounds[1]), int(bounds[2]), int(bounds[3])))
             self.probabilities.append(probability)
+
+
+def _check_contacts(count: int) -> None:
+    check_room(
+        16 * count, f"a network of about {count:,} contacts", "use fewer nodes or lower degrees"
+    )
 
 
 def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
@@ -313,6 +323,7 @@ def _rows(tasks: _Tasks, node_count: int, seed: np.uint64) -> csr.Rows:
     likely = expected + _SPARE_DEVIATIONS * np.sqrt(expected) + 30
     room = np.minimum(pairs, np.ceil(likely).astype(np.int64))
     ids = csr.index_dtype(node_count)
+    _check_contacts(int(room.sum()))
     found = np.zeros(pairs.size, np.int64)
     while True:
         places = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)

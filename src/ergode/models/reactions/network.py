@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.arguments import by_name, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.expressions import RESERVED, TIME, Expression, number_or_expression
@@ -97,16 +98,16 @@ class ReactionNetwork:
         table = (
             reactions
             if isinstance(reactions, ReactionTable)
-            else ReactionTable.gather(list(reactions), names)
+            else ReactionTable.gather(sequence("reactions", reactions, "Reaction"), names)
         )
         if table.species is not names and table.species != names:
             raise ModelError("the reaction table refers to other species than the network has")
         formulas = {}
-        for key, value in (parameters or {}).items():
+        for key, value in by_name("parameters", parameters, "values").items():
             check_name(key, "parameter")
             formulas[key] = number_or_expression(value, f"parameter '{key}'")
         defined = {}
-        for key, text in (rules or {}).items():
+        for key, text in by_name("rules", rules, "formulas").items():
             check_name(key, "rule")
             rule = number_or_expression(text, f"rule '{key}'")
             defined[key] = rule if isinstance(rule, Expression) else Expression(repr(rule))
@@ -116,7 +117,7 @@ class ReactionNetwork:
             parameters=formulas,
             compartments=compartments_of(compartments),
             rules=defined,
-            events=tuple(events),
+            events=tuple(sequence("events", events, "Event")),
             name=name,
         )
         self._check_names()

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ergode.core.arguments import check_text
+from ergode.core.arguments import check_text, sequence
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.rates import RateCoefficient
@@ -182,8 +182,12 @@ def _advice(term: re.Match[str]) -> str:
 
 
 def _stoichiometry(side: Any, what: str, part: str) -> dict[str, float]:
-    if side is None or isinstance(side, str):
-        raise ModelError(f"{part} of {what} is {side!r}; expected a mapping or a sequence of names")
+    if not isinstance(side, Mapping):
+        expected = "names of species, or a mapping of them to counts"
+        side = sequence(f"{part} of {what}", side, expected)
+        for name in side:
+            if not isinstance(name, str):
+                raise ModelError(f"{part} of {what} has {name!r}; expected {expected}")
     if not isinstance(side, Mapping):
         counts: dict[str, float] = {}
         for name in side:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ergode.core.arguments import check_switch
+from ergode.core.arguments import check_switch, sequence
 from ergode.core.errors import ModelError
 from ergode.models.expressions import RESERVED, Expression, number_or_expression
 from ergode.models.reactions.thermochemistry import Thermochemistry
@@ -102,7 +102,7 @@ class Species:
             object.__setattr__(self, "initial", initial)
         for switch in ("boundary", "constant"):
             check_switch(f"species '{self.name}'", switch, getattr(self, switch))
-        if self.quantity not in ("amount", "concentration"):
+        if not isinstance(self.quantity, str) or self.quantity not in ("amount", "concentration"):
             raise ModelError(
                 f"quantity of species '{self.name}' is {self.quantity!r}; expected 'amount' or "
                 "'concentration'"
@@ -132,10 +132,8 @@ def species_of(given: Any) -> tuple[Species, ...]:
             else:
                 items.append(Species(name, value))
         return tuple(items)
-    if isinstance(given, str):
-        raise ModelError(f"species is {given!r}; expected a sequence or a mapping")
     made = []
-    for value in given:
+    for value in sequence("species", given, "Species, or a mapping of names to amounts"):
         if isinstance(value, str):
             value = Species(value)
         if not isinstance(value, Species):
@@ -151,6 +149,7 @@ def compartments_of(given: Any) -> tuple[Compartment, ...]:
             size if isinstance(size, Compartment) else Compartment(name, size)
             for name, size in given.items()
         ]
+    given = sequence("compartments", given, "Compartment, or a mapping of names to sizes")
     made = tuple(Compartment(value) if isinstance(value, str) else value for value in given)
     for value in made:
         if not isinstance(value, Compartment):

@@ -127,6 +127,10 @@ def _run_chunk(
     if (found["status"] == Status.NOT_RUN).any():
         raise KeyboardInterrupt
     firings = found["firings"]
+    total = int(firings.sum())
+    launch.check_room(
+        40 * total, f"the list of {total:,} firings", "use fewer replicates or less time"
+    )
     found = runner.run(first, count, Wanted(log_counts=firings), lambda _: None)
     missing = found["status"] == Status.NOT_RUN
     if missing.any():

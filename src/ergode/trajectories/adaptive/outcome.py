@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.source import Precision
+from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.arguments import Out
 from ergode.trajectories.events import ZeroCrossing
@@ -117,6 +118,34 @@ class Outcome:
             np.zeros(count, precision),
             np.full((control.step_log, 1 + variables, count), np.nan, precision),
         )
+
+    @staticmethod
+    def check_room(
+        times: int, variables: int, control: Control, count: int, precision: Precision
+    ) -> None:
+        """Refuse what `empty` and the result made of it would take more memory for than there is.
+
+        Raises
+        ------
+        PlanError
+            There is not so much; the message names the option that takes most of it.
+        """
+        events = len(control.events)
+        numbers = {
+            f"an array of states at {times:,} times,": (times * variables, "use fewer times"),
+            f"a record of {control.recorded:,} hits of every event,": (
+                2 * events * control.recorded * (1 + variables), "use a smaller record"
+            ),
+            f"a log of {control.step_log:,} steps,": (
+                2 * control.step_log * (1 + variables), "use every_step=False, or fewer steps"
+            ),
+        }  # fmt: skip
+        what, (_, remedy) = max(numbers.items(), key=lambda one: one[1][0])
+        each = sum(number for number, _ in numbers.values()) + len(control.observables)
+        check_room(
+            count * (np.dtype(precision).itemsize * each + 8 * events + 33),
+            f"{what} for {count:,} trajectories,", f"{remedy} or fewer trajectories",
+        )  # fmt: skip
 
     def arrays(self) -> Out:
         """All of them, as a kernel takes them."""

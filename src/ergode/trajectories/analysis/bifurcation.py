@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import results
+from ergode.core.arguments import by_name, number
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.models.fields.vector_field import VectorField
+from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Grid, refuse_reserved
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
@@ -98,9 +99,12 @@ def _crossings(
     parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
     """A Poincare section, and the states where its trajectories have ended."""
+    check_field(field)
     field.refuse_arrays("a section")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "sections"))
+    check_field(field)
+    duration, transient = number("duration", duration, above=0), number("transient", transient)
     event = _section(field, section)
     found = integrate(
         field, times=[0.0, transient + duration], initial=initial, parameters=parameters,
@@ -177,9 +181,10 @@ def bifurcation_diagram(
     >>> dict(diagram.sizes)
     {'c': 2, 'hit': 8, 'variable': 3}
     """
-    others = dict(parameters or {})
-    if parameter not in field.parameters or parameter in others:
-        what = "given twice" if parameter in others else "not of the field"
+    check_field(field)
+    others = by_name("parameters", parameters, "values")
+    if not isinstance(parameter, str) or parameter not in field.parameters or parameter in others:
+        what = "given twice" if parameter in list(others) else "not of the field"
         raise ModelError(f"parameter '{parameter}' is {what}; it has {', '.join(field.parameters)}")
     if continuation is None:
         crossed = Grid({parameter: values, **others})
@@ -187,7 +192,7 @@ def bifurcation_diagram(
             field, section=section, initial=initial, duration=duration, parameters=crossed,
             transient=transient, record=record, **options,
         )  # fmt: skip
-    if continuation not in ("up", "down"):
+    if not isinstance(continuation, str) or continuation not in ("up", "down"):
         raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
     if field.delays:
         raise PlanError("a continuation goes on from states; delay equations go on from a past")
@@ -263,9 +268,11 @@ def basins(
     ModelError
         Attractors do not have as many features as trajectories.
     """
+    check_field(field)
     field.refuse_arrays("basins")
     for labels in (initial, parameters):
         refuse_reserved(labels, results.names("trajectories", "basins"))
+    duration, transient = number("duration", duration, above=0), number("transient", transient)
     found = integrate(
         field, times=[0.0, duration], initial=initial, parameters=parameters,
         observables=observables, observe_from=transient, **options,
@@ -289,10 +296,10 @@ def basins(
                 f"{', '.join(names)}"
             )
     basin = np.full(len(rows), -1, np.int64)
-    for number, centre in enumerate(centres):
+    for place, centre in enumerate(centres):
         near = (np.abs(rows - centre) <= tolerance).all(axis=1) & (basin < 0)
-        basin[near & followed] = number
-    ended = np.array([(basin == number).sum() for number in range(len(centres))], float)
+        basin[near & followed] = place
+    ended = np.array([(basin == place).sum() for place in range(len(centres))], float)
     if not followed.all():
         basin = np.where(followed, basin, np.nan)
     coords: dict[str, Any] = {
@@ -331,7 +338,7 @@ def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:
 def _section(field: VectorField, section: ZeroCrossing | str) -> ZeroCrossing:
     if isinstance(section, ZeroCrossing):
         return section
-    if section not in field.variables:
+    if not isinstance(section, str) or section not in field.variables:
         raise ModelError(
             f"section is {section!r}; expected a ZeroCrossing or one of the variables "
             f"{', '.join(field.variables)}"

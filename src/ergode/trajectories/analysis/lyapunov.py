@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import integer
+from ergode.core.arguments import integer, number
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.models.fields.vector_field import VectorField
+from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import Layout, lay_out
 from ergode.trajectories.adaptive.outcome import control_of
 from ergode.trajectories.adaptive.runner import Runner
@@ -126,6 +126,7 @@ def lyapunov_spectrum(
     [0.5, -2.0]
     """
     stopwatch = Stopwatch()
+    check_field(field)
     field.refuse_arrays("a Lyapunov spectrum")
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
@@ -139,12 +140,11 @@ def lyapunov_spectrum(
         reserved=results.names("trajectories", "exponents"),
     )
     place = devices.resolve(device)
-    for name, time, least in (
-        ("duration", duration, None), ("interval", interval, None), ("transient", transient, 0.0),
-        ("step", step, None),
-    ):  # fmt: skip
-        if time is not None and not (np.isfinite(time) and (time > 0 or time == least)):
-            raise PlanError(f"{name} is {time!r}; expected a positive time")
+    number("duration", duration, above=0)
+    number("transient", transient, least=0)
+    for name, time in (("interval", interval), ("step", step)):
+        if time is not None:
+            number(name, time, above=0)
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.delays:
             if step is None:

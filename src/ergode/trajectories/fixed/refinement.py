@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
-from ergode.core import devices, launch
+from ergode.core import launch
 from ergode.core.compiler.source import Precision
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
@@ -96,7 +97,11 @@ class Refinement:
     def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         field, precision = self._field, self._ensemble.precision
         shape = (self._grid.size, field.size, which.size)
-        check_memory(np.dtype(precision).itemsize * int(np.prod(shape, dtype=object)))
+        launch.check_room(
+            np.dtype(precision).itemsize * math.prod(shape),
+            f"an array of states at {self._grid.size:,} times, for {which.size:,} trajectories,",
+            "use fewer times or trajectories",
+        )  # fmt: skip
         whole = which.size == self._count
         rows = {name: row if whole else row[..., which] for name, row in self._rows.items()}
         delays = self._delays
@@ -113,16 +118,3 @@ class Refinement:
         out, status = self._ensemble.integrate(initial, parameters, steps, show=self._show)
         self.steps_taken += int(steps.count.sum())
         return out, status
-
-
-def check_memory(needed: int) -> None:
-    """Refuse results that do not fit in memory.
-
-    Raises
-    ------
-    PlanError
-        They do not.
-    """
-    launch.count_that_fits(
-        devices.resolve("cpu"), needed, "the result", "use fewer times or trajectories"
-    )
