@@ -32,7 +32,7 @@ def test_dates_are_no_numbers():
         ([[0, 1]], r"shape \(1, 2\)"),
         ([0, np.inf], r"times\[1\] is inf"),
         ([0, 1, 1], r"times\[2\] = 1 follows times\[1\] = 1"),
-        (None, "finite"),
+        (None, "times is None; expected a list of numbers"),
     ],
 )
 def test_what_does_not(times, message):
