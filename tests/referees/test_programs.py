@@ -133,7 +133,7 @@ def test_what_is_traced_wrongly_is_noticed(mutant, monkeypatch):
         monkeypatch.setattr(tracer._Number, "__pow__", lambda x, n: x**-n if n < 0 else x * x)
     else:
         monkeypatch.setattr(tracer._Trace, "holds", lambda trace, number: True)
-    assert any(differences(seed)[0] for seed in range(3))
+    assert any(differences(seed)[0] for seed in (5, 0, 1, 2))
 
 
 def both_ways(seed, precision, **options):
