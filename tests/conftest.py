@@ -16,12 +16,17 @@ os.environ["MPLBACKEND"] = "Agg"
 ROOT = Path(__file__).resolve().parents[1]
 # By the names of their files alone, so that a file may move.
 SLOW = frozenset((ROOT / "tests" / "slow.txt").read_text().split())
+# Of what is tested in several forms, an ordinary run takes the cheaper ones, so that it fits its
+# time; `-m exhaustive` takes these.
+EXHAUSTIVE = frozenset((ROOT / "tests" / "exhaustive.txt").read_text().splitlines())
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if f"{item.path.name}::{item.name.partition('[')[0]}" in SLOW:
             item.add_marker(pytest.mark.slow)
+        if f"{item.path.name}::{item.name}" in EXHAUSTIVE:
+            item.add_marker(pytest.mark.exhaustive)
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return

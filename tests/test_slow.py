@@ -1,4 +1,4 @@
-"""The list of slow tests names tests that there are: what it does not name is taken for quick."""
+"""The lists of slow and of exhaustive tests name tests that there are."""
 
 import re
 from pathlib import Path
@@ -6,11 +6,12 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 
 
-def test_every_test_of_the_list_is_there():
+def test_every_test_of_the_lists_is_there():
     there = {
         f"{file.name}::{name}"
         for file in TESTS.rglob("test_*.py")
         for name in re.findall(r"^ *def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    listed = set((TESTS / "slow.txt").read_text(encoding="utf-8").split())
-    assert not listed - there
+    for name in ("slow.txt", "exhaustive.txt"):
+        lines = (TESTS / name).read_text(encoding="utf-8").splitlines()
+        assert not {line.partition("[")[0] for line in lines} - there

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 import ergode
@@ -136,7 +137,9 @@ def test_a_parameter_of_an_epidemic_is_a_label_with_one_value_too():
 
 
 def test_a_coordinate_that_is_not_declared_is_an_engines_mistake():
-    values = {"basin": [0], "centre": [[1.0]]}
+    assert ergode.trajectories.basins  # and with it what it returns is known
+    status = np.zeros(1, np.uint8)
+    values = {"basin": [0], "centre": [[1.0]], "share": [1.0], "status": status}
     coords = {"k": ("trajectory", [1.0]), "attractor": [0], "feature": ["x"]}
     found = partial(results.dataset, "trajectories", "basins", swept=["trajectory"], attrs={})
     assert found(values, coords=coords)["k"].dims == ("trajectory",)

@@ -44,6 +44,7 @@ results.register(
     "kinetics",
     "equilibrium",
     [Variable("mass_fraction", ("zone", "species"), "float64", "1", "mass fraction of a nucleus")],
+    coords=("mass_number", "charge_number", "temperature", "density", "electron_fraction"),
 )
 
 
