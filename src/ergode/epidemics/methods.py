@@ -46,7 +46,7 @@ class Method(methods.Method):
     """Devices on which many points are one launch.
 
     Elsewhere points run in turn: leaps, whose steps and tables of probabilities differ in number
-    between points, and ``"sellke"`` on CUDA, whose kernel reads the tables of one point.
+    between points.
     """
 
 
@@ -151,7 +151,7 @@ METHODS = {
             "exact, by effective contacts of every arc, which transmit or not",
             "any model and scenario",
             "exact, and the cheapest method that every device has",
-            True, _beyond_sellke, (), _sellke, sweeps=("cpu",),
+            True, _beyond_sellke, (), _sellke, sweeps=_EVERY_DEVICE,
         ),
         Method(
             "gillespie",

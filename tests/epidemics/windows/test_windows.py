@@ -8,6 +8,7 @@ from ergode.core import devices, kernels
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
 from ergode.epidemics.shared.importation import ImportedCases
+from ergode.epidemics.shared.sweep import PointGroup, rows_from
 from ergode.epidemics.windows.kernel import windows_cuda
 from ergode.epidemics.windows.on_device import cuda_buffers
 from ergode.epidemics.windows.path import HUBS
@@ -91,10 +92,12 @@ def everything(age=0.0):
 
 def both(
     model, scenario, initial, count=6, device="cpu:1", rooms=None, precision="float32",
-    listing=True, **options,
+    listing=True, group=None, **options,
 ):  # fmt: skip
     """Counts and line lists by events and by windows."""
-    common = {"times": GRID, "seed": 5, "listing": listing, "precision": precision}
+    common = {
+        "times": GRID, "seed": 5, "listing": listing, "precision": precision, "group": group
+    }  # fmt: skip
     events = EventEnsemble(model, scenario, initial, device=devices.resolve("cpu:1"), **common)
     windows = WindowEnsemble(
         model, scenario, initial, device=devices.resolve(device), **common, **options
@@ -137,14 +140,56 @@ def test_windows_find_it_with_everything_there_is():
     check_equal(a, c)
 
 
+def points(model, initial):
+    """A group of three points, of three replicates each, that differ in rates and seeds."""
+    models = [
+        ergode.CompartmentModel(
+            model.compartments,
+            [
+                ergode.Infection(
+                    i.susceptible, i.infected,
+                    {name: rate * factor for name, rate in i.transmission_rate.items()},
+                )
+                for i in model.infections
+            ],
+            model.progressions,
+            susceptibility=model.susceptibility,
+        )
+        for factor in (1.0, 0.5, 1.5)
+    ]  # fmt: skip
+    return PointGroup(models, [initial, initial | {"I1": ergode.Seeds(9, age=1.0)}, initial], 3)
+
+
+def test_points_of_a_sweep_share_a_launch():
+    model, scenario, initial = everything()
+    initial["I1"] = ergode.Seeds(5, age=1.5)
+    group = points(model, initial)
+    a, b = both(model, scenario, initial, count=7, group=group, listing=False)
+    check_equal(a, b)
+    # Rows 2 to 8 of the group: each is the row of the call of its point.
+    for number in range(3):
+        alone = WindowEnsemble(
+            group.models[number], scenario, group.initials[number], times=GRID, seed=5,
+            device=devices.resolve("cpu:1"),
+        )  # fmt: skip
+        (own, _), _ = alone.run(0, 3)
+        first = max(2, 3 * number)
+        np.testing.assert_array_equal(b[0][first - 2 : 3 * number + 1], own[first - 3 * number :])
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_kernel_compiles_to_ptx(precision):
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
+    model, scenario, initial = everything(1.5)
+    group = None
+    if precision == "float32":
+        initial["I1"] = ergode.Seeds(5, age=1.5)
+        group = points(model, initial)
     ensemble = WindowEnsemble(
-        *everything(1.5), times=GRID, seed=1, device=devices.resolve("cpu:1"),
-        precision=precision, listing=True,
+        model, scenario, initial, times=GRID, seed=1, device=devices.resolve("cpu:1"),
+        precision=precision, listing=True, group=group,
     )  # fmt: skip
     kernel = kernels.cuda_kernel(
         windows_cuda,
@@ -161,18 +206,22 @@ def test_the_kernel_compiles_to_ptx(precision):
     epidemic = Epidemic(
         ensemble.arcs, ensemble.tables, none, paths, triggers, tracing, ensemble.seed
     )
-    arguments = epidemic, 0, ensemble.width, queue, waiting, results, work
+    arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
     text = cuda.ptx(kernel.compiled("cuda"), arguments)
     assert ".entry" in text
     assert (".f64" in text) == (precision == "float64")
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("case", ["sis", "everything", "temporal", "hubs"])
+@pytest.mark.parametrize("case", ["sis", "everything", "points", "temporal", "hubs"])
 def test_cuda_finds_the_same_history(case):
     model, scenario, initial = SIS, scenario_of(NETWORK), {"I": 20}
-    if case == "everything":
+    group = None
+    if case in ("everything", "points"):
         model, scenario, initial = everything(1.5)
+    if case == "points":
+        initial["I1"] = ergode.Seeds(5, age=1.5)
+        group = points(model, initial)
     elif case == "hubs":
         scenario = scenario_of(ergode.ContactNetwork.barabasi_albert(20_000, m=4, seed=1))
     elif case == "temporal":
@@ -185,4 +234,9 @@ def test_cuda_finds_the_same_history(case):
         )
     # Among a million moments some are equal in float32, and who was first is then not defined.
     precision = "float64" if case == "hubs" else "float32"
-    check_equal(*both(model, scenario, initial, count=8, device="cuda", precision=precision))
+    check_equal(
+        *both(
+            model, scenario, initial, count=7 if group else 8, device="cuda", precision=precision,
+            group=group,
+        )
+    )  # fmt: skip

@@ -58,7 +58,7 @@ from ergode.epidemics.event_driven.state import (
     Nodes,
     Run,
 )
-from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node, seeding_of_row
+from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
@@ -70,7 +70,6 @@ from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.importation import (
     importation_mark,
     importation_time,
-    importations_of_row,
     imported,
     imported_node,
 )
@@ -89,15 +88,13 @@ from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     next_compartment_of_stay,
     remaining_time,
-    stages_of_row,
     stay_index,
 )
-from ergode.epidemics.shared.sweep import SWEPT, replicate_of
-from ergode.epidemics.shared.tables import EpidemicTables
+from ergode.epidemics.shared.row_tables import tables_of_row
+from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.transmission import (
     Source,
     guarded,
-    infections_of_row,
     outcome,
 )
 
@@ -125,25 +122,12 @@ def sellke_cpu(
         np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
     )  # fmt: skip
     for row in range(start, stop):
-        tables = _tables_of_row(points, rows, row)
+        tables = tables_of_row(points, rows, row)
         run = Run(row, replicate_of(rows, row), seed, _per_time(queue, tables.end))
         _begin(queue, tables, nodes, cases, run)
         while not _advance(queue, contacts, tables, nodes, cases, room, run):
             queue = with_room(queue, queue.time.size)
         _finish(nodes, row, counts, work)
-
-
-def _tables_of_row(tables, rows, row):
-    """The tables of the point that a row is of."""
-    if SWEPT:
-        return EpidemicTables(
-            tables.meetings, stages_of_row(tables.stages, rows, row),
-            infections_of_row(tables.infections, rows, row), tables.calendars,
-            tables.interventions, seeding_of_row(tables.seeding, rows, row),
-            importations_of_row(tables.importations, rows, row), tables.stratum,
-            tables.stratum_count, tables.base, tables.times, tables.per_step, tables.end,
-        )  # fmt: skip
-    return tables
 
 
 @no_refcount

@@ -20,7 +20,14 @@ from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.math.random import IMPORTATION, draw_words, exponential, integer_below, uniform
 from ergode.epidemics.scenario import Scenario
-from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
+from ergode.epidemics.shared.sweep import (
+    SWEPT,
+    PointGroup,
+    Rows,
+    bindings_of,
+    point_of,
+    replicate_of,
+)
 from ergode.epidemics.shared.transmission import compartment_index
 from ergode.models.epidemic.compartments import CompartmentModel
 
@@ -138,19 +145,22 @@ def imported_cases_of(
     node_count: int,
     end: Any,
     seed: np.uint64,
-    first_replicate: int,
+    rows: Rows,
+    group: PointGroup | None,
     count: int,
     host: Device,
     precision: Precision,
 ) -> ImportedCases:
-    """All importations before `end` into `count` replicates, on the host."""
-    kernel = kernels.cpu_kernel(list_imported_cases, precision=precision)
+    """All importations before `end` into `count` rows, on the host."""
+    kernel = kernels.cpu_kernel(
+        list_imported_cases, precision=precision, bindings=bindings_of(group)
+    )
     sizes = np.zeros(count + 1, np.int64)
     nothing = (
         np.zeros(1, np.int32), np.zeros(1, precision), np.zeros(1, np.int32),
         np.zeros(1, precision),
     )  # fmt: skip
-    arguments = (imports, node_count, end, seed, first_replicate)
+    arguments = (imports, node_count, end, seed, rows)
     host.run(kernel, count, *arguments, sizes[1:], ImportedCases(sizes, *nothing), False)
     first = np.cumsum(sizes)
     if not first[-1]:
@@ -218,11 +228,11 @@ def imported(imports, infections, plan, mark, left, node, compartment):
 
 
 def list_imported_cases(
-    start, stop, imports, node_count, end, seed, first_replicate, size, cases, fill
+    start, stop, imports, node_count, end, seed, rows, size, cases, fill
 ):  # fmt: skip
     """Count the importations of rows `start` to `stop` into `size`, or write them into `cases`."""
     for row in range(start, stop):
-        replicate = first_replicate + row
+        replicate = replicate_of(rows, row)
         at = cases.first[row]
         found = 0
         for plan in range(imports.rate.size):

@@ -20,6 +20,7 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
 from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.windows.moves import begin_clock, begin_node, column_of, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, work_out
 from ergode.epidemics.windows.state import (
@@ -28,6 +29,7 @@ from ergode.epidemics.windows.state import (
     Paths,
     Place,
     compartment_of,
+    epidemic_of_row,
     idle,
     moves_of,
 )
@@ -56,8 +58,7 @@ _EVERY_LANE = np.uint32(0xFFFFFFFF)
 
 
 def windows_cpu(
-    start, stop, arcs, tables, imported_cases, seed, first_replicate, width, room, results, needed,
-    work,
+    start, stop, arcs, tables, imported_cases, seed, rows, width, room, results, needed, work
 ):  # fmt: skip
     """Run replicates `start` to `stop`, on one thread.
 
@@ -65,7 +66,7 @@ def windows_cpu(
     windows), and `needed` [row], the room that there would have to be.
     """
     node_count = arcs.first.size - 1
-    rows = tables.interventions.kind.size
+    plan_size = tables.interventions.kind.size
     listed = ROOM if LISTING else 1
     watched = node_count if HAS_TRACING else 1
     paths = Paths(
@@ -74,20 +75,21 @@ def windows_cpu(
         np.empty((listed, node_count if LISTING else 1), np.int32), np.empty(node_count, np.int32),
     )  # fmt: skip
     tracing = TracingState(
-        np.empty((rows, watched), bits), np.empty((room, watched), real),
+        np.empty((plan_size, watched), bits), np.empty((room, watched), real),
         np.empty((room, watched), np.int32), np.empty(watched, np.int32), np.zeros(1, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, rows), real),
-        np.empty((1, tables.stages.kind.size + 1), np.int32), np.empty((1, rows), bits),
-        np.empty((1, rows), np.int32), np.empty((1, rows), np.int32),
-        np.empty((1, rows, BINS), np.int32),
+        np.empty((2, 1), real), np.empty((2, 1), bits), np.empty((1, plan_size), real),
+        np.empty((1, tables.stages.kind.size + 1), np.int32), np.empty((1, plan_size), bits),
+        np.empty((1, plan_size), np.int32), np.empty((1, plan_size), np.int32),
+        np.empty((1, plan_size, BINS), np.int32),
     )  # fmt: skip
     epidemic = Epidemic(arcs, tables, imported_cases, paths, triggers, tracing, seed)
     queue = np.empty((2, node_count), np.int64)
     for row in range(start, stop):
         tracing.room[0] = 0
-        _run_one(epidemic, results, queue, row, first_replicate + row, width, work)
+        own = epidemic_of_row(epidemic, rows, row)
+        _run_one(own, results, queue, row, replicate_of(rows, row), width, work)
         needed[row] = tracing.room[0]
 
 
@@ -219,13 +221,13 @@ class Thread(NamedTuple):
     lane: Any  # its number in its warp
 
 
-def windows_cuda(epidemic, first_replicate, width, queue, waiting, results, work):
+def windows_cuda(epidemic, rows, seed_count, width, queue, waiting, results, work):
     """Run every replicate; one cooperative grid from seeds to the last time.
 
-    Out: `results`, whose moves and counts of records are zero before, and `work` [2].  Scratch:
-    paths, triggers and tracing of `epidemic`; `queue` [2, position]; `waiting` int32 [3, 3]: nodes
-    queued in this round, the next and the one after, and likewise replicates that are not at their
-    end, and searches for arrivals.
+    A replicate has at most `seed_count` seeds.  Out: `results`, whose moves and counts of records
+    are zero before, and `work` [2].  Scratch: paths, triggers and tracing of `epidemic`; `queue`
+    [2, position]; `waiting` int32 [3, 3]: nodes queued in this round, the next and the one after,
+    and likewise replicates that are not at their end, and searches for arrivals.
     """
     grid = cuda.cg.this_grid()
     thread = Thread(
@@ -234,9 +236,9 @@ def windows_cuda(epidemic, first_replicate, width, queue, waiting, results, work
     first, stride = thread.first, thread.stride
     tables, triggers = epidemic.tables, epidemic.triggers
     row_count = np.int64(results.moves.shape[0])
-    _begin_chunk(epidemic, first_replicate, waiting, work, row_count, thread)
+    _begin_chunk(epidemic, rows, waiting, work, row_count, thread)
     grid.sync()
-    _place_seeds(epidemic, first_replicate, results, row_count, thread)
+    _place_seeds(epidemic, rows, seed_count, results, row_count, thread)
     grid.sync()
 
     worked = np.int64(0)
@@ -244,9 +246,7 @@ def windows_cuda(epidemic, first_replicate, width, queue, waiting, results, work
     round_number = np.int64(0)
     searches = np.int64(0)
     while True:
-        _open_window(
-            epidemic, first_replicate, width, queue, waiting, results, windows, round_number, thread
-        )
+        _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
         grid.sync()
         odd = windows & 1
         if waiting[1, windows % 3] == 0:
@@ -262,9 +262,7 @@ def windows_cuda(epidemic, first_replicate, width, queue, waiting, results, work
             following = (round_number + 1) % 3
             if first == 0:
                 waiting[0, (round_number + 2) % 3] = 0
-            worked += _one_round(
-                epidemic, first_replicate, width, queue, waiting, odd, round_number, thread
-            )
+            worked += _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             grid.sync()
             round_number += 1
             going = waiting[0, following] > 0
@@ -291,14 +289,17 @@ def windows_cuda(epidemic, first_replicate, width, queue, waiting, results, work
         work[1] = windows
 
 
-def _begin_chunk(epidemic, first_replicate, waiting, work, row_count, thread):
+def _begin_chunk(epidemic, rows, waiting, work, row_count, thread):
     """All replicates at time zero, without their seeds."""
     node_count = np.int64(epidemic.arcs.first.size - 1)
     for row in range(thread.first, row_count, thread.stride):
         begin_clock(epidemic.tables, epidemic.triggers, row, node_count)
     for position in range(thread.first, np.int64(epidemic.paths.queued.size), thread.stride):
         row = position // node_count
-        begin_node(epidemic, position, position - row * node_count, first_replicate + row)
+        begin_node(
+            epidemic_of_row(epidemic, rows, row), position, position - row * node_count,
+            replicate_of(rows, row),
+        )  # fmt: skip
     if thread.first < 9:
         waiting[thread.first // 3, thread.first % 3] = 0
     if thread.first < 2:
@@ -307,21 +308,19 @@ def _begin_chunk(epidemic, first_replicate, waiting, work, row_count, thread):
         epidemic.tracing.room[0] = 0
 
 
-def _place_seeds(epidemic, first_replicate, results, row_count, thread):
-    """Put the seeds of all replicates where they start."""
+def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
+    """Put the seeds of all replicates where they start; a replicate has `seed_count` at most."""
     node_count = np.int64(epidemic.arcs.first.size - 1)
-    seeding = epidemic.tables.seeding
-    seed_count = np.int64(seeding.named_count + seeding.drawn_count)
     for s in range(thread.first, seed_count * row_count, thread.stride):
         row = s // seed_count
-        place_seed(
-            epidemic, results, row, row, s - row * seed_count, node_count, first_replicate + row
-        )
+        index = s - row * seed_count
+        own = epidemic_of_row(epidemic, rows, row)
+        seeding = own.tables.seeding
+        if index < seeding.named_count + seeding.drawn_count:
+            place_seed(own, results, row, row, index, node_count, replicate_of(rows, row))
 
 
-def _open_window(
-    epidemic, first_replicate, width, queue, waiting, results, windows, round_number, thread
-):
+def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread):
     """Settle what the last window found, and queue the nodes that may move in the next."""
     tables, triggers, paths = epidemic.tables, epidemic.triggers, epidemic.paths
     node_count = np.int64(epidemic.arcs.first.size - 1)
@@ -348,8 +347,8 @@ def _open_window(
             if windows > 0:
                 begin = window_end(triggers, 1 - odd, row, width, tables.end)
                 node = position - row * node_count
-                place = Place(row, row, position, node, first_replicate + row)
-                settle(epidemic, results, place, begin)
+                place = Place(row, row, position, node, replicate_of(rows, row))
+                settle(epidemic_of_row(epidemic, rows, row), results, place, begin)
             if begin < tables.end:
                 wanted = not idle(tables, paths, position, window_stop(begin, width, tables.end))
             paths.queued[position] = np.int32(1) if wanted else np.int32(0)
@@ -393,7 +392,7 @@ def _count_all_arrivals(epidemic, width, odd, thread):
             )  # fmt: skip
 
 
-def _one_round(epidemic, first_replicate, width, queue, waiting, odd, round_number, thread):
+def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread):
     """Work out the paths of the nodes that are queued; returns how many this thread did.
 
     A lane takes a node.  Nodes with many arcs are left until all lanes of the warp have had theirs,
@@ -443,8 +442,9 @@ def _one_round(epidemic, first_replicate, width, queue, waiting, odd, round_numb
             begin = triggers.begin[odd, row]
             stop = window_stop(begin, width, tables.end)
             starts = triggers.starts[row] if HAS_TRIGGERS else tables.interventions.start
-            place = Place(row, row, mine, node, first_replicate + row)
-            changed, left_out = work_out(epidemic, place, starts, begin, stop, share, shares)
+            place = Place(row, row, mine, node, replicate_of(rows, row))
+            own = epidemic_of_row(epidemic, rows, row)
+            changed, left_out = work_out(own, place, starts, begin, stop, share, shares)
             worked += np.int64(share == 0)
             if left_out < stop and share == 0:
                 cut_window(triggers, odd, row, left_out)

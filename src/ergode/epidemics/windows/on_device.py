@@ -14,6 +14,7 @@ from ergode.core.kernels import Kernel
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.importation import ImportedCases
 from ergode.epidemics.shared.options import HAS_TRACING, HAS_TRIGGERS, LISTING
+from ergode.epidemics.shared.sweep import Rows
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.windows.kernel import THREADS
 from ergode.epidemics.windows.moves import Records, Results
@@ -41,6 +42,8 @@ class _Windows:
     at_first : ndarray of int32, shape [column_count]
         Counts before anybody has moved.
     time_count : int
+    seed_count : int
+        Seeds of a replicate at most.
     """
 
     def __init__(
@@ -52,10 +55,12 @@ class _Windows:
         precision: Precision,
         at_first: np.ndarray,
         time_count: int,
+        seed_count: int,
     ) -> None:
         self._device, self._kernel, self._arcs = device, kernel, arcs
         self._bindings, self._precision, self._at_first = bindings, precision, at_first
         self._shape = time_count, at_first.size
+        self._seed_count = seed_count
         self._buffers: tuple[Any, ...] = ()
         self._made_for: tuple[int, ...] = ()
         self._blocks = 0
@@ -83,7 +88,7 @@ class OnCPU(_Windows):
 
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
-        first_replicate: int, count: int, width: Any, record_room: int, detection_room: int,
+        rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
     ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
         """Counts, work [2], records, and how many detections of a node there are to be kept."""
         counts = np.empty((count, *self._shape), np.int32)
@@ -91,7 +96,7 @@ class OnCPU(_Windows):
         needed = np.zeros(count, np.int32)
         records = new_records(count, record_room, self._precision, np.empty)
         arguments = (
-            self._arcs, tables, imported_cases, seed, first_replicate, width, detection_room,
+            self._arcs, tables, imported_cases, seed, rows, width, detection_room,
             Results(records, counts), needed, work,
         )  # fmt: skip
         if count:
@@ -128,7 +133,7 @@ class OnCUDA(_Windows):
 
     def run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, seed: np.uint64,
-        first_replicate: int, count: int, width: Any, record_room: int, detection_room: int,
+        rows: Rows, count: int, width: Any, record_room: int, detection_room: int,
     ) -> tuple[np.ndarray, np.ndarray, Records, int]:  # fmt: skip
         """Counts, work [2], records, and how many detections of a node there are to be kept."""
         node_count = self._arcs.first.size - 1
@@ -144,7 +149,9 @@ class OnCUDA(_Windows):
         epidemic = Epidemic(self._arcs, tables, imported_cases, paths, triggers, tracing, seed)
         self._device.fill_zero(results.moves)
         self._device.fill_zero(results.records.count)
-        arguments = epidemic, first_replicate, width, queue, waiting, results, work
+        arguments = (
+            epidemic, rows, self._seed_count, width, queue, waiting, results, work
+        )  # fmt: skip
         if not self._blocks:
             self._blocks = self._device.resident_blocks(self._kernel, THREADS, *arguments)
             self._at_first = self._device.put(self._at_first)

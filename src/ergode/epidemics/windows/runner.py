@@ -5,6 +5,7 @@ Method ``"sellke"`` on CUDA; on the CPU it is what events are checked against.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.importation import imported_cases_of
 from ergode.epidemics.shared.options import LISTING, TEMPORAL
+from ergode.epidemics.shared.sweep import PointGroup
 from ergode.epidemics.shared.tables import Tables, or_nothing, tables_of
 from ergode.epidemics.windows.kernel import HUB, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
@@ -41,6 +43,8 @@ class WindowEnsemble(Ensemble):
         As for `event_driven.runner.EventEnsemble`.
     width : float, optional
         Span of a window [time]; affects speed alone.
+    group : PointGroup, optional
+        As for `first_passage.runner.FirstPassageEnsemble`.
     """
 
     work_names = ("paths", "windows")
@@ -57,8 +61,9 @@ class WindowEnsemble(Ensemble):
         precision: Precision = "float32",
         listing: bool = False,
         width: float | None = None,
+        group: PointGroup | None = None,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision)
+        super().__init__(model, scenario, times, seed, device, precision, group)
         if self.compartment_count > COMPARTMENTS_MOST:
             raise PlanError(
                 f"the model has {self.compartment_count} compartments; windows of time take up to "
@@ -66,17 +71,20 @@ class WindowEnsemble(Ensemble):
             )
         real = np.dtype(precision).type
         begin = float(times[0])
-        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision)
+        tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
         arcs = _arcs_of(model, scenario.contacts, tables, precision)
         most = int(np.diff(arcs.first).max(initial=0))
-        self.bindings = tables.bindings | {LISTING: listing, HUBS: most > HUB}
+        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
+        self.bindings = (
+            tables.bindings | self._seeds.bindings | {LISTING: listing, HUBS: most > HUB}
+        )
         kernel = kernels.kernel(
             windows_cpu, windows_cuda, precision=precision, bindings=self.bindings,
             registers=_REGISTERS,
         )  # fmt: skip
-        self.width = real(width if width is not None else _width(model, scenario.contacts, tables))
+        models = [model] if group is None else group.models
+        self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
         self.arcs = put_table(device, arcs)
-        self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision)
         self._importations = tables.importations
         self.tables = self.tables_on_device(tables, self._seeds.of(0, 0))
         self._precision = precision
@@ -87,8 +95,9 @@ class WindowEnsemble(Ensemble):
         at_first = np.zeros((self.compartment_count + 1, self.stratum_count), np.int32)
         at_first[self.base] = self.stratum_sizes
         self._on = ON_DEVICE[device.target](
-            device, kernel, self.arcs, self.bindings, precision, at_first.ravel(), self.times.size
-        )
+            device, kernel, self.arcs, self.bindings, precision, at_first.ravel(), self.times.size,
+            self._seeds.most,
+        )  # fmt: skip
 
     @property
     def bytes_per_replicate(self) -> int:
@@ -115,15 +124,16 @@ class WindowEnsemble(Ensemble):
         work : ndarray, shape [2]
             Paths and windows, summed over the replicates.
         """
+        rows = self.rows_from(first_replicate)
         imported_cases = imported_cases_of(
-            self._importations, self.node_count, self.tables.end, self.seed, first_replicate, count,
-            self._on.host, self._precision,
+            self._importations, self.node_count, self.tables.end, self.seed, rows, self._group,
+            count, self._on.host, self._precision,
         )  # fmt: skip
         imported_cases = put_table(self.device, imported_cases)
         tables = self.tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, records, detections = self._on.run(
-                tables, imported_cases, self.seed, first_replicate, count, self.width,
+                tables, imported_cases, self.seed, rows, count, self.width,
                 self._record_room, self._detection_room,
             )  # fmt: skip
             listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
@@ -187,14 +197,19 @@ def _arcs_of(
     )
 
 
-def _width(model: CompartmentModel, contacts: ContactNetwork, tables: Tables) -> float:
+def _width(models: Sequence[CompartmentModel], contacts: ContactNetwork, tables: Tables) -> float:
     """Span of a window: short against the time from an infection to the next.
 
     Only speed depends on it; the factor was measured on random networks of mean degree 8.
     """
-    stays = [p.holding_time.mean for p in model.progressions if p.holding_time.mean > 0]
+    stays = [
+        p.holding_time.mean
+        for model in models
+        for p in model.progressions
+        if p.holding_time.mean > 0
+    ]
     weight = 1.0 if tables.weights is None or not tables.weights.size else tables.weights.mean()
-    pressure = float(tables.infections.peak) * float(weight) * max(contacts.mean_degree, 1.0)
+    pressure = float(tables.infections.peak.max()) * float(weight) * max(contacts.mean_degree, 1.0)
     spans = [*stays, 1.0 / pressure if pressure > 0 else np.inf]
     width = _WIDTH * min(spans)
     return width if 0 < width < np.inf else 1.0

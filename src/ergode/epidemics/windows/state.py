@@ -14,6 +14,8 @@ from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.epidemics.shared.contacts import just_before
 from ergode.epidemics.shared.options import HAS_AGES
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
+from ergode.epidemics.shared.row_tables import tables_of_row
+from ergode.epidemics.shared.sweep import SWEPT
 
 # In a state, beside the compartment: the node was infected at the first moment of its stay.
 _OPEN = 128
@@ -60,6 +62,16 @@ class Epidemic(NamedTuple):
     triggers: Any  # see `windows.triggers`
     tracing: Any  # see `windows.tracing`
     seed: Any
+
+
+def epidemic_of_row(epidemic, rows, row):
+    """The epidemic with the tables of the point that a row is of."""
+    if SWEPT:
+        return Epidemic(
+            epidemic.arcs, tables_of_row(epidemic.tables, rows, row), epidemic.imported_cases,
+            epidemic.paths, epidemic.triggers, epidemic.tracing, epidemic.seed,
+        )  # fmt: skip
+    return epidemic
 
 
 class Place(NamedTuple):
