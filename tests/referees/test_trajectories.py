@@ -292,11 +292,11 @@ def check(seed, device, methods=None, structure=None, delays=True, noise=True, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("method", ["tsit5", "rk4"])
-def test_random_fields(method, device):
+@pytest.mark.parametrize("also", ["plain", "delays", "noise"])
+def test_random_fields(also, device):
     wrong = check(
-        100, device, methods=(method,), structure=7, delays=method == "tsit5",
-        noise=method == "rk4",
+        100, device, methods=("rk4",) if also == "noise" else ("tsit5",), structure=7,
+        delays=also == "delays", noise=also == "noise",
     )  # fmt: skip
     assert not wrong, "\n".join(wrong)
 
