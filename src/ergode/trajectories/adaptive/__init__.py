@@ -1,1 +1,1 @@
-"""Steps of the size that a tolerance allows."""
+"""Adaptive steps: an error estimate sets the size of each step."""

@@ -1,4 +1,4 @@
-"""What the kernels of `adaptive` are told, and what they fill."""
+"""Arguments of the kernels of `adaptive`: inputs, outputs and storage."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from typing import Any, NamedTuple
 
 
 class Run(NamedTuple):
-    """What all trajectories of a run have in common."""
+    """Inputs of a run."""
 
-    times: Any  # real [time]: when to save states
+    times: Any  # real [time]: when states are saved
     initial: Any  # real [variable, trajectory]
     parameters: Any  # real [parameter, trajectory]
-    sizes: Any  # real [trajectory]: of the first step, if above zero; of all, if steps are equal
-    frame: Any  # real [width of a cell, and for each delay its range, trajectory]
-    lags: Any  # int64 [delay]: in cells that all trajectories share
-    breaks: Any  # uint8 [cell]: whether the solution breaks where a shared cell begins
-    given: Any  # real [slot, delayed variable, 2, trajectory]: points of the history
-    jumps: Any  # real [jump, row]: those of the history, as breakpoints
-    limit: Any  # real: interpolation error that is allowed
+    sizes: Any  # real [trajectory]: first step, 0 to estimate it; every step, if fixed [time]
+    frame: Any  # real [row, trajectory]: cell width, then least and largest value of each delay
+    lags: Any  # int64 [delay]: each delay in cells; a shared mesh only
+    breaks: Any  # uint8 [cell]: whether a shared cell begins at a breaking point
+    given: Any  # real [slot, delayed variable, 2, trajectory]: sampled history
+    jumps: Any  # real [jump, row]: jumps of the history, stored as breakpoints
+    limit: Any  # real: largest interpolation error allowed, in units of the tolerance
     rtol: Any  # real
     atol: Any  # real
     largest: Any  # real: largest step [time]
-    since: Any  # real: time from which events and observables count
-    most: Any  # int64: most steps
-    source: Any  # of the noise: its seed, and increments of a step
-    offset: Any  # int64: number of the first trajectory, for its noise
+    since: Any  # real: events and observables before this time are ignored
+    most: Any  # int64: largest number of steps, rejected ones included
+    source: Any  # noise: (seed, increments per step)
+    offset: Any  # int64: number of the first trajectory, a key of its noise
     origin: Any  # real: first time
     last: Any  # real: last time
-    period: Any  # int64: slots of the ring
+    period: Any  # int64: slots of the ring buffer
 
 
 class Out(NamedTuple):
-    """What became of trajectories."""
+    """Outputs of a run."""
 
     states: Any  # real [time, variable, trajectory]
     hit_counts: Any  # int64 [event, trajectory]
     hits: Any  # real [event, hit, time and variables, trajectory]
     observed: Any  # real [observable, trajectory]
     status: Any  # uint8 [trajectory]
-    taken: Any  # int64 [trajectory]: steps that were kept
-    rejected: Any  # int64 [trajectory]: steps that were not
-    interpolation_errors: Any  # real [trajectory]: the largest, in units of the tolerance
+    taken: Any  # int64 [trajectory]: accepted steps
+    rejected: Any  # int64 [trajectory]: rejected steps
+    interpolation_errors: Any  # real [trajectory]: largest error, in units of the tolerance
     step_log: Any  # real [step, time and variables, trajectory]
 
 
 class Storage(NamedTuple):
-    """Where a CUDA kernel keeps histories (see `segments.StoredHistory`)."""
+    """History buffers of a CUDA kernel (see `segments.StoredHistory`)."""
 
     ring: Any  # real [slot, delayed variable, 2, trajectory]
     breakpoints: Any  # real [breakpoint, row, trajectory]

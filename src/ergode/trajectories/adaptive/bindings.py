@@ -1,4 +1,4 @@
-"""What the kernels of `adaptive` are specialised to: a field, a method, events and observables."""
+"""Bindings of the kernels of `adaptive`: vector field, method, events and observables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bindings_of(
     shared: bool = True,
     noise_substeps: int = 1,
 ) -> dict[Any, Any]:
-    """What a kernel of `adaptive` is specialised to."""
+    """Options and user functions that a kernel of `adaptive` is compiled with."""
     bindings = {
         **method.bindings,
         equations.rhs: UserFunction(field.function),
@@ -55,7 +55,8 @@ def bindings_of(
         bindings[noise.SUMMED] = noise_substeps > 1
         bindings[noise.diffusion] = UserFunction(field.diffusion)
     if inside_step.EVENTS in bindings:
-        # A noisy step is a straight line; what bends within a step shows at four intervals.
+        # A stochastic step is a straight line: two intervals suffice.  Curved dense output needs
+        # at least four.
         degree = len(method.bindings[stepper.DENSE][0])
         bindings |= bindings_of_nodes(2 if method.scheme else max(4, degree))
     return bindings
@@ -70,7 +71,7 @@ def _bindings_of_history(
         history_ring.DELAYED: history.delayed,
         history_ring.JUMPS: history.jumps,
         equations.PLACES: places,
-        # A cubic is as good as a method of order four, a quintic better than any here.
+        # A cubic keeps order four; a quintic exceeds the order of every method here.
         equations.COEFFICIENTS: 6 if method.order > 4 else 4,
         segments.SAMPLED: history.sampled,
         segments.SHARED: shared,
@@ -89,7 +90,7 @@ def _bindings_of_history(
 
 
 def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:
-    """What delays that depend on the state are."""
+    """Bindings of state-dependent delays."""
     names = {
         f"delay_{d}": delay.function
         for d, (_, delay) in enumerate(field.delays)

@@ -1,11 +1,11 @@
-"""Steps of the size that a tolerance allows.
+"""Step size control.
 
-The size of an error is its root mean square over the variables, each in units of ``atol + rtol
-abs(y)``; a step is kept if that is at most one.  The next step is that of a proportional-integral
-controller, so that it does not swing where stability limits it.
+The error norm is the root mean square over the variables, each in units of ``atol + rtol abs(y)``.
+A step is accepted if its error norm is at most one.  A proportional-integral controller chooses the
+next step: where stability limits the step, its step sizes do not oscillate.
 
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
-chapter II.4 (eqs. 4.10-4.14); K. Gustafsson, ACM TOMS 17, 533 (1991); for a method with two
+chapter II.4 (eqs. 4.10-4.14); K. Gustafsson, ACM TOMS 17, 533 (1991); for a method with two error
 estimates, Hairer, Norsett, Wanner, chapter II.10 (eq. 10.17).
 """
 
@@ -19,15 +19,15 @@ from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.explicit import CORRECTION
 from ergode.trajectories.steppers.stepper import ERROR_ORDER
 
-SMALLEST = -26.6  # an error of 1e-4, below which all are alike
-_SAFETY = -0.152003  # 0.9, and factors of 0.2 and 5, as powers of two
-_LEAST, _MOST = -2.321928, 2.321928
+SMALLEST = -26.6  # error norm 1e-4; the controller treats smaller errors as equal to this
+_SAFETY = -0.152003  # log2(0.9)
+_LEAST, _MOST = -2.321928, 2.321928  # log2 of the least and largest step ratio, 0.2 and 5
 
 
 def error_size(error, correction, y, y1, rtol, atol):
-    """Binary logarithm of the mean square error, not above zero if the step can be kept.
+    """Binary logarithm of the mean square error; the step is accepted if it is at most zero.
 
-    It is good to 0.09, and exact in its sign; of infinity and of NaN it is large.
+    Its absolute error is below 0.09, and its sign is exact.  For infinity and NaN it is large.
     """
     scale = tuple(1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), atol) for i in range(VARIABLES))
     fine = sum((error[i] * scale[i]) * (error[i] * scale[i]) for i in range(VARIABLES))
@@ -39,7 +39,7 @@ def error_size(error, correction, y, y1, rtol, atol):
 
 
 def size_of_sums(fine, coarse, share):
-    """`error_size` of the sums of squares of both estimates; `share` is one over their number."""
+    """`error_size` from the sums of squares of both estimates; `share` is 1 / variable count."""
     total = fine
     if len(CORRECTION) > 0:
         total = fine * fine / max(fma(real(0.01), coarse, fine), real(1e-30))
@@ -47,9 +47,10 @@ def size_of_sums(fine, coarse, share):
 
 
 def growth(size, previous, kept, last_step_rejected):
-    """Factor of the next step, good to a percent.
+    """Ratio of the next step to this one, to about one percent.
 
-    `size` and `previous` are logarithms; a step that follows a rejected one does not grow.
+    `size` and `previous` are logarithms from `error_size`.  The step after a rejected step does not
+    grow.
     """
     power = (
         fma(size, -0.35 / ERROR_ORDER, previous * (0.2 / ERROR_ORDER))
@@ -58,7 +59,7 @@ def growth(size, previous, kept, last_step_rejected):
     )
     most = real(0.0) if last_step_rejected else real(_MOST)
     power = min(max(power + _SAFETY, real(_LEAST)), most)
-    # 2^power as the fourth power of a cubic: a chain of a few operations, where a step waits.
+    # 2^power as the fourth power of a cubic: a short dependency chain; the next step waits for it.
     x = 0.17328679513998632 * power
     root = fma(x, fma(x, fma(x, real(1.0 / 6.0), real(0.5)), real(1.0)), real(1.0))
     square = root * root
@@ -66,10 +67,11 @@ def growth(size, previous, kept, last_step_rejected):
 
 
 def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short, largest):
-    """Size of the step after one of `size`, of the `h` that was wanted.
+    """Size of the next step, after a step of `size` where `h` was proposed.
 
-    A step cut short by the goal says nothing against a longer one.  After an event that acts
-    (`short`) the next is no longer than the `way` to it: another may be as near.
+    A step truncated at its goal (`size` < `h`) does not reduce the proposal if it is accepted.  If
+    an event ended the step (`short`), the next step is at most `way`, the time from the beginning
+    of the step to the event: the next event may be equally close.
     """
     following = growth(log_error, previous, kept, last_step_rejected) * size
     following = max(following, h) if kept & (size < h) else following
@@ -78,7 +80,7 @@ def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short
 
 
 def first_step(t, span, y, f, history, p, rtol, atol):
-    """A step to begin with."""
+    """Initial step size (Hairer, Norsett, Wanner, chapter II.4, "starting step size")."""
     scale = tuple(1.0 / fma(rtol, abs(y[i]), atol) for i in range(VARIABLES))
     d0 = math.sqrt(sum((y[i] * scale[i]) * (y[i] * scale[i]) for i in range(VARIABLES)))
     d1 = math.sqrt(sum((f[i] * scale[i]) * (f[i] * scale[i]) for i in range(VARIABLES)))
@@ -95,13 +97,13 @@ def first_step(t, span, y, f, history, p, rtol, atol):
 
 
 def probing_step(d0, d1, span):
-    """A step that shows how fast the slope changes, by the sizes of state and slope."""
+    """Trial step that measures how fast the slope changes; `d0`, `d1`: norms of state, slope."""
     h = 1e-6 * span if (d0 < 1e-5 or d1 < 1e-5) else 0.01 * d0 / d1
     return min(h, span)
 
 
 def step_from_probe(h, d1, change, span):
-    """A step to begin with, by how much the slope `d1` has changed after `h`."""
+    """Initial step size, from the norm `d1` of the slope and its `change` after a step `h`."""
     steepest = max(d1, change / h)
     tried = exp(log(0.01 / steepest) / ERROR_ORDER) if steepest > 1e-15 else span
     h = min(100.0 * h, tried)

@@ -1,12 +1,13 @@
-"""Adaptive steps: each trajectory chooses its own, with events and observables on the way.
+"""Adaptive integration with events and observables; every trajectory has its own step size.
 
-A trajectory moves from goal to goal.  Without delays and noise the only goal is the last time.
-With them, the goals are the ends of cells (see `segments`), with any number of steps in between.
+A trajectory is integrated from goal to goal; no step crosses a goal.  Without delays and noise the
+only goal is the last time.  With them, the goals are the ends of cells (see `segments`), with any
+number of steps in between.
 
-On a GPU, a thread integrates one trajectory.  On a CPU, a thread tries a step of LANES trajectories
-at once, in a loop without branches that the compiler vectorises.  Lanes with an event or a time to
-be saved within the step are then handled one by one.  A lane that has ended takes the next
-trajectory, unless all lanes go from cell to cell together.
+On a GPU, a thread integrates one trajectory.  On a CPU, a thread attempts a step of LANES
+trajectories at once, in a loop without branches that the compiler vectorises.  Lanes with an event
+or a save time within the step are then handled one by one.  A lane whose trajectory has ended takes
+the next trajectory; on a shared mesh it waits until the trajectories of all lanes have ended.
 """
 
 from __future__ import annotations
@@ -89,28 +90,28 @@ from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
 from ergode.trajectories.steppers.stepper import ADAPTS, completed
 
-# ---- CUDA: a thread a trajectory
+# ---- CUDA: one thread per trajectory
 
 
 class Trajectory(NamedTuple):
-    """Where a trajectory of a thread is."""
+    """Present state of a thread's trajectory."""
 
     t: Any  # time
     y: Any  # [variable]: state
     f: Any  # [variable]: slope
-    g: Any  # [event]: functions of the events
-    s: Any  # what observables keep
-    h: Any  # step that is wanted
-    previous: Any  # logarithm of the error of the last step that was kept
+    g: Any  # [event]: values of the event functions
+    s: Any  # accumulators of the observables
+    h: Any  # proposed step
+    previous: Any  # logarithm of the error of the last accepted step
     last_step_rejected: Any
     cursor: Any  # index of the next time to save
-    kept_count: Any  # int64: steps that were kept
-    rejected_count: Any  # int64: steps that were not
-    outcome: Any  # uint8: DONE while it goes on
+    kept_count: Any  # int64: accepted steps
+    rejected_count: Any  # int64: rejected steps
+    outcome: Any  # uint8: DONE until the trajectory fails or stops
 
 
 def integrate_cuda(run, out, storage):
-    """Integrate every trajectory, one a thread; arguments as in `arguments`."""
+    """Integrate every trajectory, one per thread; arguments as in `arguments`."""
     me = cuda.grid(1)
     if me >= out.status.size:
         return
@@ -157,7 +158,7 @@ def integrate_cuda(run, out, storage):
 
 
 def _begun(p, me, run, out):
-    """A trajectory where it begins; slopes and events are not known yet."""
+    """A trajectory at its first time; `_at_goal` and its caller set slopes and event functions."""
     y = tuple(run.initial[i, me] for i in range(VARIABLES))
     s = begin_observing(run.origin, y, p)
     for i in unroll(range(VARIABLES)):
@@ -178,7 +179,7 @@ def _with_outcome(at, outcome):
 
 
 def _at_goal(at, p, n, now, lag, fresh, stored, run):
-    """Where a cell or the run begins: the slope, the next goal, and what is read of the history."""
+    """At the beginning of a cell or the run: slope, next goal, and polynomials of the history."""
     t, y, f = at.t, at.y, at.f
     last, period, width, me = run.last, stored.period, stored.width, stored.me
     goal = last
@@ -210,7 +211,7 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
 
 
 def _one_step(at, goal, history, p, n, stored, run, out):
-    """A trajectory after it has tried a step."""
+    """The trajectory after one attempted step."""
     t, y, f, h, me = at.t, at.y, at.f, at.h, stored.me
     g, s, cursor, kept_count, rejected_count = (
         at.g, at.s, at.cursor, at.kept_count, at.rejected_count,
@@ -276,7 +277,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
 
 
 def _missed(at, before, n, now, stored, run):
-    """The largest interpolation error, where a cell ends; `before` is that of earlier cells."""
+    """Largest interpolation error at the end of a cell; `before`: largest of earlier cells."""
     if SHARED:
         if smooth_before(n, run.breaks):
             before = max(
@@ -287,12 +288,12 @@ def _missed(at, before, n, now, stored, run):
                 ),
             )  # fmt: skip
         return before
-    else:  # what is not chosen is not compiled
+    else:  # SHARED is an option: only one branch is compiled
         return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))
 
 
 def _finish(at, interpolation_error, p, me, out):
-    """Note how a trajectory ended."""
+    """Write status, counts and observables of a trajectory that has ended."""
     outcome = at.outcome
     finite = True
     for i in unroll(range(VARIABLES)):
@@ -310,14 +311,14 @@ def _finish(at, interpolation_error, p, me, out):
     out.interpolation_errors[me] = interpolation_error
 
 
-# ---- CPU: a thread follows LANES trajectories
+# ---- CPU: one thread integrates LANES trajectories
 
 
 def integrate_cpu(start, stop, run, out, breakpoint_count, program):
     """Integrate trajectories `start` to `stop` on one thread.
 
-    Arguments are those of `arguments`, how many breakpoints of a trajectory are kept, and the
-    program of the equations, or nothing where they are compiled.
+    `run` and `out` are those of `arguments`.  `breakpoint_count` is the capacity for breakpoints of
+    a trajectory.  `program` is the bytecode of the equations, or () if they are compiled.
     """
     lanes = workspace(run.period, breakpoint_count, equations_of(program, run.parameters))
     who, working, looked, t, goal = lanes.who, lanes.working, lanes.looked, lanes.t, lanes.goal
@@ -325,7 +326,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, program):
     following = start
     while following < stop:
         for lane in range(LANES):
-            # Lanes without a trajectory of their own repeat the work of the first.
+            # Surplus lanes repeat the first trajectory; their results are discarded.
             who[lane] = following if following < stop else start
             working[lane] = 1 if following < stop else 0
             load(lane, who[lane], run, lanes, out)

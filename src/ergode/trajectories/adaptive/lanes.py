@@ -1,7 +1,7 @@
-"""What is done to LANES trajectories at once on a thread of a CPU (see `adaptive`).
+"""One CPU thread integrates LANES trajectories at once (see `adaptive.kernel`).
 
-Arrays have lanes last.  Loops over lanes without branches become vector instructions; what happens
-to a lane now and then is done for one lane.
+The last axis of every array is the lane.  Loops over lanes have no branches, so that the compiler
+vectorises them.  Rare work (events, save times, a new trajectory) is done for one lane at a time.
 """
 
 from __future__ import annotations
@@ -77,52 +77,52 @@ from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observi
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
 
 LANE_COUNT = 64
-LANES = option(LANE_COUNT)  # trajectories that a thread follows at once
+LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
 
 
 class Lanes(NamedTuple):
-    """Workspace of a thread; each [lane], or [row, lane]."""
+    """Workspace of a thread; each array is [lane] or [row, lane]."""
 
-    y: Any  # state, where the step begins
-    f: Any  # slope there
-    y1: Any  # state to go on with, after the step
-    f1: Any  # slope there
-    y2: Any  # state at the end of the step, before an event acts
-    f2: Any  # slope there
+    y: Any  # state at the beginning of the step
+    f: Any  # slope at the beginning of the step
+    y1: Any  # state after the step and its events
+    f1: Any  # slope after the step and its events
+    y2: Any  # state at the end of the step, before events act
+    f2: Any  # slope at the end of the step, before events act
     k: Any  # stages of the step
     p: Any  # parameters
-    g: Any  # functions of the events, where the step begins
-    g1: Any  # the same after the step
-    s: Any  # what observables keep
-    t: Any  # time where the step begins
-    t1: Any  # where it ends
-    t2: Any  # where it ends before an event
-    h: Any  # step that is wanted
-    size: Any  # step that was tried
-    log_error: Any  # logarithm of its error
-    previous: Any  # the same of the step before
-    soonest: Any  # next time to be saved
-    looked: Any  # whether to look into the step
+    g: Any  # event functions at the beginning of the step
+    g1: Any  # event functions after the step
+    s: Any  # accumulators of the observables
+    t: Any  # time at the beginning of the step
+    t1: Any  # time at the end of the attempted step
+    t2: Any  # time at the end of the step; earlier than t1 if an event truncates it
+    h: Any  # proposed step
+    size: Any  # attempted step
+    log_error: Any  # logarithm of the error of the attempted step
+    previous: Any  # logarithm of the error of the last accepted step
+    soonest: Any  # next time to save
+    looked: Any  # whether the step contains a save time or perhaps an event
     last_step_rejected: Any  # whether the last step was rejected
-    working: Any  # 0 without a trajectory, 1 on its way, 2 ended, 3 stopped by an event
-    tried: Any  # steps that were tried
-    kept_count: Any  # steps that were kept
-    goal: Any  # where steps must end
-    width: Any  # of a cell
-    interpolation_error: Any  # the largest interpolation error of the history
-    stray: Any  # whether a delay left its range
+    working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped by an event
+    tried: Any  # attempted steps
+    kept_count: Any  # accepted steps
+    goal: Any  # time that no step crosses
+    width: Any  # width of a cell [time]
+    interpolation_error: Any  # largest interpolation error of the history
+    stray: Any  # whether a state-dependent delay has left its range
     who: Any  # int64: number of the trajectory
-    cursor: Any  # int64: index of the next time
-    ring: Any  # [slot, delayed variable, 2, lane]
+    cursor: Any  # int64: index of the next time to save
+    ring: Any  # [slot, delayed variable, 2, lane]: ring buffer of the history
     breakpoints: Any  # [breakpoint, row, lane]
-    whole: Any  # int64
-    pieces: Any  # polynomials that are read
+    whole: Any  # int64 [row, lane]: counters (see `segments`)
+    pieces: Any  # [row, lane]: present polynomial of each delay
     equations: Any  # see `steppers.equations`
 
 
 def workspace(period, breakpoint_count, equations):
-    """The arrays of a thread."""
-    # Parts of one array, so that the compiler sees that they do not overlap.
+    """Allocate the workspace of a thread."""
+    # Views of one array, so that the compiler knows that they do not overlap.
     stages = len(DENSE) - len(EXTRA_C)
     read_rows = len(PLACES) * (2 + COEFFICIENTS)
     rows = np.empty(
@@ -173,7 +173,7 @@ def stored_in(lane, run, lanes):
 
 
 def state_in(lane, rows):
-    """A state, or its slope, of one lane."""
+    """State or slope of one lane, as a tuple."""
     return tuple(rows[i, lane] for i in range(VARIABLES))
 
 
@@ -183,14 +183,14 @@ def parameters_in(lane, lanes):
 
 
 def put(lane, rows, values):
-    """Write a state, or its slope, of one lane."""
+    """Write the state or slope of one lane."""
     for i in unroll(range(VARIABLES)):
         rows[i, lane] = values[i]
 
 
 @no_refcount
 def load(lane, me, run, lanes, out):
-    """Put a trajectory into a lane, with its history."""
+    """Load trajectory `me` into a lane: state, parameters and history."""
     times, last = run.times, run.last
     begin = run.origin
     y0 = tuple(run.initial[i, me] for i in range(VARIABLES))
@@ -227,7 +227,7 @@ def load(lane, me, run, lanes, out):
 
 @no_refcount
 def start_in(lane, me, run, lanes):
-    """Its first step, and what is observed."""
+    """Set the first step, event functions and accumulators of a newly loaded trajectory."""
     t = lanes.t
     y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
     history = history_here(stored_in(lane, run, lanes))
@@ -249,7 +249,7 @@ def start_in(lane, me, run, lanes):
 
 @no_refcount
 def try_steps(run, lanes):
-    """A step of every lane, and how many of them have to be looked at."""
+    """Attempt a step in every lane; returns how many lanes need `look_into`."""
     t, h, goal, whole, k = lanes.t, lanes.h, lanes.goal, lanes.whole, lanes.k
     looks = 0
     for lane in range(LANES):
@@ -290,7 +290,7 @@ def try_steps(run, lanes):
 
 @no_refcount
 def look_into(lane, me, run, lanes, out):
-    """Save and find events in the step of one lane."""
+    """Save states and find events within the step of one lane."""
     times, k = run.times, lanes.k
     q = parameters_in(lane, lanes)
     stored = stored_in(lane, run, lanes)
@@ -326,7 +326,7 @@ def look_into(lane, me, run, lanes, out):
 
 @no_refcount
 def commit(run, lanes, out):
-    """Take the steps that can be kept; how many lanes have ended, and how many are at a goal."""
+    """Apply accepted steps; returns how many lanes have ended, and how many are at their goal."""
     most = real(run.most)
     t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
     goal, tried, working = lanes.goal, lanes.tried, lanes.working
@@ -340,7 +340,7 @@ def commit(run, lanes, out):
             _observe(lane, kept, run, lanes)
         finite = True
         for i in unroll(range(VARIABLES)):
-            # A sum, for a choice between two places in memory is no vector instruction.
+            # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
             state = y1[i, lane] + 0.0 if kept else y[i, lane]
             finite = finite & is_finite(state)
             y[i, lane] = state
@@ -375,7 +375,7 @@ def commit(run, lanes, out):
 
 
 def _observe(lane, kept, run, lanes):
-    """Bring what observables keep of a lane up to date."""
+    """Update the accumulators of the observables of a lane."""
     t, t2, s = lanes.t, lanes.t2, lanes.s
     q = parameters_in(lane, lanes)
     held = tuple(s[j, lane] for j in range(SEEN))
@@ -391,7 +391,7 @@ def _observe(lane, kept, run, lanes):
 
 
 def _choose_step(lane, before, kept, active, run, lanes):
-    """The next step of a lane whose last began at `before`."""
+    """Propose the next step of a lane; `before` is the time at which its last step began."""
     h, log_error, previous, t2 = lanes.h, lanes.log_error, lanes.previous, lanes.t2
     last_step_rejected = lanes.last_step_rejected
     following = next_size(
@@ -405,7 +405,7 @@ def _choose_step(lane, before, kept, active, run, lanes):
 
 @no_refcount
 def leave_cell(n, now, run, lanes):
-    """The interpolation error of every lane at the end of a cell; how many lanes it ends."""
+    """Update the interpolation errors at the end of a shared cell; returns how many lanes fail."""
     interpolation_error, working = lanes.interpolation_error, lanes.working
     ends = 0
     if smooth_before(n, run.breaks):
@@ -424,7 +424,7 @@ def leave_cell(n, now, run, lanes):
 
 @no_refcount
 def enter_cell(n, now, run, lanes):
-    """Begin a cell in every lane: what is read in it, and the point where it begins."""
+    """Begin a shared cell in every lane: read its polynomials and store its first point."""
     period, origin, lags = run.period, run.origin, run.lags
     t, width, y, f, ring, pieces = lanes.t, lanes.width, lanes.y, lanes.f, lanes.ring, lanes.pieces
     if JUMPS:
@@ -458,7 +458,7 @@ def enter_cell(n, now, run, lanes):
 
 @no_refcount
 def go_on(lane, run, lanes):
-    """Go on in a lane where what it read has ended; 1 if its interpolation error is too large."""
+    """Set the next goal of a lane on its own mesh; returns 1 if its interpolation error fails."""
     t, last, interpolation_error = lanes.t, run.last, lanes.interpolation_error
     y0, q = state_in(lane, lanes.y), parameters_in(lane, lanes)
     stored = stored_in(lane, run, lanes)
@@ -479,7 +479,7 @@ def go_on(lane, run, lanes):
 
 @noinline_cpu
 def end_in(lane, me, run, lanes, out):
-    """Note how the trajectory of a lane ended."""
+    """Write status, counts and observables of the trajectory of a lane."""
     t, tried, working = lanes.t, lanes.tried, lanes.working
     state = state_in(lane, lanes.y)
     if OBSERVED > 0:

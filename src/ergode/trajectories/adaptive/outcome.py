@@ -1,4 +1,4 @@
-"""What is asked of an adaptive run, and what became of its trajectories."""
+"""Options of an adaptive run (`Control`), and its results (`Outcome`)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ergode.trajectories.events import ZeroCrossing
 
 @dataclass(frozen=True)
 class Control:
-    """How steps are chosen, and what is watched on the way.
+    """Step size control, events, observables and limits of a run.
 
     Attributes
     ----------
     rtol, atol : float
-        Tolerances of a step.
+        Relative and absolute tolerance of a step.
     step : float or None
-        Size of all steps; chosen by the tolerances if None.
+        Fixed step size [time]; None for adaptive steps.
     max_step : float
         Largest step [time].
     max_steps : int
-        Steps, those tried in vain too, after which a trajectory is given up.
+        Largest number of steps, rejected ones included; a trajectory that needs more is stopped.
     observe_from : float
-        Time from which events and observables count.
+        Events and observables before this time are ignored.
     events, observables : sequence
     recorded : int
-        Hits of an event that are kept, the last ones.
+        Number of hits of an event that are stored; older hits are overwritten.
     step_log : int
-        Ends of steps that are kept, the first ones.
+        Number of accepted steps whose ends are stored, from the first step on.
     """
 
     rtol: float
@@ -57,22 +57,22 @@ class Control:
 
 @dataclass
 class Outcome:
-    """What became of trajectories.
+    """Results of trajectories.
 
     Attributes
     ----------
     states : ndarray, shape [time_count, variable_count, trajectory_count]
     hit_counts : ndarray of int64, shape [event_count, trajectory_count]
     hits : ndarray, shape [event_count, recorded, 1 + variable_count, trajectory_count]
-        Time and state; the place of a hit is its number modulo `recorded`.
+        Time and state; hit number n is stored at index n modulo `recorded`.
     observed : ndarray, shape [observable_count, trajectory_count]
     status : ndarray of uint8, shape [trajectory_count]
     taken, rejected : ndarray of int64, shape [trajectory_count]
-        Steps that were kept, and those that were not.
+        Accepted and rejected steps.
     interpolation_errors : ndarray, shape [trajectory_count]
         Largest interpolation error of the history, in units of the tolerance.
     step_log : ndarray, shape [step_count, 1 + variable_count, trajectory_count]
-        Time and state at the end of every step.
+        Time and state at the end of every accepted step.
     """
 
     states: np.ndarray
@@ -86,13 +86,13 @@ class Outcome:
     step_log: np.ndarray
 
     def detach(self) -> None:
-        """Copy all arrays out of reach of kernels that still write to them, `status` first."""
+        """Copy all arrays, `status` first, since an abandoned kernel may still write to them."""
         names = ("status", *(one.name for one in fields(self) if one.name != "status"))
         for name in names:
             setattr(self, name, getattr(self, name).copy())
 
     def leave_out(self, which: np.ndarray) -> None:
-        """Make what it was of trajectories that were not integrated, or not to their end."""
+        """Reset the results of trajectories `which` to those of trajectories that did not run."""
         if which.any():
             counts = self.hit_counts, self.taken, self.rejected, self.interpolation_errors
             for array in counts:
@@ -105,7 +105,7 @@ class Outcome:
     def empty(
         cls, times: int, variables: int, control: Control, count: int, precision: Precision
     ) -> Outcome:
-        """Outcome of trajectories that have not been run."""
+        """Outcome of trajectories before they run."""
         events, kept = len(control.events), control.recorded if control.events else 0
         return cls(
             np.full((times, variables, count), np.nan, precision),
@@ -123,12 +123,12 @@ class Outcome:
     def check_room(
         times: int, variables: int, control: Control, count: int, precision: Precision
     ) -> None:
-        """Refuse what `empty` and the result made of it would take more memory for than there is.
+        """Check that the arrays of `empty`, and the result made from them, fit in memory.
 
         Raises
         ------
         PlanError
-            There is not so much; the message names the option that takes most of it.
+            Memory does not suffice; the message names the option that needs most of it.
         """
         events = len(control.events)
         numbers = {
@@ -148,7 +148,7 @@ class Outcome:
         )  # fmt: skip
 
     def arrays(self) -> Out:
-        """All of them, as a kernel takes them."""
+        """The arrays as a kernel argument."""
         return Out(
             self.states, self.hit_counts, self.hits, self.observed, self.status, self.taken,
             self.rejected, self.interpolation_errors, self.step_log,
@@ -160,13 +160,13 @@ class Outcome:
         return sum(array.nbytes for array in self.arrays()) // max(1, self.status.size)
 
     def put(self, where: Any, other: Outcome) -> None:
-        """Put other trajectories' outcomes in the places `where`."""
+        """Replace the results of the trajectories `where` by `other`."""
         for mine, theirs in zip(self.arrays(), other.arrays(), strict=True):
             mine[..., where] = theirs
 
 
 def chronological(counts: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """Hits in the order they happened, the missing ones last; kept ones go round in `hits`."""
+    """Hits in chronological order, missing ones last; `hits` is a ring buffer."""
     kept = hits.shape[1]
     if kept == 0:
         return hits
@@ -176,7 +176,7 @@ def chronological(counts: np.ndarray, hits: np.ndarray) -> np.ndarray:
 
 
 def control_of(options: Mapping[str, Any]) -> Control:
-    """A `Control` of what differs from the usual."""
+    """A `Control` with default values, overridden by `options`."""
     usual: dict[str, Any] = {
         "rtol": 1e-6, "atol": 1e-9, "step": None, "max_step": np.inf, "max_steps": 1_000_000,
         "observe_from": -np.inf, "events": (), "observables": (), "recorded": 0, "step_log": 0,

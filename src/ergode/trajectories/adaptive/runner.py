@@ -1,4 +1,4 @@
-"""Adaptive runs of many trajectories: their arrays, in chunks that fit a device."""
+"""Runner of adaptive methods: arrays of many trajectories, in chunks that fit on a device."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ from ergode.trajectories.observables import Observable
 from ergode.trajectories.programs import formulation_of
 
 _THREADS = 128
-# Trajectories that a CPU thread takes at a time: enough to keep its lanes full.
+# Trajectories in one work item of a CPU thread: enough to keep its lanes full.
 _GRAIN = 16 * LANE_COUNT
-# Of a program, which is no vector instructions: few lanes are seldom idle.
+# Lanes of an interpreted field: it gains nothing from vector instructions, and few lanes are
+# seldom idle.
 _FEW_LANES = 8
-# Slopes of a step, about.
+# Slope evaluations per step, approximately.
 _SLOPES = 8
-# Breaks that a free trajectory remembers: of single delays, and of several, whose sums are many.
+# Capacity for breakpoints of a trajectory on its own mesh: with one delay, and with several, since
+# every sum of delays makes a breakpoint.
 _BREAKPOINTS, _MANY_BREAKPOINTS = 32, 64
-# Times as many are kept at most where these are too few.
+# Largest factor by which this capacity is increased when a breakpoint was overwritten.
 _MOST_FACTOR = 256
-# Cells of the longest delay to begin with, how often the mesh is refined, and most cells.
+# Cells per longest delay: initial and largest number.  The mesh is refined at most 14 times.
 _CELLS, _REFINEMENTS, _MOST_CELLS = 8, 14, 2**16
 
 
 class Runner:
-    """Trajectories of a vector field with a method of `methods`, on one device.
+    """Integrates trajectories of a vector field with one method of `methods` on one device.
 
     Parameters
     ----------
@@ -52,11 +54,11 @@ class Runner:
     history : InitialHistory, optional
         For a field with delays.
     noise_substeps : int
-        Increments of noise in a step.
+        Noise increments per step.
     seed : int
-        Of the noise.
+        Seed of the noise.
     when : {"auto", "now", "never"}
-        When a CPU compiles the field (see `core.formulation`).
+        When the field is compiled for the CPU (see `core.formulation`).
     """
 
     def __init__(
@@ -80,15 +82,15 @@ class Runner:
         self._grid = times
         self._times = device.put(times.astype(precision))
         self._variable_count = len(field.variables)
-        self.widest = 0.0  # cell [time]
+        self.widest = 0.0  # widest cell [time]
         self.interrupted = False
         self._breakpoint_factor = 1
         self._threads = _THREADS_OF[device.target](self)
-        if not field.delays:  # else it depends on the delays
+        if not field.delays:  # with delays, the mesh decides whether cells are shared
             self._specialize(False)
 
     def _specialize(self, shared: bool) -> None:
-        """Choose the kernel, for cells that trajectories share or not."""
+        """Choose the kernel for a shared mesh, or for a mesh per trajectory."""
         bindings = bindings_of(
             self.field, self.method, self.control, self.precision, self.history, shared,
             self.noise_substeps,
@@ -107,11 +109,12 @@ class Runner:
         which: np.ndarray | None = None,
         show: bool = False,
     ) -> Outcome:
-        """Integrate trajectories from their `initial` [variable, trajectory].
+        """Integrate trajectories from the states `initial` [variable, trajectory].
 
         With delays, trajectories whose interpolation error is too large are integrated again on a
-        finer mesh, and those that lost a breakpoint with more of them.  `which` are their numbers
-        among all: their histories and noise depend on them.  `show` progress on standard error.
+        finer mesh.  Trajectories that overwrote a breakpoint are integrated again with a larger
+        capacity.  `which` are the numbers of the trajectories, which select history and noise.
+        `show` prints progress to standard error.
         """
         which = np.arange(initial.shape[1]) if which is None else which
         outcome = self._refined(initial, parameters, which, show)
@@ -132,14 +135,14 @@ class Runner:
     def _refined(
         self, initial: np.ndarray, parameters: np.ndarray, which: np.ndarray, show: bool
     ) -> Outcome:
-        """Integrate trajectories, on finer meshes until the interpolation error is small."""
+        """Integrate trajectories; refine the mesh until the interpolation error is small enough."""
         count = initial.shape[1]
         fixed = self.control.step is not None
         if not self.field.delays or fixed:
             return self._run(initial, parameters, self.plan(parameters, 1.0), np.inf, which, show)
         outcome = None
         todo = np.arange(count)
-        # The error of a quintic falls as the sixth power of the width: a guess to begin with.
+        # Initial guess: the error of a quintic is proportional to the sixth power of the width.
         wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / (2 * self.points)))
         for attempt in range(_REFINEMENTS + 1):
             final = attempt == _REFINEMENTS or wanted >= _MOST_CELLS
@@ -159,7 +162,7 @@ class Runner:
                 found.rejected += ran * (outcome.taken[todo] + outcome.rejected[todo])
                 outcome.put(todo, found)
             again = (found.status == Status.INACCURATE) & np.isfinite(found.interpolation_errors)
-            if self.interrupted:  # those that need a finer mesh are not integrated
+            if self.interrupted:  # trajectories that need a finer mesh have no result
                 wrong = np.zeros(count, bool)
                 wrong[todo[again]] = True
                 outcome.leave_out(wrong)
@@ -175,18 +178,18 @@ class Runner:
 
     @property
     def points(self) -> int:
-        """Points of the history that a polynomial goes through."""
+        """Number of points that a polynomial of the history interpolates."""
         return 3 if self.method.order > 4 else 2
 
     @property
     def breakpoint_count(self) -> int:
-        """Breakpoints of a free trajectory that are kept."""
+        """Capacity for breakpoints of a trajectory on its own mesh."""
         most = _BREAKPOINTS if len(self.field.delays) < 2 else _MANY_BREAKPOINTS
         most *= self._breakpoint_factor
         return most + (0 if self.history is None else len(self.history.breakpoints))
 
     def plan(self, parameters: np.ndarray, fraction: float) -> Mesh:
-        """The mesh of trajectories: cells at most this `fraction` of their longest delay wide."""
+        """Mesh with cells no wider than `fraction` of the longest delay of a trajectory."""
         control, count = self.control, parameters.shape[1]
         if not self.field.delays and not self.method.scheme:
             one = np.ones(1, np.int64)
@@ -206,7 +209,7 @@ class Runner:
     def bounds(
         self, parameters: np.ndarray
     ) -> tuple[list[str], list[np.ndarray], list[np.ndarray]]:
-        """Names of the delays, and the least and largest value of each, by trajectory."""
+        """Names of the delays, and the least and largest value of each [trajectory]."""
         count = parameters.shape[1]
 
         def row(value: float | str) -> np.ndarray:
@@ -230,7 +233,7 @@ class Runner:
         limit: float,
         which: np.ndarray,
     ) -> Run:
-        """What a kernel is told of trajectories, on the device."""
+        """Kernel inputs of trajectories, on the device."""
         control, put = self.control, self.device.put
         real = np.dtype(self.precision).type
         count = initial.shape[1]
@@ -266,7 +269,7 @@ class Runner:
         self, initial: np.ndarray, parameters: np.ndarray, plan: Mesh, limit: float,
         which: np.ndarray, show: bool,
     ) -> Outcome:  # fmt: skip
-        """Integrate trajectories once."""
+        """Integrate trajectories once, on the mesh `plan`."""
         if self.field.delays:
             self._specialize(plan.shared)
             self.widest = float(plan.width.max())
@@ -294,19 +297,19 @@ class Runner:
         return outcome
 
     def empty(self, count: int) -> Outcome:
-        """Outcome of trajectories that have not been run."""
+        """Outcome of trajectories before they run."""
         sizes = self._times.size, self._variable_count
         return Outcome.empty(*sizes, self.control, count, self.precision)
 
 
 class CPUThreads:
-    """Threads that follow lanes of trajectories."""
+    """CPU threads, each with LANES trajectories at once."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     def chunk_size(self, plan: Mesh, outcome: Outcome, row_count: int) -> int:
-        """Trajectories to run together: all, for threads keep few histories at a time."""
+        """Trajectories per chunk: all, since a thread stores only the histories of its lanes."""
         return outcome.status.size
 
     def integrate(
@@ -342,13 +345,13 @@ class CPUThreads:
 
 
 class CUDAThreads:
-    """Threads that follow a trajectory each."""
+    """CUDA threads, each with one trajectory."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     def chunk_size(self, plan: Mesh, outcome: Outcome, row_count: int) -> int:
-        """Trajectories to run together: as many as memory has room for."""
+        """Trajectories per chunk: as many as fit in device memory."""
         device, word = self._runner.device, np.dtype(self._runner.precision).itemsize
         each = outcome.bytes_each + (row_count + 1) * 8
         each += sum(word * int(np.prod(shape)) for shape in self.storage_shapes(plan, 1))
@@ -379,7 +382,7 @@ class CUDAThreads:
         report(count)
 
     def storage_shapes(self, plan: Mesh, count: int) -> list[tuple[int, ...]]:
-        """Shapes of `Storage`."""
+        """Shapes of the arrays of `Storage`."""
         runner = self._runner
         delays = len(runner.field.delays)
         if not delays:
@@ -403,6 +406,6 @@ _THREADS_OF: dict[Target, type[CPUThreads | CUDAThreads]] = {
 
 def _grain(count: int, threads: int, shared: bool) -> int:
     even = -(-count // (8 * threads))
-    if shared:  # lanes that end together are not filled again
+    if shared:  # lanes on a shared mesh are not refilled, so work items are multiples of LANES
         even = -(-even // LANE_COUNT) * LANE_COUNT
     return max(1, min(count, max(even, _GRAIN if count > _GRAIN * threads else even)))

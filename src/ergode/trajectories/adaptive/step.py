@@ -1,6 +1,6 @@
-"""One step of a trajectory: tried, looked into, and what of it is kept.
+"""One step of a trajectory: the attempt, saved states and events within it, and its outcome.
 
-Both kernels of `adaptive` are made of this.
+Both kernels of `adaptive` (CPU and CUDA) use these functions.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.observing import keep_observing
 from ergode.trajectories.steppers.stepper import ADAPTS, completed, step
 
-_TOGETHER = 64.0  # spacings of numbers
+_TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
-LOGS_STEPS = option(False)  # whether the end of every step is kept
+LOGS_STEPS = option(False)  # whether the end of every accepted step is stored
 
 DONE = np.uint8(Status.DONE)
 NOT_FINITE = np.uint8(Status.NOT_FINITE)
@@ -54,18 +54,22 @@ OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
 
 
 def is_interpolated_badly(error):
-    """Whether an interpolation error is too large; with steps of one size, a lost breakpoint."""
+    """Whether an interpolation error is too large; with fixed steps only if it is infinite.
+
+    An infinite error marks an overwritten breakpoint.
+    """
     return error > 1.0 if ADAPTS else error >= INFINITY
 
 
 def attempt(t, h, goal, y, f, history, p, rtol, atol, noise):
-    """A step towards a goal: its size, where it ends, and the logarithm of its error.
+    """Attempt a step that does not pass `goal`.
 
-    `noise` is its source, the trajectory, the number of the step and how often it was cut short.
+    `noise` is (source, trajectory, number of the step, how often events have truncated the step).
+    Returns the step size, end time, state and slope at the end, stages, and logarithm of the error.
     """
     if SCHEME > 0:
         return _noisy_step(t, goal, y, f, history, p, noise)
-    else:  # a noisy method has no `step`
+    else:  # a stochastic method binds no `step`
         return _smooth_step(t, h, goal, y, f, history, p, rtol, atol)
 
 
@@ -81,7 +85,7 @@ def _noisy_step(t, goal, y, f, history, p, noise):
 
 def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
     left = goal - t
-    # What would be left for a last step, too small for its times to differ, goes with this one.
+    # A remainder too small to advance the time is merged into this step.
     whole = h * (1.0 + 64.0 * EPSILON) < left
     size = h if whole else left
     y1, f1, k, error, correction = step(t, size, y, f, history, p)
@@ -90,15 +94,15 @@ def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
 
 
 def settle(inside, end, g0, g1, me, cursor, run, out):
-    """Save what falls into a step, and look for events; where the step ends, and how.
+    """Save states and find events within an accepted step.
 
-    `inside` is the step as a `DenseStep` of stages that are not completed; `end` its time, state
-    and slope at the end; `g0` and `g1` the functions of the events at both ends; `cursor` the next
-    time to save.
+    `inside` is the step as a `DenseStep` without the extra stages of the dense output.  `end` is
+    time, state and slope at its end.  `g0` and `g1` are the event functions at both ends.  `cursor`
+    is the index of the next time to save.
 
-    Returns the end of the step before any event acts (time, state, slope), the state, slope and
-    event functions to go on with, the next time to save, the event that acts (or -1), and whether
-    the run has ended.
+    Returns time, state and slope at the end of the step before an event acts; state, slope and
+    event functions after it; the next `cursor`; the event that acts (or -1); and whether a terminal
+    event has ended the trajectory.
     """
     t, h, y, history, p = inside.t, inside.h, inside.y, inside.history, inside.p
     k = completed(t, h, y, inside.k, history, p)
@@ -133,7 +137,7 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     y3, f3, g3 = y2, f2, g1
     ended = False
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
-        # What happens at one moment, up to rounding, happens together, in the order of the events.
+        # Events at one time, up to rounding, all act, in the order in which they were given.
         together = stop + _TOGETHER * EPSILON * max(real(1.0), abs(t2) / h)
         for e in unroll(range(EVENTS - EDGES)):
             if ACTS[e] and first[e] <= together:
@@ -150,13 +154,13 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
 
 
 def _first_of(e, nodes, inside):
-    """The fraction of a step at which an event first happens; beyond one if it does not."""
+    """Fraction of the step at which an event first occurs; above one if it does not occur."""
     g, slopes = column(nodes, e)
     return next_crossing(e, DIRECTIONS[e], (0, real(0.0), g[0]), g, slopes, inside)[0]
 
 
 def _record_passing(e, stop, g, slopes, inside, me, run, out):
-    """Note every time an event happens up to where the step stops."""
+    """Record every occurrence of a non-acting event up to the fraction `stop` of the step."""
     at = (0, real(0.0), g[0])
     x = real(0.0)
     while x <= stop:
@@ -167,7 +171,7 @@ def _record_passing(e, stop, g, slopes, inside, me, run, out):
 
 
 def _record(e, t, y, me, run, out):
-    """Note that an event happens."""
+    """Record one occurrence of an event."""
     if t < run.since:
         return
     count = out.hit_counts[e, me]
@@ -180,7 +184,7 @@ def _record(e, t, y, me, run, out):
 
 
 def outcome_of(t, h, y, taken, most):
-    """What has become of a trajectory that goes on; DONE if nothing has happened to it."""
+    """Why a trajectory fails after a step; DONE if it does not fail."""
     finite = True
     for i in unroll(range(VARIABLES)):
         finite = finite and is_finite(y[i])
@@ -192,7 +196,7 @@ def outcome_of(t, h, y, taken, most):
 
 
 def observed_step(s, t, y, f, t1, y1, f1, p):
-    """What observables keep after a step; a noisy one is a straight line."""
+    """Update the accumulators of observables by one step; a stochastic step is a straight line."""
     if SCHEME > 0:
         rate = 1.0 / (t1 - t)
         line = tuple(rate * (y1[i] - y[i]) for i in range(VARIABLES))
@@ -201,7 +205,7 @@ def observed_step(s, t, y, f, t1, y1, f1, p):
 
 
 def log_step(step, t, y, step_log, me):
-    """Keep the end of a step."""
+    """Store the end of a step in the step log."""
     if LOGS_STEPS and step < step_log.shape[0]:
         step_log[step, 0, me] = t
         for i in unroll(range(VARIABLES)):

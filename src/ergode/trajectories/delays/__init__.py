@@ -1,1 +1,1 @@
-"""The history of delay equations: where it is kept, and how it is read."""
+"""The history of delay equations: storage and interpolation."""

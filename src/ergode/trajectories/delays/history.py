@@ -1,4 +1,4 @@
-"""What is known of the past before a run: histories as functions or samples, and their jumps."""
+"""The history before the first time of a run: a function or samples, with its jumps."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
 
 _JUMP = 1e-9
-# Differences for the slopes of a function on one side: weights of values at sixths of a reach.
+# Weights of one-sided finite differences: values at sixths of a distance give the slope.
 _ONE_SIDED = np.array([-147.0, 360.0, -450.0, 400.0, -225.0, 72.0, -10.0]) / 10.0
 
 
 class History(HoldsFunctions):
-    """The past of a delay equation: a function or samples, with the times where it jumps.
+    """The history of a delay equation: a function or samples, and the times of its jumps.
 
     Parameters
     ----------
     past : function or array_like, shape [sample_count]
-        ``history(t) -> tuple`` of all variables; or ascending times of samples [time].
+        A function ``history(t) -> tuple`` of all variables, or ascending times of samples [time].
     values : array_like, shape [sample_count, variable_count] or with trajectories last, optional
-        The samples; between them the past is a cubic spline, with an error that falls as the
-        fourth power of their distance.
+        The samples.  A cubic spline interpolates them; its error is O(spacing^4).
     jumps : sequence of float
-        Times before the first at which the past jumps, or its slope does [time].  A function tells
-        its value after the jump there; of samples, one at this time is the first after it.
+        Times at which the history or its slope jumps, before the first time of the run [time].  At
+        a jump, a function returns its value after the jump, and a sample is the value after it.
 
     Raises
     ------
     ModelError
-        Times do not ascend or are too few, or shapes do not agree.
+        Times do not ascend, samples are too few, or shapes do not agree.
 
     Examples
     --------
@@ -89,7 +88,7 @@ class History(HoldsFunctions):
 
     @cached_property
     def _segments(self) -> list[tuple[int, int]]:
-        """First and last sample of every part between jumps."""
+        """Half-open range of the samples of every piece between jumps."""
         cuts = np.searchsorted(self.times, self.jumps - 1e-12 * (1 + np.abs(self.jumps)))
         ends = [0, *(int(c) for c in cuts if 0 < c < self.times.size), self.times.size]
         return list(zip(ends[:-1], ends[1:], strict=True))
@@ -110,7 +109,7 @@ class History(HoldsFunctions):
         return splines
 
     def at(self, t: np.ndarray, before: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Values and slopes of samples [..., variable, trajectory], from one side of a jump."""
+        """Values and slopes [..., variable, trajectory] of the spline, on one side of a jump."""
         tiny = 1e-12 * (1 + np.abs(t))
         part = np.searchsorted(self.jumps, t - tiny if before else t + tiny)
         inside = np.searchsorted(self.jumps, self.times[0] + 1e-12)  # jumps before the samples
@@ -123,7 +122,7 @@ class History(HoldsFunctions):
         return values, slopes
 
     def beside(self, t: float, way: float) -> tuple[np.ndarray, np.ndarray]:
-        """Value and slope of every variable on one side of `t`, from times up to `way` from it."""
+        """One-sided value and slope of every variable at `t`, from times between `t`, `t + way`."""
         if self.function is None:
             values, slopes = self.at(np.array([t]), before=way < 0)
             return values[0], slopes[0]
@@ -134,18 +133,18 @@ class History(HoldsFunctions):
 
 @dataclass(frozen=True)
 class InitialHistory:
-    """What a run is told of the past.
+    """The checked history of a run.
 
     Attributes
     ----------
     history : History or None
-        Constant if None.
+        None for a constant history, equal to the initial state.
     jumps : bool
-        Whether the history does not end where trajectories begin.
+        Whether the end of the history differs from the initial state.
     delayed : tuple of int
-        The variables that are kept.
+        The variables that the history stores.
     breakpoints : ndarray, shape [jump_count, row_count]
-        Jumps of the history, as `cells` keeps them.
+        Jumps of the history, as rows of `segments.StoredHistory.breakpoints`.
     """
 
     history: History | None
@@ -164,9 +163,10 @@ class InitialHistory:
         return None if self.history is None else self.history.function
 
     def points(self, begin: float, width: np.ndarray, period: int, which: np.ndarray) -> np.ndarray:
-        """Values and slopes (times `width`) that a ring begins with [slot, variable, 2, column].
+        """Initial values and slopes (times `width`) of a ring [slot, variable, 2, column].
 
-        One column if all trajectories have the same; else one for every one of `which`.
+        There is one column if all trajectories have the same history and width, else one column
+        for every trajectory.
         """
         assert self.history is not None
         if np.ptp(width) == 0:
@@ -175,7 +175,7 @@ class InitialHistory:
         times = begin + offsets[:, None] * width
         values, slopes = self.history.at(times)
         own = values.shape[-1] > 1
-        if own:  # samples of every trajectory's own
+        if own:  # every trajectory has its own samples
             cells = np.arange(which.size) if width.size > 1 else np.zeros(which.size, int)
             values, slopes = (
                 np.moveaxis(array[:, cells, :, which], 0, -1) for array in (values, slopes)
@@ -191,7 +191,7 @@ class InitialHistory:
         end, rise = self.history.at(np.array([begin]), before=True)
         points[period, :, 0] = end[0, list(self.delayed)]
         points[period, :, 1] = rise[0, list(self.delayed)] * width
-        # Before the first sample the past goes on as the quintic through the points after it.
+        # Before the first sample the history is the quintic through the three points after it.
         ahead = hermite_weights(-1.0, (0.0, 1.0, 2.0)), hermite_slope_weights(-1.0, (0.0, 1.0, 2.0))
         first = self.history.times[0]
         for slot in range(period - 3, 0, -1):
@@ -208,13 +208,13 @@ class InitialHistory:
 def initial_history(
     field: VectorField, history: Any, begin: float, rows: Mapping[str, np.ndarray], count: int
 ) -> InitialHistory:
-    """Refuse a history that cannot be, and look at where it jumps.
+    """Check the history of a run, and find its jumps.
 
     Raises
     ------
     ModelError
-        There are no delays, the function fails or is of another form, or the samples do not agree
-        with the field or do not reach back as far as its longest delay.
+        The field has no delays, the function fails or has a wrong form, or the samples do not agree
+        with the field or do not reach back by its longest delay.
     """
     index = {name: i for i, name in enumerate(field.variables)}
     delayed = tuple(dict.fromkeys(index[variable] for variable, _ in field.delays))

@@ -1,26 +1,25 @@
-"""The history of a delay equation with fixed steps: a ring buffer and how a step reads it.
+"""The history of a delay equation with fixed steps: a ring buffer and its interpolation.
 
 Between two steps the history is a Hermite interpolant of values and slopes: a cubic through both
-ends of the step, or a quintic through both ends and the step before.  Its error falls as step^4 or
-step^6.  A method of higher order is limited to that order.
+ends of the step, or a quintic through both ends and the point before.  Its error is O(step^4) or
+O(step^6), which limits the order of every method.
 
-Every delay is a whole number of steps, its lag.  A stage at the fraction c of a step then reads
-the polynomial at the fraction c of an older step, with constant weights.  Trajectories with
-different delays take steps of different size but have the same lags, so they all read the same
-slots.
+Every delay is a whole number of steps, its lag.  A stage at the fraction c of a step reads the
+polynomial at the fraction c of an older step, with constant weights.  Trajectories with different
+delays have different step sizes but equal lags, so they all read the same slots.
 
     ring[slot][delayed variable][value | step x slope][trajectory]
 
-Step n writes its beginning into slot n modulo the period.  The period is long enough that no step
-writes a slot that it reads, so that lanes vectorise.
+Step n stores its first point in slot n modulo the period.  The period is long enough that no step
+writes a slot that it reads, so that the compiler can vectorise over lanes.
 
-The solution is not smooth where it begins, nor at sums of delays after that.  All these breakpoints
-are on steps, and no polynomial crosses one.  A point with two slopes is kept twice.  Where a
-quintic would reach back across a breakpoint, the point before it is replaced by a prediction from
-the quintic on the other side.  These points have slots behind the ring:
+Breaking points are the first time, and that time plus sums of delays.  All of them are ends of
+steps, and no polynomial crosses one.  A point with two slopes is stored twice.  If a quintic would
+reach back across a breaking point, the point before it is replaced by a prediction from the quintic
+on the other side.  These points have slots after the ring:
 
     period              the end of the history
-    period + 1 + d      the d-th lag, seen from before, if the history jumps where it ends
+    period + 1 + d      the d-th lag, left-hand limit, if the solution jumps at the first time
     period + 1 + D + d  the point predicted for the d-th of D delays
 
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
@@ -36,18 +35,18 @@ from collections.abc import Sequence
 from ergode.core.compiler.language import option, real, unroll
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES
 
-DELAYED = option(())  # variables that the ring holds
-POINTS = option(2)  # that a polynomial goes through
-STAGE_WEIGHTS = option(((1.0, 0.0, 0.0, 0.0),))  # of the polynomial at each stage
-BACK_VALUE = option((0.0,) * 6)  # weights of a quintic's value, one step before its points
-BACK_SLOPE = option((0.0,) * 6)  # the same of its slope
+DELAYED = option(())  # variables that the ring stores
+POINTS = option(2)  # number of points that a polynomial interpolates
+STAGE_WEIGHTS = option(((1.0, 0.0, 0.0, 0.0),))  # interpolation weights at each stage
+BACK_VALUE = option((0.0,) * 6)  # weights that extrapolate a quintic one step back: its value
+BACK_SLOPE = option((0.0,) * 6)  # weights that extrapolate a quintic one step back: its slope
 HAS_HISTORY = option(False)
 initial_history = option()  # initial_history(t): the user's history, all variables
-JUMPS = option(False)  # whether the history does not end where the trajectory begins
+JUMPS = option(False)  # whether the solution jumps at the first time: history differs from state
 
 
 def hermite_weights(x: float, points: Sequence[float] = (0.0, 1.0)) -> tuple[float, ...]:
-    """Weights of value and slope at every point, of the polynomial through them at `x`."""
+    """Weights of values and slopes at `points` that give the Hermite interpolant at `x`."""
     weights = []
     for point in points:
         others = [other for other in points if other != point]
@@ -58,7 +57,7 @@ def hermite_weights(x: float, points: Sequence[float] = (0.0, 1.0)) -> tuple[flo
 
 
 def hermite_slope_weights(x: float, points: Sequence[float]) -> tuple[float, ...]:
-    """The same for the slope of the polynomial, where `x` is none of the points."""
+    """Weights that give the slope of the Hermite interpolant at `x`, not one of the points."""
     weights = []
     for point in points:
         others = [other for other in points if other != point]
@@ -73,7 +72,7 @@ def hermite_slope_weights(x: float, points: Sequence[float]) -> tuple[float, ...
 
 
 def period_of(lags):
-    """Slots that the ring goes round in."""
+    """Number of slots of the ring."""
     period = lags[0]
     for d in range(1, len(PLACES)):
         period = max(period, lags[d])
@@ -81,18 +80,18 @@ def period_of(lags):
 
 
 def slot_count(period):
-    """Slots of the ring and those behind it."""
+    """Number of slots of the ring and of the points stored after it."""
     return period + 1 + 2 * len(PLACES)
 
 
 def slot_of(point, step, now, period):
-    """Slot of a point in time, numbered as steps are, seen from the step whose slot is `now`."""
+    """Slot of a point; `step` is the number of the present step, and `now` is its slot."""
     slot = now + (point - step)
     return slot + period if slot < 0 else slot
 
 
 def slot_before(point, step, now, period, lags):
-    """The same for the last point of a polynomial: before it breaks."""
+    """`slot_of` for the last point of a polynomial: the left-hand limit at a breaking point."""
     slot = slot_of(point, step, now, period)
     if JUMPS:
         for d in unroll(range(len(PLACES))):
@@ -101,15 +100,15 @@ def slot_before(point, step, now, period, lags):
 
 
 def breaks_at(point, breaks):
-    """Whether the solution breaks at a point."""
+    """Whether a point is a breaking point."""
     return point >= 0 and point < breaks.size and breaks[point] > 0
 
 
 def calm(step, count, lags, breaks):
-    """Whether steps read only what was there before the first of them, and no break.
+    """Whether `count` steps read no point that they write, and cross no breaking point.
 
-    A cubic has the end of the history as a break, and lags if the history jumps; a quintic has
-    them all.
+    For a cubic, the breaking points are the end of the history, and the lags if the solution jumps
+    at the first time.  For a quintic, they are all points of `breaks`.
     """
     undisturbed = True
     for d in unroll(range(len(PLACES))):
@@ -130,7 +129,7 @@ def calm(step, count, lags, breaks):
 
 
 def delayed_at_stages(points):
-    """Delayed values at every stage; `points` has, for each delay, values and slopes in turn."""
+    """Delayed values at every stage; `points[d]` holds values and slopes alternately."""
     return tuple(
         tuple(
             sum(
@@ -145,7 +144,7 @@ def delayed_at_stages(points):
 
 
 def predicted(v0, s0, v1, s1, v2, s2):
-    """Value and slope one step before three points, by the quintic through them."""
+    """Value and slope one step before three points, extrapolated by their quintic."""
     value = (
         BACK_VALUE[0] * v0
         + BACK_VALUE[1] * s0
@@ -166,7 +165,7 @@ def predicted(v0, s0, v1, s1, v2, s2):
 
 
 def history_values(t, y):
-    """All variables at a time of the history; `y` is where the trajectory begins."""
+    """All variables of the history at time `t`; `y` is the initial state."""
     if HAS_HISTORY:
         values = initial_history(t)
         return tuple(real(values[i]) for i in range(VARIABLES))
@@ -174,10 +173,10 @@ def history_values(t, y):
 
 
 def history_slopes(t, h, y):
-    """Slopes (times `abs(h)`) at a time of the history, seen from the side that `h` points to.
+    """One-sided slopes (times `abs(h)`) of the history at `t`, on the side that `h` points to.
 
-    They are differences over sixths of a step, whose error, of order h^7, is below that of the
-    polynomials.
+    They are finite differences over sixths of a step.  Their error is O(h^7), below the error of
+    the polynomials.
     """
     if HAS_HISTORY:
         f0 = history_values(t, y)

@@ -1,4 +1,4 @@
-"""How many steps, and of what size: from delays and the step that is asked for."""
+"""Number and size of steps and cells, chosen from the delays and the largest step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ergode.core.errors import ModelError, PlanError
 _ROUNDING = 1e-12
 _LARGEST_DENOMINATOR = 10_000
 _MOST_STEPS = 2**31 - 1
-# A break of the derivative of this order, and of higher ones, does not matter to any method.
+# A jump of the derivative of this order or higher affects no method.
 _SMOOTH = 6
 
 
@@ -25,14 +25,13 @@ class Steps:
     Attributes
     ----------
     size : ndarray, shape [trajectory_count]
-        Size of a trajectory's steps [time]; a view where all are the same.
+        Step size of each trajectory [time]; a broadcast view if all are equal.
     count : ndarray of int64, shape [trajectory_count]
-        How many it takes.
+        Number of steps of each trajectory.
     lags : ndarray of int64, shape [delay_count]
-        Each delay in steps, the same for all trajectories.
+        Each delay in steps; equal for all trajectories.
     breaks : ndarray of uint8, shape [step_count]
-        Whether the solution breaks where a step begins, for the steps up to the last break that
-        matters.
+        Whether a step begins at a breaking point; ends after the last one that matters.
     """
 
     size: np.ndarray
@@ -50,7 +49,7 @@ def plan_steps(
     least_lag: int = 2,
     apart: int = 1,
 ) -> Steps:
-    """Choose steps no larger than `step` that divide the span, or every delay.
+    """Choose a step size of at most `step` that divides every delay, or the span without delays.
 
     Parameters
     ----------
@@ -63,23 +62,23 @@ def plan_steps(
     delays : sequence of str
         Names of the parameters that are delays.
     taus : sequence of ndarray, shape [trajectory_count]
-        Their values.
+        Values of the delays [time].
     least_lag : int
-        Steps that the shortest delay has at least.
+        Fewest steps in the shortest delay.
     apart : int
-        Steps that are at least between two breaks.
+        Fewest steps between two breaking points.
 
     Raises
     ------
     ModelError
         A delay is not positive.
     PlanError
-        Delays have no common step, or the steps are too many.
+        Delays have no common step, or there are too many steps.
     """
     if not delays:
         whole = _whole_steps(span, step)
         each = span / whole if span > 0 else step
-        no_lags = np.ones(1, np.int64)  # not used, but an array has a type
+        no_lags = np.ones(1, np.int64)  # not read, but kernels need an array of this type
         no_breaks = np.zeros(1, np.uint8)
         return Steps(
             np.broadcast_to(each, count), np.broadcast_to(whole, count), no_lags, no_breaks
@@ -109,13 +108,13 @@ class Mesh:
     Attributes
     ----------
     shared : bool
-        Whether all trajectories have the same lags.
+        Whether all trajectories share one mesh: equal lags, and breaking points at ends of cells.
     width : ndarray, shape [trajectory_count]
-        Of a trajectory's cells [time].
+        Width of a trajectory's cells [time].
     lags : ndarray of int64, shape [delay_count]
-        Each delay in cells; if they are not shared, how many cells the past is.
+        Each delay in cells; on meshes that are not shared, the cells of history to store.
     breaks : ndarray of uint8, shape [cell_count]
-        Whether the solution breaks where a shared cell begins.
+        Whether a shared cell begins at a breaking point.
     """
 
     shared: bool
@@ -124,9 +123,10 @@ class Mesh:
     breaks: np.ndarray
 
 
-# Fewest cells of the shortest delay, and between two breaks: the error estimate needs them.
+# Fewest cells in the shortest delay and between two breaking points; the error estimate needs them.
 _LEAST_LAG, _APART = 3, 4
-# A common step that is so much smaller than what is wanted does not pay.
+# A shared mesh does not pay if it has more than this many cells per longest delay, and more than
+# this many times the cells that the requested width needs.
 _FINE, _FINER = 64, 4
 
 
@@ -143,24 +143,24 @@ def plan_mesh(
     least_lag: int = _LEAST_LAG,
     apart: int = _APART,
 ) -> Mesh:
-    """Choose cells no wider than a `fraction` of a trajectory's longest delay, or than `step`.
+    """Choose cells no wider than `fraction` of a trajectory's longest delay, or than `step`.
 
     Parameters
     ----------
     span, count, delays
         As for `plan_steps`.
     fraction : float
-        Widest cell as a part of the longest delay.
+        Widest cell, relative to the longest delay.
     least, most : sequence of ndarray, shape [trajectory_count]
-        What every delay lies between [time]; the same arrays for constant delays.
+        Least and largest value of every delay [time]; equal for constant delays.
     step : float, optional
-        Widest cell [time], the size of steps that are all of one size.
+        Widest cell [time], for fixed steps of this size.
     free : bool
-        Whether cells cannot be shared.
+        Whether every trajectory needs its own mesh.
     least_lag : int
-        Fewest cells of the shortest delay.
+        Fewest cells in the shortest delay.
     apart : int
-        Fewest cells between two breaks, if they are shared.
+        Fewest cells between two breaking points of a shared mesh.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def plan_mesh(
         try:
             steps = plan_steps(span, widest, count, delays, most, least_lag, apart)
         except PlanError:
-            pass  # no common step: every trajectory goes its own way
+            pass  # without a common step, every trajectory has its own mesh
         else:
             wanted = _whole_steps(float(longest.max()), widest)
             if steps.lags.max() <= max(_FINE, _FINER * wanted):
@@ -194,7 +194,7 @@ def plan_mesh(
 
 
 def have_common_step(delays: Sequence[str], taus: Sequence[np.ndarray]) -> bool:
-    """Whether delays are whole multiples of one step, the same for all trajectories."""
+    """Whether delays are whole multiples of one step, with equal ratios in all trajectories."""
     _check_delays(delays, taus)
     try:
         for name, tau in zip(delays, taus, strict=True):
@@ -205,7 +205,7 @@ def have_common_step(delays: Sequence[str], taus: Sequence[np.ndarray]) -> bool:
 
 
 def breaks_of(lags: Sequence[int], last: int) -> np.ndarray:
-    """Where the solution breaks, for `Steps`: sums of lags, a derivative higher for each."""
+    """`Steps.breaks`: sums of lags; with each lag added, a derivative one order higher jumps."""
     sums = {0}
     for _ in range(_SMOOTH):
         sums |= {one + lag for one in sums for lag in lags if one + lag <= last}
@@ -222,7 +222,7 @@ def _whole_steps(span: float, step: float) -> int:
 
 
 def _ratio(name: str, tau: np.ndarray, other: str, reference: np.ndarray) -> Fraction:
-    """`tau` / `reference`, which must be one fraction for all trajectories."""
+    """`tau` / `reference`, one rational number for all trajectories."""
     quotient = tau / reference
     if np.ptp(quotient) > _ROUNDING * quotient[0]:
         raise PlanError(

@@ -1,25 +1,28 @@
-"""The history of trajectories with adaptive steps: a mesh of cells, and a polynomial in each.
+"""The history of trajectories with adaptive steps: a mesh of cells with one polynomial per cell.
 
-The history is kept at the ends of cells of equal width, whatever steps lie between (`history_ring`
-describes the ring buffer).  Within a cell a delayed value is one polynomial.  Its coefficients are
-read once and evaluated at every stage; a step ends where the polynomial ends.  The polynomial is
-the Hermite interpolant of values and slopes at three points: both ends of the cell and the point
-before it, or the point after it if the solution breaks at the beginning of the cell.  Methods of
-low order use both ends alone.
+Value and slope are stored at the ends of cells of equal width, independent of the steps
+(`history_ring` describes the ring buffer).  Within a cell a delayed value is one polynomial.  Its
+coefficients are computed once and evaluated at every stage; a step ends where the polynomial ends.
+The polynomial is the Hermite interpolant of values and slopes at three points: both ends of the
+cell and the point before it, or the point after it if the cell begins at a breaking point.  Methods
+of low order use both ends only.
 
-`SHARED`: every delay is a whole number of cells, the same number for all trajectories; only the
-widths differ.  All trajectories then pass from cell to cell together, and read and write side by
-side.  The solution breaks at ends of cells only.
+Breaking points ("breakpoints" in the code) are times at which a derivative of the solution jumps.
 
-Otherwise every trajectory has breakpoints of its own: where it begins, where its history jumps, and
-where an event changes its state.  Each of them causes another one a delay later, smoother by one
-derivative.  A polynomial ends at the end of a cell and at a breakpoint, each one delay later.  The
-last breakpoints are kept with values and slopes from both sides, so that no polynomial crosses one.
+`SHARED`: every delay is a whole number of cells, and this number is equal for all trajectories;
+only the widths differ.  All trajectories enter a cell together, with coalesced reads and writes.
+All breaking points are ends of cells.
 
-`LOOKS_UP`: delays depend on the state, and every stage finds its own place in the ring.
+Not `SHARED`: every trajectory has its own mesh and its own breaking points: its beginning, jumps of
+its history, and events that change its state.  Each breaking point propagates: one delay later, the
+next higher derivative jumps.  The polynomial of a delay changes one delay after the end of a cell
+and one delay after a breaking point.  The most recent breaking points are stored with values and
+slopes from both sides, so that no polynomial crosses one.
+
+`LOOKS_UP`: delays depend on the state, and every stage searches the ring for its cell.
 
 The interpolation error is estimated at the end of a cell.  The quintic through the three points
-before it, extrapolated to that end, is off by 243 times its largest error within a cell.
+before this end, extrapolated to it, has 243 times its largest error within a cell.
 
 A. Bellen, M. Zennaro, "Numerical Methods for Delay Differential Equations" (2003), chapters 2 to 4.
 """
@@ -54,39 +57,39 @@ from ergode.trajectories.steppers.equations import (
 from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, gaps_here
 from ergode.trajectories.steppers.noise import SCHEME
 
-CELLS = option(False)  # whether trajectories go from cell to cell: with delays, or with noise
-SHARED = option(False)  # whether they go together
-TAUS = option(())  # for each delay, the place of its parameter
-SAMPLED = option(False)  # whether the points of the history are given
-HISTORY_JUMPS = option(0)  # of the history
-lags_of = option()  # lags_of(t, y, p): every delay, where they depend on the state
+CELLS = option(False)  # whether there is a mesh: with delays, or with noise
+SHARED = option(False)  # whether all trajectories share the mesh
+TAUS = option(())  # index of each delay's parameter
+SAMPLED = option(False)  # whether the history is given as samples
+HISTORY_JUMPS = option(0)  # number of jumps of the history
+lags_of = option()  # lags_of(t, y, p): value of every delay, if delays depend on the state
 
-# Of a free trajectory's whole numbers: the number of its cell and its slot, how many breakpoints
-# it has made, how often its step was cut short, whether a breakpoint was lost; and for each delay
-# the cell that is read and the breakpoint that comes next.
+# Integers of a trajectory on its own mesh: cell number, slot of the cell, breakpoints made so far,
+# how often events truncated a step in this cell, whether an unread breakpoint was overwritten; then
+# for each delay the cell that it reads, and for each delay its next breakpoint.
 NUMBER, NOW, MADE, CUT, LOST, READ = 0, 1, 2, 3, 4, 5
 WHOLES = 5
-# Rows of a breakpoint: when, which derivative jumps, then for each delayed variable value and
-# slope, before and after.
+# Rows of a breakpoint: time, order of the first derivative that jumps; then for each delayed
+# variable value and slope before, value and slope after.
 
-_SMOOTH = 5  # a jump of a higher derivative does not matter
-_FAR = 2.0  # where the next point is, from the cell before it
-# The largest error of a polynomial within a cell, as a part of its error at the next point.
+_SMOOTH = 5  # jumps of derivatives above this order are ignored
+_FAR = 2.0  # position of the next point, in the coordinate of the cell before
+# Largest error of a polynomial within a cell, relative to its error at the next point.
 _PART = 1.0 / 243.0
 _PART_CUBIC = 1.0 / 64.0
 
 
 class StoredHistory(NamedTuple):
-    """What is kept of the history of one trajectory, and of others beside it."""
+    """History buffers of many trajectories, and the index `me` of one of them."""
 
     ring: Any  # real [slot, delayed variable, 2, trajectory]
     breakpoints: Any  # real [breakpoint, row, trajectory]
     whole: Any  # int64 [NUMBER ..., trajectory]
-    pieces: Any  # real [row, trajectory]: the polynomials that are read
+    pieces: Any  # real [row, trajectory]: present polynomial of each delay
     period: Any  # slots of the ring
     origin: Any  # first time
-    width: Any  # of a cell [time]
-    me: Any  # the trajectory
+    width: Any  # width of a cell [time]
+    me: Any  # index of the trajectory
 
 
 def point(ring, slot, place, me):
@@ -95,7 +98,7 @@ def point(ring, slot, place, me):
 
 
 def cubic(near, far):
-    """Coefficients, in the fraction of the way, of the cubic through both ends of it."""
+    """Coefficients of the cubic Hermite interpolant on [0, 1]; `near`, `far`: value and slope."""
     rise = far[0] - near[0]
     return (
         near[0],
@@ -106,9 +109,9 @@ def cubic(near, far):
 
 
 def quintic(near, far, third, x):
-    """The same of the quintic through a third point, at the fraction `x` of the way."""
+    """Coefficients of the quintic Hermite interpolant on [0, 1] with a `third` point at `x`."""
     c = cubic(near, far)
-    # What is added is z^2 (1 - z)^2 (a + b (z - x)) at the fraction z.
+    # The quintic is the cubic + z^2 (1 - z)^2 (a + b (z - x)), z in [0, 1].
     bump = x * x * (x - 1.0) * (x - 1.0)
     per = 1.0 / bump
     a = (third[0] - fma(x, fma(x, fma(x, c[3], c[2]), c[1]), c[0])) * per
@@ -119,16 +122,16 @@ def quintic(near, far, third, x):
 
 
 def through(near, far, third, x):
-    """The polynomial that this method reads its history by."""
+    """Interpolant of the history: cubic or quintic, as the order of the method requires."""
     if COEFFICIENTS == 4:
         return cubic(near, far)
     return quintic(near, far, third, x)
 
 
 def fill_history(period, origin, width, y, given, jumps, column, ring, me):
-    """Write the history of one trajectory; slot `period` has its end, as seen from before.
+    """Write the history of one trajectory; slot `period` holds its end, with the left-hand limit.
 
-    The slopes of a history are differences that reach over no jump.
+    Slopes are finite differences whose stencil crosses no jump of the history.
     """
     for slot in range(1, period + 1):
         if SAMPLED:
@@ -157,25 +160,25 @@ def fill_history(period, origin, width, y, given, jumps, column, ring, me):
 
 
 def keep_point(slot, width, y, f, ring, me):
-    """Write a point of the history."""
+    """Store value and slope of a point in the ring."""
     for v in unroll(range(len(DELAYED))):
         ring[slot, v, 0, me] = y[DELAYED[v]]
         ring[slot, v, 1, me] = width * f[DELAYED[v]]
 
 
 def end_of_cell(n, origin, width, last):
-    """Where cell `n` ends, or the run."""
+    """Time at which cell `n` ends, or the run if it ends earlier."""
     end = fma(real(n + 1), width, origin)
     return end if end < last - near_to(last, origin, width) else last
 
 
 def near_to(t, origin, width):
-    """What times differ by that are the same but for rounding."""
+    """Largest difference of two times that are equal up to rounding."""
     return 64.0 * EPSILON * (abs(t) + abs(origin) + width)
 
 
 def cell_error(n, now, period, width, y, rtol, atol, ring, me):
-    """The interpolation error, in units of the tolerance, by the point where cell `n` ends."""
+    """Interpolation error, in units of the tolerance, estimated at the end of cell `n`."""
     worst = real(0.0)
     for v in unroll(range(len(DELAYED))):
         c = through(
@@ -190,13 +193,14 @@ def cell_error(n, now, period, width, y, rtol, atol, ring, me):
     return worst
 
 
-# ---- cells that all trajectories share
+# ---- one mesh for all trajectories
 
 
 def stencil(d, n, now, period, lags, breaks):
-    """What a delay reads in cell `n`: slots of both ends and of a third point, and where that is.
+    """Stencil of delay `d` in cell `n`: slots of both ends and of the third point, its position.
 
-    The third is the one before, or after where the solution breaks.
+    The third point is the one before the delayed cell, or the one after it if the delayed cell
+    begins at a breaking point.
     """
     cell = n - lags[d]
     broken = breaks_at(cell, breaks)
@@ -212,7 +216,7 @@ def stencil(d, n, now, period, lags, breaks):
 
 
 def read(d, place, ring, me):
-    """The polynomial of a delay by its stencil."""
+    """Polynomial of delay `d` from its stencil."""
     third = (real(0.0), real(0.0))
     if COEFFICIENTS == 6:
         third = point(ring, place[2], PLACES[d], me)
@@ -222,7 +226,7 @@ def read(d, place, ring, me):
 
 
 def turns(n, lags):
-    """Whether slopes jump where cell `n` begins."""
+    """Whether the slope jumps at the beginning of cell `n`."""
     found = n == 0
     if JUMPS:
         for d in unroll(range(len(PLACES))):
@@ -231,20 +235,20 @@ def turns(n, lags):
 
 
 def smooth_before(n, breaks):
-    """Whether the last three points before the end of cell `n` are those of one polynomial."""
+    """Whether no breaking point lies within the stencil of the error estimate of cell `n`."""
     return n >= 2 and not (breaks_at(n, breaks) or breaks_at(n - 1, breaks))
 
 
-# ---- cells of every trajectory's own
+# ---- one mesh per trajectory
 
 
 def make_breakpoint(t, level, y, f, y1, f1, stored):
-    """Keep a break: what jumps first is the derivative of order `level`."""
+    """Store a breakpoint; `level` is the order of the first derivative that jumps."""
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     if len(PLACES) > 0:
         made = whole[MADE, me]
         for d in unroll(range(len(PLACES))):
-            # The break before what is being read is needed, too.
+            # The breakpoint before the present polynomial is still needed.
             if made - breakpoints.shape[0] >= whole[READ + len(PLACES) + d, me] - 1:
                 whole[LOST, me] = 1
         k = made % breakpoints.shape[0]
@@ -259,7 +263,7 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
 
 
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
-    """Where the event `which` has cut a free trajectory's step: its slope, and what events see."""
+    """After event `which` truncated a step: make a breakpoint; returns slope, event functions."""
     if LOOKS_UP and which >= EVENTS - EDGES:
         f1 = pass_edge(which - EVENTS + EDGES, t, y, f, history, p)
         g1 = gaps_here(t, y1, history, p)
@@ -270,7 +274,7 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
 
 
 def begin_free(t, y, p, given, jumps, column, stored):
-    """Fill the history of a free trajectory: its slope, and where its first step must end."""
+    """Initialise history and breakpoints of a trajectory; returns its slope and first goal."""
     ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
     period, width = stored.period, stored.width
     for j in unroll(range(WHOLES + 2 * len(PLACES))):
@@ -288,7 +292,7 @@ def begin_free(t, y, p, given, jumps, column, stored):
             breakpoints[made, 2 + 4 * v, me] = ring[period, v, 0, me]
             breakpoints[made, 3 + 4 * v, me] = ring[period, v, 1, me] / width
             breakpoints[made, 4 + 4 * v, me] = y[DELAYED[v]]
-            breakpoints[made, 5 + 4 * v, me] = 0.0  # not known yet, nor read
+            breakpoints[made, 5 + 4 * v, me] = 0.0  # the slope, set below; not read before
         for d in unroll(range(len(TAUS))):
             earlier = t - p[TAUS[d]]
             whole[READ + d, me] = -math.ceil(p[TAUS[d]] / width * (1.0 - 64.0 * EPSILON))
@@ -313,7 +317,7 @@ def begin_free(t, y, p, given, jumps, column, stored):
 
 
 def pass_goal(t, y, f, p, stored):
-    """Go on where what was read has ended: the slope there, and where the next step must end."""
+    """At a goal: advance cells and breakpoints; returns the slope and the next goal."""
     ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
     period, origin, width = stored.period, stored.origin, stored.width
     near = near_to(t, origin, width)
@@ -347,7 +351,7 @@ def pass_goal(t, y, f, p, stored):
 
 
 def read_all(p, stored):
-    """Read what every delay reads from now on, and where the first of these ends."""
+    """Compute the polynomial of every delay; returns the goal, where the first polynomial ends."""
     whole, pieces, me = stored.whole, stored.pieces, stored.me
     goal = fma(real(whole[NUMBER, me] + 1), stored.width, stored.origin)
     rows = 2 + COEFFICIENTS
@@ -363,7 +367,7 @@ def read_all(p, stored):
 
 
 def piece(d, cell, stored):
-    """The polynomial that a delay reads in a cell, between points and breaks: its ends, and it."""
+    """Polynomial of delay `d` in `cell`, cut at breakpoints: beginning, end, coefficients."""
     ring, breakpoints, whole, me = stored.ring, stored.breakpoints, stored.whole, stored.me
     period, origin, width = stored.period, stored.origin, stored.width
     following = whole[READ + len(PLACES) + d, me]
@@ -409,14 +413,14 @@ def piece(d, cell, stored):
 
 
 def history_here(stored):
-    """What stages of the present step read of the history (see `equations.delayed`)."""
+    """History argument of the stages of the present step (see `equations.delayed`)."""
     if LOOKS_UP:
         return stored
     return polynomials_in(stored.pieces, stored.me)
 
 
 def polynomials_in(pieces, me):
-    """The same where polynomials were read before."""
+    """Present polynomial of every delay: (beginning, 1 / duration, coefficients)."""
     return tuple(
         (
             pieces[d * (2 + COEFFICIENTS), me],
@@ -428,7 +432,7 @@ def polynomials_in(pieces, me):
 
 
 def free_cell_error(t, y, rtol, atol, stored):
-    """As `cell_error`, where a free trajectory ends a cell; no polynomial crosses a break."""
+    """`cell_error` at a goal of a trajectory with its own mesh; 0 near a breakpoint."""
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     origin, width = stored.origin, stored.width
     n = whole[NUMBER, me]
@@ -440,23 +444,24 @@ def free_cell_error(t, y, rtol, atol, stored):
     if last > fma(real(n - 2), width, origin) + near_to(t, origin, width):
         return real(0.0)
     if fma(real(n + 1), width, origin) > t + near_to(t, origin, width):
-        return real(0.0)  # the end of what was read, not of a cell
+        return real(0.0)  # this goal is the end of a polynomial, not of a cell
     return cell_error(n, whole[NOW, me], stored.period, width, y, rtol, atol, stored.ring, me)
 
 
-# ---- delays that depend on the state
+# ---- state-dependent delays
 
 
 def looked_up(t, y, history, p):
-    """Delayed values, each from its own place in the ring."""
+    """Delayed values, each looked up in the ring."""
     lags = lags_of(t, y, p)
     return tuple(_look_up(d, t - real(lags[d]), history) for d in range(len(PLACES)))
 
 
 def _look_up(d, s, stored):
-    """The history at the time `s`, as it goes on beyond a break that has not been passed.
+    """History at the time `s`, limited to the smooth piece between two breakpoints.
 
-    What is not in the ring is its nearest end.
+    Beyond a breakpoint that has not been passed, the polynomial is extrapolated.  Outside the
+    ring, `s` is read from the nearest cell in it.
     """
     breakpoints, whole, me = stored.breakpoints, stored.whole, stored.me
     period, origin, width = stored.period, stored.origin, stored.width
@@ -470,17 +475,17 @@ def _look_up(d, s, stored):
         after = (breakpoints[following % breakpoints.shape[0], 0, me] - origin) / width
         highest = min(highest, np.int64(math.ceil(after - near)) - 1)
     x = (s - origin) / width
-    # Written so that NaN is the nearest end as well.
+    # These comparisons also move NaN into the ring.
     x = x if x > real(lowest) else real(lowest)
     x = x if x < real(highest) else real(highest)
-    # On CUDA the floor of a number is no integer.
+    # On CUDA `math.floor` returns a float.
     cell = np.int64(math.floor(x))
     begin, end, c = piece(d, cell, stored)
     return polynomial((s - begin) / (end - begin), c)
 
 
 def edges(t, y, history, p):
-    """For every delay what falls through zero where it passes a break, and reads beyond it."""
+    """Event function of every delay: it becomes negative where the delay passes a breakpoint."""
     lags = lags_of(t, y, p)
     return tuple(_edge(d, t - real(lags[d]), history) for d in range(len(PLACES)))
 
@@ -497,7 +502,7 @@ def _edge(d, s, stored):
 
 
 def pass_edge(edge, t, y, f, history, p):
-    """Go on where the delay numbered `edge` has passed a break: the slope there."""
+    """Continue after delay number `edge` has passed a breakpoint; returns the slope."""
     breakpoints, whole, me = history.breakpoints, history.whole, history.me
     near = near_to(t, history.origin, history.width)
     lags = lags_of(t, y, p)
@@ -511,7 +516,7 @@ def pass_edge(edge, t, y, f, history, p):
         ):
             level = min(level, int(breakpoints[following % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following + 1
-        elif d == edge and following > 0:  # it turns back
+        elif d == edge and following > 0:  # the delayed time moves backwards over the breakpoint
             level = min(level, int(breakpoints[(following - 1) % breakpoints.shape[0], 1, me]) + 1)
             whole[READ + len(PLACES) + d, me] = following - 1
     f1 = slope(t, y, looked_up(t, y, history, p), p)
@@ -521,11 +526,11 @@ def pass_edge(edge, t, y, f, history, p):
 
 
 def outside(t, y, p, frame, me):
-    """Whether a delay that depends on the state is out of the range given for it."""
+    """Whether a state-dependent delay is outside its declared range."""
     lags = lags_of(t, y, p)
     found = False
     for d in unroll(range(len(PLACES))):
-        # Written so that NaN is outside, too.
+        # These comparisons also count NaN as outside.
         inside = real(lags[d]) >= frame[1 + 2 * d, me] and real(lags[d]) <= frame[2 + 2 * d, me]
         found = found or not inside
     return found
