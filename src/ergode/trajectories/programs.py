@@ -1,4 +1,4 @@
-"""Equations as programs: which kernels take one, and the program of a field."""
+"""Interpreted equations: the bytecode program of a field, and the kernels that can run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays import history_ring, segments
 from ergode.trajectories.steppers import equations, explicit, inside_step, noise, stepper
 
-# What a kernel is made for besides the equations: with these it is always compiled.
+# Options that need compiled user functions or special code; a kernel with one is always compiled.
 _FORMULAS = {
     history_ring.initial_history, segments.TAUS, segments.SAMPLED, equations.looked_up,
     inside_step.EVENTS, noise.diffusion,
@@ -27,7 +27,7 @@ def formulation_of(
     may_stand: bool = True,
     more: Mapping[Any, Any] | None = None,
 ) -> Formulation:
-    """The kernel of a field, and the one that runs its program where there is one.
+    """The compiled kernel of a field, and the standing kernel that interprets its program.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def formulation_of(
     when : {"auto", "now", "never"}
         When to compile.
     may_stand : bool
-        Whether no other function of the user's is compiled with the field.
+        Whether the kernel contains no other user function.
     more : mapping, optional
-        What the kernel that runs programs is made for besides.
+        Additional bindings of the standing kernel.
     """
     bound = kernel.bindings
     is_explicit = bound.get(stepper.step, explicit.step) is explicit.step

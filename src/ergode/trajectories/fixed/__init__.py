@@ -1,1 +1,1 @@
-"""Steps of one size."""
+"""Fixed-step methods."""

@@ -1,7 +1,7 @@
-"""Steps of one size on a CPU: a thread follows LANES trajectories at once.
+"""Fixed steps on a CPU: a thread integrates LANES trajectories at once.
 
-The innermost loop is over lanes, without calls or branches, so that the compiler makes vector
-instructions of it - of the user's function too.
+The innermost loop is over lanes, without calls or branches, so that the compiler vectorises it
+together with the user's function.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ from ergode.trajectories.steppers.equations import (
 )
 
 LANE_COUNT = 64
-LANES = option(LANE_COUNT)  # trajectories that a thread follows at once
+LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
 
 
 class Lanes(NamedTuple):
-    """Workspace of a thread; each [lane], or [row, lane]."""
+    """Workspace of a thread; each array is [lane] or [row, lane]."""
 
-    ring: Any  # [slot, delayed variable, 2, lane]
-    state: Any
+    ring: Any  # [slot, delayed variable, 2, lane]: ring buffer of the history
+    state: Any  # present state
     p: Any  # parameters
-    h: Any  # sizes of steps
-    counts: Any  # int64: of steps
-    wanted: Any  # int64: the step in which a lane's next time falls
-    cursor: Any  # int64: index of that time
-    fraction: Any  # where in the step it falls
-    saved: Any  # state there
+    h: Any  # step sizes
+    counts: Any  # int64: number of steps
+    wanted: Any  # int64: step that contains the next time to save
+    cursor: Any  # int64: index of the next time to save
+    fraction: Any  # fraction of the step at the next time to save
+    saved: Any  # state at the next time to save
     equations: Any  # see `steppers.equations`
 
 
 def integrate_cpu(start, stop, run, out, program):
     """Integrate blocks `start` to `stop` of LANES trajectories each, on one thread.
 
-    `program` is that of the equations, or nothing where they are compiled.
+    `program` is the bytecode of the equations, or () if they are compiled.
     """
     period = period_of(run.lags)
     parameters = np.empty((run.parameters.shape[0] if PROGRAM else PARAMETERS, LANES), real)
@@ -107,10 +107,10 @@ def integrate_cpu(start, stop, run, out, program):
 
 
 def _load(first, run, lanes, out):
-    """Put a block of trajectories into the lanes."""
+    """Load a block of trajectories into the lanes."""
     count = out.states.shape[2]
     for lane in range(LANES):
-        # Lanes beyond the last trajectory follow it: every block is full.
+        # Surplus lanes repeat the last trajectory, so that every block is full.
         column = min(first + lane, count - 1)
         for i in unroll(range(VARIABLES)):
             lanes.state[i, lane] = run.initial[i, column]
@@ -127,7 +127,7 @@ def _load(first, run, lanes, out):
 
 
 def _save(step, last, first, run, lanes, out):
-    """Save the lanes whose next time falls into this step, and look for the time after it."""
+    """Save the lanes whose next save time lies in this step; set their following save time."""
     times, wanted, cursor = run.times, lanes.wanted, lanes.cursor
     for lane in range(LANES):
         if wanted[lane] == step:
@@ -159,7 +159,7 @@ def _fill_history(slot, period, origin, state, h, ring):
 
 
 def _stencils(step, now, period, lags, breaks, ring):
-    """The points that each delay reads: views of the ring."""
+    """Interpolation points of each delay, as views of the ring."""
     return tuple(
         tuple(
             ring[_stencil_slot(j, d, step - lags[d], step, now, period, lags, breaks)]
@@ -170,7 +170,7 @@ def _stencils(step, now, period, lags, breaks, ring):
 
 
 def _stencil_slot(j, d, cell, step, now, period, lags, breaks):
-    """Slot of the j-th point that a delay reads; its step begins at the point `cell`."""
+    """Slot of the j-th interpolation point of delay `d`; the delayed step begins at `cell`."""
     if j == POINTS - 1:
         return slot_before(cell + 1, step, now, period, lags)
     if POINTS == 2 or j == 1:
@@ -181,7 +181,7 @@ def _stencil_slot(j, d, cell, step, now, period, lags, breaks):
 
 
 def _predict(d, step, now, period, lags, ring):
-    """Put a point where the quintic of a delay would reach back across a break."""
+    """Store the predicted point used where a quintic would reach back across a breaking point."""
     cell = step - lags[d]
     v = PLACES[d]
     first, second = (
@@ -198,7 +198,7 @@ def _predict(d, step, now, period, lags, ring):
 
 
 def _note_before(d, step, now, period, run, lanes):
-    """Keep the point where a delay reaches the end of the history, as it is seen from before."""
+    """Store the left-hand limit at the d-th lag, where the delay reaches the end of the history."""
     ring, state, p, h, lags = lanes.ring, lanes.state, lanes.p, lanes.h, run.lags
     goal = ring[period + 1 + d]
     ends = tuple(
@@ -215,7 +215,7 @@ def _note_before(d, step, now, period, run, lanes):
 
 
 def _renew(step, period, first, run, lanes, out):
-    """Make the tangents of every lane orthonormal where that is due."""
+    """Orthonormalize the tangent vectors of every lane in the steps that require it."""
     renewal = run.renewal
     if renews(step, renewal):
         for lane in range(LANES):
@@ -247,7 +247,7 @@ def _advance(step, now, period, first, run, lanes):
 
 
 def _look_ahead(step, now, period, first, run, lanes):
-    """Every lane at a fraction of its next step, which is not taken."""
+    """Dense output of every lane within its next step; the states do not advance."""
     state, p, h, fraction = lanes.state, lanes.p, lanes.h, lanes.fraction
     source, offset = run.source, run.offset + first
     stencils = _stencils(step, now, period, run.lags, run.breaks, lanes.ring)
@@ -271,7 +271,7 @@ def _look_ahead(step, now, period, first, run, lanes):
 
 
 def _points(stencils, lane):
-    """Values and slopes in turn, of one lane, at the points that each delay reads."""
+    """Values and slopes, alternating, of one lane at the interpolation points of each delay."""
     return tuple(
         tuple(stencils[d][j // 2][PLACES[d], j % 2, lane] for j in range(2 * POINTS))
         for d in range(len(PLACES))

@@ -1,9 +1,9 @@
-"""Steps of one size on a GPU: a thread follows one trajectory and keeps its state in registers.
+"""Fixed steps on a GPU: a thread integrates one trajectory and keeps its state in registers.
 
-Most steps are calm: nothing is saved in them, and what they read of the history has no break.  A
-thread takes such steps several at a time: all that they read is asked for at once, so that memory
-has more to do while the thread waits for it.  (On a CPU this makes the chain of operations of a
-lane longer than what a processor looks ahead, and gains nothing.)
+Most steps are calm: no save time lies in them, and their history has no breaking point.  A thread
+takes AHEAD calm steps together and issues all their loads first, so that the memory latencies
+overlap.  (On a CPU this gains nothing: the dependency chain of a lane exceeds the processor's
+reorder window.)
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ from ergode.trajectories.steppers.equations import (
 )
 
 AHEAD = option(1)  # calm steps that a thread takes together
-# Slots, delayed variables and threads of a ring in shared memory, if it is there.
+# Slots, delayed variables and threads of a ring in shared memory; empty for global memory.
 SHORT = option(())
 
 
 class Trajectory(NamedTuple):
-    """What a thread knows of its trajectory."""
+    """Constants of a thread's trajectory."""
 
     p: Any  # [parameter]
-    h: Any  # size of its steps
-    lag: Any  # int32 [delay]
+    h: Any  # step size
+    lag: Any  # int32 [delay]: each delay in steps
     period: Any  # int32: slots of the ring
-    me: Any  # its number
-    mine: Any  # its place in the ring
+    me: Any  # number of the trajectory
+    mine: Any  # its index in the ring
 
 
 def integrate_cuda(run, out, ring):
-    """Integrate every trajectory, one a thread.
+    """Integrate every trajectory, one per thread.
 
-    `ring` [slot, delayed variable, 2, trajectory] is where histories are kept, unless they are in
-    shared memory; where tangents are made orthonormal, the last time of the states is used too.
+    `ring` [slot, delayed variable, 2, trajectory] holds the histories, unless they are in shared
+    memory.
     """
     me = cuda.grid(1)
     if me >= out.states.shape[2]:
@@ -84,7 +84,7 @@ def integrate_cuda(run, out, ring):
     step_count = run.counts[me]
     if len(PLACES) > 0:
         _fill_ring(y, run.origin, ring, one)
-    # What the last step has read of the history, but for its oldest point: the next reads it again.
+    # Points that the next step reads again: all points of the last step except its oldest.
     window = tuple(
         _first_window(_point(ring, period - lag[d], PLACES[d], mine)) for d in range(len(PLACES))
     )
@@ -134,7 +134,7 @@ def integrate_cuda(run, out, ring):
         if JUMPS:
             _note_ends(step, end, far, run.origin, ring, one)
         y = end
-        # The far end of this cell is the near end of the next, but where the solution breaks.
+        # The far end of this cell is the near end of the next one, except at a breaking point.
         nearer = tuple(
             _next_near(step + 1 - lag[d], step, now, period, lag, far[d], ring, PLACES[d], mine)
             for d in range(len(PLACES))
@@ -158,8 +158,8 @@ def _fill_ring(y, origin, ring, one):
 
 
 def _renew_one(y, step, step_count, ring, one, run, out):
-    """The state of a trajectory whose tangents are made orthonormal."""
-    # Where the last state will be, there is room until then.
+    """Orthonormalize the tangent vectors of a trajectory; returns its state."""
+    # The slot of the last saved state is free until the end, and serves as a buffer.
     state = out.states[out.states.shape[0] - 1]
     for i in unroll(range(VARIABLES)):
         state[i, one.me] = y[i]
@@ -170,7 +170,7 @@ def _renew_one(y, step, step_count, ring, one, run, out):
 
 
 def _calm_steps(y, window, step, now, ring, one, run):
-    """A trajectory after AHEAD calm steps: its state, its window, and the slot that is next."""
+    """Take AHEAD calm steps; returns the state, the window, and the next slot."""
     h, lag, period, mine = one.h, one.lag, one.period, one.mine
     ahead = window
     for u in unroll(range(AHEAD)):
@@ -199,10 +199,10 @@ def _calm_steps(y, window, step, now, ring, one, run):
 
 
 def _points_of_cells(step, now, near, far, ring, one, breaks):
-    """Values and slopes in turn, at the points that each delay reads."""
+    """Values and slopes, alternating, at the interpolation points of each delay."""
     if POINTS == 2:
         return tuple(near[d] + far[d] for d in range(len(PLACES)))
-    else:  # what is not chosen is not compiled
+    else:  # POINTS is an option: only one branch is compiled
         return tuple(
             _back(d, step, now, near[d], far[d], ring, one, breaks) + near[d] + far[d]
             for d in range(len(PLACES))
@@ -210,7 +210,7 @@ def _points_of_cells(step, now, near, far, ring, one, breaks):
 
 
 def _save_one(cursor, fraction, step, y, k, end, far, one, origin, states):
-    """Save a trajectory at a fraction of a step; whether its state is finite there."""
+    """Save the state at a fraction of a step; returns whether it is finite."""
     f = slope(
         fma(real(step + 1), one.h, origin),
         end,
@@ -226,7 +226,7 @@ def _save_one(cursor, fraction, step, y, k, end, far, one, origin, states):
 
 
 def _note_ends(step, end, far, origin, ring, one):
-    """Keep the point where a delay reaches the end of the history, as it is seen from before."""
+    """Store the left-hand limit at a lag, if the step ends where a delay reaches the first time."""
     h = one.h
     for d in unroll(range(len(PLACES))):
         if step + 1 == one.lag[d]:
@@ -240,14 +240,14 @@ def _note_ends(step, end, far, origin, ring, one):
 
 
 def _first_window(point):
-    """The window whose last point this is; one before it is not looked at in the first step."""
+    """Window that ends with this point; the first step does not read the point before it."""
     if POINTS == 2:
         return point
     return point + point
 
 
 def _window(point, step, now, period, ring, place, me):
-    """The window whose last point this is, where the ring has changed."""
+    """Window that ends with this point, reloaded from the ring."""
     here = _point(ring, slot_of(point, step, now, period), place, me)
     if POINTS == 2:
         return here
@@ -255,7 +255,7 @@ def _window(point, step, now, period, ring, place, me):
 
 
 def _next_near(point, step, now, period, lag, far, ring, place, me):
-    """A point as it is seen from after it."""
+    """The right-hand limit at a point."""
     broken = point == 0
     if JUMPS:
         for d in unroll(range(len(PLACES))):
@@ -264,7 +264,7 @@ def _next_near(point, step, now, period, lag, far, ring, place, me):
 
 
 def _back(d, step, now, near, far, ring, one, breaks):
-    """The point before a cell, or what the quintic of the other side makes of it."""
+    """The point before a cell, or its prediction from the other side of a breaking point."""
     period, lag, me = one.period, one.lag, one.mine
     cell = step - lag[d]
     if breaks_at(cell, breaks):

@@ -1,9 +1,9 @@
-"""Steps of one size: explicit Runge-Kutta methods for ordinary and delay equations.
+"""Fixed-step explicit Runge-Kutta methods for ordinary, delay and stochastic equations.
 
-A trajectory takes steps of size h, which is its own; step n begins at origin + n h.  What is
-asked for between two steps is read off the cubic through both (see `history_ring`).
+Every trajectory has its own step size h; step n begins at origin + n h.  Dense output gives the
+states between two steps.
 
-Here is what both targets share; `cpu` and `cuda` have the loops over steps.
+This module holds what both targets share; `cpu` and `cuda` hold the loops over steps.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ NOT_FINITE = np.uint8(Status.NOT_FINITE)
 
 
 class Run(NamedTuple):
-    """What the trajectories of a run are."""
+    """Inputs of a run."""
 
     origin: Any  # real: first time
-    times: Any  # real [time]: when to save states, since the origin
-    lags: Any  # int64 [delay]: in steps
-    breaks: Any  # uint8 [step]: whether the solution breaks where it begins
+    times: Any  # real [time]: when states are saved, relative to the origin
+    lags: Any  # int64 [delay]: each delay in steps
+    breaks: Any  # uint8 [step]: whether a step begins at a breaking point
     initial: Any  # real [variable, trajectory]
     parameters: Any  # real [parameter, trajectory]
-    sizes: Any  # real [trajectory]: of the steps [time]
-    counts: Any  # int64 [trajectory]: of the steps
-    source: Any  # of the noise: its seed, and increments of a step
-    offset: Any  # int64: number of the first trajectory, for its noise
-    renewal: Any  # of `tangents`
+    sizes: Any  # real [trajectory]: step size [time]
+    counts: Any  # int64 [trajectory]: number of steps
+    source: Any  # noise: (seed, increments per step)
+    offset: Any  # int64: number of the first trajectory, a key of its noise
+    renewal: Any  # see `tangents.renew`
 
 
 class Out(NamedTuple):
-    """What became of them."""
+    """Outputs of a run."""
 
     states: Any  # real [time, variable, trajectory]
     status: Any  # uint8 [trajectory]
-    exponents: Any  # real [row, trajectory], of `tangents`
+    exponents: Any  # real [row, trajectory]: see `tangents.renew`
 
 
 def slopes_of_stages(t, h, y, delayed, p):
-    """Derivatives at every stage of a step; `delayed` has the delayed values at each."""
+    """Slopes at every stage of a step; `delayed[s]` holds the delayed values at stage s."""
     k = (slope(t, y, delayed[0], p),)
     for s in unroll(range(1, len(C))):
         k = k + (  # noqa: RUF005
@@ -70,7 +70,7 @@ def slopes_of_stages(t, h, y, delayed, p):
 
 
 def step_end(h, y, k):
-    """Variables at the end of a step."""
+    """State at the end of a step, without noise."""
     return tuple(
         sum(((h * B[j]) * k[j][i] for j in range(len(C)) if B[j] != 0.0), y[i])
         for i in range(VARIABLES)
@@ -78,18 +78,18 @@ def step_end(h, y, k):
 
 
 def locate(time, h, step_count):
-    """Step in which a time (since the origin) falls, and the fraction of the step."""
+    """Step that contains a time (relative to the origin), and the fraction of this step."""
     position = time / h
     step = min(np.int64(position), np.int64(step_count - 1))
     fraction = position - real(step)
-    # The end of a step, but for rounding, is the end of a step.
+    # Times equal to an end of the step, up to rounding, are moved to this end.
     near = 8.0 * EPSILON * (position + 1.0)
     fraction = real(0.0) if fraction < near else fraction
     return step, (real(1.0) if fraction > 1.0 - near else fraction)
 
 
 def ended(t, h, y, k, yd, p, source, trajectory, step):
-    """Variables at the end of a step, with its noise."""
+    """State at the end of a step, with noise."""
     end = step_end(h, y, k)
     if SCHEME > 0:
         return with_noise(t, h, y, yd, end, k[0], p, source, trajectory, step)
@@ -97,7 +97,7 @@ def ended(t, h, y, k, yd, p, source, trajectory, step):
 
 
 def within(x, h, y, k, end, f):
-    """The state at the fraction `x` of a step; exact at its ends, even if that is infinity."""
+    """State at the fraction `x` of a step; exact at its ends, even if a state is infinite."""
     if SCHEME > 0:
         return tuple((1.0 - x) * y[i] + x * end[i] for i in range(VARIABLES))
     scaled = tuple(tuple(h * k[j][i] for i in range(VARIABLES)) for j in range(len(C)))

@@ -1,4 +1,4 @@
-"""Runs of `fixed_step` for many trajectories: once, or with ever smaller steps."""
+"""Fixed-step runs of many trajectories, with a given step or with step halving."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ergode.trajectories.delays.mesh import Steps, plan_steps
 
 
 class EqualSteps(Protocol):
-    """What integrates trajectories in steps of one size.
+    """An integrator of trajectories with fixed steps.
 
     Attributes
     ----------
     precision : {"float32", "float64"}
     least_lag : int
-        Steps that the shortest delay has at least; zero without delays.
+        Fewest steps in the shortest delay; zero without delays.
     """
 
     precision: Precision
@@ -36,7 +36,7 @@ class EqualSteps(Protocol):
 
 
 class Refinement:
-    """Integrates all trajectories once, or again and again with smaller steps."""
+    """Integrates all trajectories once, or repeatedly with smaller steps."""
 
     _HALVINGS = 12
 
@@ -59,16 +59,19 @@ class Refinement:
         return self._integrate(step, np.arange(self._count))
 
     def within(self, rtol: float, atol: float, order: float) -> tuple[np.ndarray, np.ndarray]:
-        """The same, with the step halved for each until its estimated error is allowed."""
+        """States and status, as `with_step`; halves each trajectory's step to meet the tolerance.
+
+        The error estimate is that of Richardson extrapolation, for a method of this `order`.
+        """
         span = float(self._grid[-1] - self._grid[0])
         step = span / 32 if span > 0 else 1.0
         for delay in self._delays:
             step = min(step, float(self._rows[delay].max()) / 8)
         out, status = self.with_step(step)
-        if (status == Status.NOT_RUN).any():  # and of no other is the error known
+        if (status == Status.NOT_RUN).any():  # no trajectory has an error estimate yet
             raise KeyboardInterrupt
         todo = np.flatnonzero(status == Status.DONE)
-        # Infinity may come of too large a step: look again with smaller ones.
+        # An infinite state may result from too large a step: try smaller ones.
         todo = np.union1d(todo, np.flatnonzero(status == Status.NOT_FINITE))
         for _ in range(self._HALVINGS):
             if not todo.size:
@@ -81,7 +84,7 @@ class Refinement:
             out[..., todo] = finer
             status[todo] = outcome
             todo = todo[~allowed.all(axis=(0, 1))]
-            if (outcome == Status.NOT_RUN).any():  # and what needs smaller steps has no result
+            if (outcome == Status.NOT_RUN).any():  # trajectories above the tolerance: no result
                 out[..., todo] = np.nan
                 status[todo] = Status.NOT_RUN
                 break
@@ -91,7 +94,7 @@ class Refinement:
 
     @property
     def _delays(self) -> list[str]:
-        """Parameters that are delays: constant ones alone are integrated here."""
+        """Parameters that are delays; fixed steps support constant delays only."""
         return [delay for _, delay in self._field.delays if isinstance(delay, str)]
 
     def _integrate(self, step: float, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

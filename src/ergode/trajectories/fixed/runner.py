@@ -1,4 +1,4 @@
-"""Trajectories of one field with one method on one device, in chunks that fit its memory."""
+"""Runner of fixed-step methods: one field, one method, one device, chunks that fit in memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from ergode.trajectories.steppers import equations, explicit, noise, stepper
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
-# Where a history is short enough, it is in shared memory: so many bytes of a trajectory leave a
-# multiprocessor as many threads as its registers do.
+# A history of at most this many bytes per trajectory is stored in shared memory.  With this limit,
+# shared memory does not reduce the occupancy below the limit that registers set.
 _SHORT_THREADS, _SHORT_BYTES = 64, 448
 
 
@@ -44,7 +44,7 @@ def bindings_of(
     noise_substeps: int = 1,
     tangents: int = 0,
 ) -> dict[Any, Any]:
-    """What a kernel of either target is specialised to."""
+    """Bindings of the kernel for either target."""
     points = _points_of(tableau)
     bindings = {
         equations.rhs: UserFunction(field.function),
@@ -83,22 +83,22 @@ def bindings_of(
 
 
 def _points_of(tableau: Tableau) -> tuple[float, ...]:
-    """Where the points are that the polynomial through a history goes through, in steps."""
-    # A cubic is as good as a method of order four, a quintic better than any here.
+    """Positions of the interpolation points of the history, in steps."""
+    # A cubic keeps order four; a quintic exceeds the order of every method here.
     return (-1.0, 0.0, 1.0) if tableau.order > 4 else (0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How tangents grow (see `tangents`).
+    """Growth of tangent vectors (see `tangents.renew`).
 
     Attributes
     ----------
     renewal : tuple of int, int and float
-        The first step before which they are made orthonormal, after how many steps again, and the
-        time since the origin from which growth counts.
+        The first step before which tangent vectors are orthonormalized, the number of steps between
+        two renewals, and the time relative to the origin from which growth is accumulated.
     sums : ndarray, shape [tangent_count + 1, trajectory_count]
-        Filled with the sums of the logarithms of their lengths, and the time that these are of.
+        Output: sums of the logarithms of the norms, then the accumulated time.
     """
 
     renewal: tuple[int, int, float]
@@ -117,21 +117,21 @@ class Ensemble:
     times : ndarray, shape [time_count]
         Ascending grid [time]; trajectories start at ``times[0]``.
     device : Device
-        Where to run.
+        Device that runs the kernel.
     precision : {"float32", "float64"}
         Type of the state.
     jumps : bool
-        Whether a history does not end where its trajectory begins.
+        Whether the end of a history differs from the initial state.
     scheme : int
-        Of `noise`.
+        Scheme of the noise (see `noise.SCHEME`).
     noise_substeps : int
-        Increments of noise in a step.
+        Noise increments per step.
     seed : int
-        Of the noise.
+        Seed of the noise.
     tangents : int
-        Tangent vectors among the variables of the field (see `tangents`).
+        Number of tangent vectors among the variables of the field (see `tangents`).
     when : {"auto", "now", "never"}
-        When a CPU compiles the field (see `core.formulation`).
+        When the field is compiled for the CPU (see `core.formulation`).
     """
 
     def __init__(
@@ -170,16 +170,16 @@ class Ensemble:
 
     @property
     def formulation(self) -> Formulation:
-        """The kernels of the field, and which of them have run."""
+        """Compiled and standing kernel of the field, and a record of which have run."""
         return self._threads.formulation
 
     @property
     def time_count(self) -> int:
-        """Times of the grid."""
+        """Number of times of the grid."""
         return int(self._times.size)
 
     def kernel(self, more: dict[Any, Any] | None = None) -> kernels.Kernel:
-        """The kernel for both targets; what one of them has besides is in `more`."""
+        """Kernel for both targets; `more` holds additional bindings of one target."""
         return kernels.kernel(
             integrate_cpu, integrate_cuda, precision=self.precision,
             bindings={**self.bindings, **(more or {})},
@@ -201,14 +201,14 @@ class Ensemble:
         parameters : ndarray, shape [parameter_count, trajectory_count]
         steps : Steps
         growth : Growth, optional
-            Of tangents.
+            Growth of tangent vectors.
         show : bool
             Show progress on standard error.
 
         Returns
         -------
         states : ndarray, shape [time_count, variable_count, trajectory_count]
-            NaN where an interruption (Ctrl-C) came first.
+            NaN for trajectories that an interruption (Ctrl-C) prevented.
         status : ndarray of uint8, shape [trajectory_count]
             How each trajectory ended.
         """
@@ -226,7 +226,7 @@ class Ensemble:
             try:
                 with kernels.readable_errors():
                     self._threads.integrate(run, out, chunk, report)
-            except Abandoned as error:  # who still computes writes to the old arrays
+            except Abandoned as error:  # threads that still run write to the old arrays
                 out = Out(out.states.copy(), out.status.copy(), out.exponents)
                 for first, last in error.spans:
                     out.status[first * LANE_COUNT : last * LANE_COUNT] = Status.NOT_RUN
@@ -247,7 +247,7 @@ class Ensemble:
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, chunk: slice,
         growth: Growth | None = None,
     ) -> Run:  # fmt: skip
-        """What a kernel is told of a chunk of trajectories, on the device."""
+        """Kernel inputs of a chunk of trajectories, on the device."""
         put = self.device.put
         rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
@@ -259,12 +259,12 @@ class Ensemble:
         )  # fmt: skip
 
     def no_sums(self, count: int) -> np.ndarray:
-        """Sums of `Growth` to begin with."""
+        """Zeros for `Growth.sums`."""
         return np.zeros((self.tangents + 1, count if self.tangents else 1), self.precision)
 
 
 class CPUThreads:
-    """Threads that follow lanes of trajectories."""
+    """CPU threads, each with LANES trajectories at once."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._device = ensemble.device
@@ -272,7 +272,7 @@ class CPUThreads:
         self.formulation = formulation_of(ensemble.field, ensemble.kernel(), ensemble.when)
 
     def chunk_size(self, count: int, longest: int) -> int:
-        """Trajectories to run together: all, for threads keep few rings at a time."""
+        """Trajectories per chunk: all, since a thread stores only the rings of its lanes."""
         return count
 
     def integrate(self, run: Run, out: Out, chunk: slice, report: Callable[[int], None]) -> None:
@@ -293,16 +293,16 @@ class CPUThreads:
 
 
 class CUDAThreads:
-    """Threads that follow a trajectory each."""
+    """CUDA threads, each with one trajectory."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.formulation = Formulation(ensemble.kernel())
         self._ensemble = ensemble
-        # Measured: more than this gains nothing, and a field of many variables compiles slowly.
+        # Measured: larger values do not run faster, and many variables make compiling slow.
         self._ahead = 8 if ensemble.variable_count == 1 else 4
 
     def chunk_size(self, count: int, longest: int) -> int:
-        """Trajectories to run together: as many as memory has room for."""
+        """Trajectories per chunk: as many as fit in device memory."""
         ensemble = self._ensemble
         word = np.dtype(ensemble.precision).itemsize
         slots = math.prod(self._ring_shape(longest, 1))
@@ -332,16 +332,16 @@ class CUDAThreads:
         report(count)
 
     def kernel_with(self, longest: int) -> tuple[kernels.Kernel, int]:
-        """The kernel for a longest delay of so many steps, and how many threads a block has."""
+        """Kernel and threads per block for a longest delay of `longest` steps."""
         short = self._short_ring(longest)
         more = {AHEAD: self._ahead, **({SHORT: short} if short else {})}
         return self._ensemble.kernel(more), _SHORT_THREADS if short else _THREADS
 
     def _short_ring(self, longest: int) -> tuple[int, ...]:
-        """Slots, delayed variables and threads of a ring in shared memory, if so many fit."""
+        """Slots, delayed variables and threads of a ring in shared memory, if it fits; else ()."""
         ensemble = self._ensemble
         delayed = ensemble.delayed_count
-        if delayed == 0 or ensemble.tangents:  # these are not made orthonormal there
+        if delayed == 0 or ensemble.tangents:  # `tangents` needs the ring in global memory
             return ()
         most = _SHORT_BYTES // (2 * delayed * np.dtype(ensemble.precision).itemsize)
         return (most, delayed, _SHORT_THREADS) if self._slot_count(longest) <= most else ()

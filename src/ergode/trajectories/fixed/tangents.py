@@ -1,14 +1,14 @@
-"""Tangent vectors that are made orthonormal again as a trajectory goes, delays included.
+"""Orthonormalization of tangent vectors along a trajectory, for ordinary and delay equations.
 
-The state of a delay equation is a stretch of the history.  What a tangent vector is of that - what
-its variables are now, and the points of the ring (see `history`) - is one long vector here: every
-`renewal[1]` steps Gram and Schmidt's method, in the order that loses least to rounding, makes
-these vectors orthonormal and adds up the logarithms of what their lengths were.  Slopes in the
-ring go along: they are no part of the product, since values follow from values.
+The state of a delay equation is a segment of its history.  A tangent vector therefore consists of
+its present variables and its values at the points of the ring (see `history_ring`).  Every
+`renewal[1]` steps, modified Gram-Schmidt orthonormalizes these vectors and accumulates the
+logarithms of their norms.  Slopes in the ring are scaled with the values.  They do not enter the
+scalar product, since they follow from the values.
 
-Tangents are further variables of an extended field, each with as many as the field (see
-`lyapunov`).  They begin in step `renewal[0]`, as waves of different lengths, when all points that
-are read lie in the ring.
+Tangent vectors are additional variables of an extended field; each vector has as many variables as
+the field (see `lyapunov`).  They are initialised in step `renewal[0]` as waves of different
+lengths; from this step on, all points that are read lie in the ring.
 
 G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
 J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
@@ -23,21 +23,21 @@ from ergode.core.math.elementary import cos, log
 from ergode.trajectories.delays.history_ring import DELAYED
 from ergode.trajectories.steppers.equations import VARIABLES
 
-TANGENTS = option(0)  # how many there are
+TANGENTS = option(0)  # number of tangent vectors
 
 
 def renews(step, renewal):
-    """Whether tangents are made orthonormal before this step."""
+    """Whether tangent vectors are orthonormalized before this step."""
     return step >= renewal[0] and (step - renewal[0]) % renewal[1] == 0
 
 
 def renew(step, renewal, h, step_count, period, state, ring, me, exponents, column):
-    """Make the tangents of one trajectory orthonormal.
+    """Orthonormalize the tangent vectors of one trajectory.
 
-    `renewal` is the first step that does so, after how many it is done again, and the time since
-    the origin from which growth counts.  Rows of `exponents` are the sums of logarithms, and the
-    time that they are of.  The trajectory is `me` in the state and the ring, and `column` there,
-    or -1 if its growth is not wanted.
+    `renewal` is (first step, number of steps between two renewals, time relative to the origin from
+    which growth is accumulated).  The rows of `exponents` are the sums of the logarithms of the
+    norms, then the accumulated time.  `me` is the index of the trajectory in `state` and `ring`,
+    `column` its index in `exponents`, or -1 if its growth is not accumulated.
     """
     if step == renewal[0]:
         _sow(period, state, ring, me)
@@ -59,12 +59,12 @@ def renew(step, renewal, h, step_count, period, state, ring, me, exponents, colu
 
 
 def _own(count):
-    """How many of these a tangent has, and the field."""
+    """Number of variables (or stored variables) per tangent vector; `count` is the total."""
     return count // (TANGENTS + 1)
 
 
 def _sow(period, state, ring, me):
-    """Begin tangents that are independent of one another."""
+    """Initialise linearly independent tangent vectors."""
     for j in range(1, TANGENTS + 1):
         for i in range(_own(VARIABLES)):
             state[j * _own(VARIABLES) + i, me] = cos(real(j * (i + 1)))

@@ -1,1 +1,1 @@
-"""One step of a differential equation, by each method."""
+"""Integration methods: one step of a differential equation."""

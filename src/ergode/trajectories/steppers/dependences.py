@@ -1,7 +1,8 @@
-"""What each number that a function returns depends on, followed from name to name in its text.
+"""Dependence analysis: the arguments that each returned number of a function depends on.
 
-A local name depends on all that is ever assigned to it; what is assigned or returned under a
-condition depends on the condition too.  A tuple that is used as a whole counts as all of it.
+The analysis follows names through the syntax tree.  A name depends on everything that is ever
+assigned to it.  A value assigned or returned under a condition also depends on the condition.  A
+tuple that is used as a whole counts as all of its elements.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ _WHOLE = -1
 
 
 def dependences(function: FunctionType, size: int) -> list[Reached]:
-    """What each of `size` returned numbers depends on: pairs of ``"y"`` or ``"yd"`` and a place.
+    """Dependences of each of `size` returned numbers: pairs of ``"y"`` or ``"yd"`` and an index.
 
     Parameters
     ----------
     function : function
         ``f(t, y, p)`` or ``f(t, y, yd, p)`` that returns a tuple.
     size : int
-        Of the tuple.
+        Length of the tuple.
 
     Returns
     -------
     list of set of (str, int)
-        The place is -1 where the whole tuple may be meant.
+        The index is -1 if any element of the tuple may be used.
     """
     tree = syntax(function)
     names = [argument.arg for argument in tree.args.args]
@@ -36,7 +37,7 @@ def dependences(function: FunctionType, size: int) -> list[Reached]:
     known: dict[str, Reached] = {}
     conditions = _Conditions(tree)
     changed = True
-    while changed:  # names may be assigned in a loop, from one another
+    while changed:  # a fixed point: names may be assigned from one another in a loop
         changed = False
         for node in ast.walk(tree):
             for target, value in _assignments(node):
@@ -103,7 +104,7 @@ def _reached(node: ast.AST, roles: dict[str, str], known: dict[str, Reached]) ->
 
 
 class _Conditions:
-    """The tests under which each statement is reached; a return makes one of what follows."""
+    """The conditions of each statement; a conditional return is a condition of all that follows."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.tests: dict[ast.AST, list[ast.expr]] = {}

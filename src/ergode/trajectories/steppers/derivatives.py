@@ -1,8 +1,9 @@
-"""Derivatives of a user's function, found by calling it with symbols.
+"""Symbolic derivatives of a user's function.
 
-SymPy derives what the function returns for symbols in place of numbers, and what comes out becomes
-a function of the same kind.  A function that looks at its numbers - compares them, counts with
-them - has no such form: then stiff methods use differences.
+The function is called with SymPy symbols, and SymPy differentiates the expressions it returns.  The
+derivatives become a function that kernels compile.  A function that branches on its arguments, or
+uses them as indices or loop counts, cannot be called with symbols; stiff methods then use finite
+differences.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import jacobian
 from ergode.trajectories.steppers.dependences import dependences
 
-# What a formula may use, by the name that SymPy has for it.
+# Functions that an expression may use, and their SymPy names.
 _NAMES = {
     "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "sqrt": "sqrt",
     "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "asin", "acos": "acos", "atan": "atan",
@@ -34,7 +35,7 @@ _NAMES = {
 
 
 class _Symbolic:
-    """Stands for `math` or `numpy` while a function is called with symbols."""
+    """Replaces `math` or `numpy` while a function is called with symbols."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -56,7 +57,7 @@ def _expm1(x: Any) -> Any:
 
 
 def _symbolic(value: Any) -> Any:
-    """What a name stands for, for symbols."""
+    """The SymPy counterpart of a value, or the value itself."""
     import sympy
 
     if value is math or value is np:
@@ -74,7 +75,7 @@ def _symbolic(value: Any) -> Any:
 
 
 def _with_symbols(function: FunctionType) -> FunctionType:
-    """The function with every name it uses made fit for symbols."""
+    """A copy of the function whose global names refer to their SymPy counterparts."""
     own = {
         name: _symbolic(function.__globals__[name])
         for name in function.__code__.co_names
@@ -88,14 +89,14 @@ def _with_symbols(function: FunctionType) -> FunctionType:
 
 
 class Symbols:
-    """A field's function on symbols, and the texts of what follows from it.
+    """A field's function called with symbols, and its derivatives.
 
     Attributes
     ----------
     y, yd, p : tuple of sympy.Symbol
         Named as they are written in a function: ``y[0]``.
     slopes : tuple of sympy expressions
-        What the function returns.
+        The values that the function returns.
     """
 
     def __init__(self, field: VectorField) -> None:
@@ -115,15 +116,15 @@ class Symbols:
         self.slopes = tuple(map(sympy.sympify, function(self.t, self.y, *history, self.p)))
 
     def jacobian(self) -> list[Any]:
-        """Derivatives of every slope by every variable, row by row."""
+        """Derivatives of every slope by every variable, in row-major order."""
         return [slope.diff(variable) for slope in self.slopes for variable in self.y]
 
     def delayed_jacobian(self) -> list[Any]:
-        """Derivatives of every slope by every delayed value, row by row."""
+        """Derivatives of every slope by every delayed value, in row-major order."""
         return [slope.diff(variable) for slope in self.slopes for variable in self.yd]
 
     def time_slopes(self) -> list[Any]:
-        """Derivatives of every slope by time, by way of the delayed values too."""
+        """Time derivative of every slope, including the change of the delayed values."""
         pairs = list(zip(self.yd, self.sd, strict=True))
         return [
             slope.diff(self.t) + sum(slope.diff(yd) * sd for yd, sd in pairs)
@@ -132,7 +133,7 @@ class Symbols:
 
 
 def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> FunctionType:
-    """A function that returns a tuple of SymPy expressions; what they share is computed once.
+    """A function that returns a tuple of SymPy expressions; common subexpressions are shared.
 
     Raises
     ------
@@ -169,14 +170,14 @@ def _exact(text: str, field: VectorField) -> tuple[FunctionType, FunctionType] |
             function_of("exact_jacobian", "t, y, yd, p", symbols.jacobian()),
             function_of("exact_time_slope", "t, y, yd, sd, p", symbols.time_slopes()),
         )
-    except Exception:  # SymPy is not there, or the function looks at its numbers
+    except Exception:  # SymPy is not installed, or the function cannot be called with symbols
         return None
 
 
 def bindings_of_derivatives(field: VectorField, time_slopes: bool) -> dict[Any, Any]:
-    """What a kernel of a stiff method is specialised to, for this field.
+    """Bindings of a stiff method: exact derivatives of the field, if there are any.
 
-    `time_slopes` says whether the method needs derivatives by time, too.
+    `time_slopes`: whether the method needs the time derivative.
     """
     found = _exact(formula_text(field.function), field)
     if found is None:
@@ -188,12 +189,12 @@ def bindings_of_derivatives(field: VectorField, time_slopes: bool) -> dict[Any, 
 
 
 def exact_derivatives(field: VectorField) -> bool:
-    """Whether derivatives of the field are known exactly."""
+    """Whether the field has symbolic derivatives."""
     return _exact(formula_text(field.function), field) is not None
 
 
 def additive(field: VectorField) -> bool:
-    """Whether the diffusion of a field depends on neither state nor history."""
+    """Whether the noise is additive: the diffusion depends on neither state nor history."""
     assert isinstance(field.diffusion, FunctionType)
     names = [argument.arg for argument in syntax(field.diffusion).args.args]
     hidden = set(names[1:-1])
@@ -204,15 +205,15 @@ def additive(field: VectorField) -> bool:
 
 
 def mixed_noise(field: VectorField) -> str | None:
-    """Which noise depends on another variable or a delayed value, in words; None if none does.
+    """Message naming a noise that depends on another variable or a delayed value; None if none.
 
-    What SymPy cannot tell, because the diffusion looks at its numbers, is followed from name to
-    name; that may find too much, never too little.
+    If the diffusion cannot be called with symbols, `dependences` decides.  It may report a
+    dependence that does not exist, but never misses one.
     """
     assert isinstance(field.diffusion, FunctionType)
     try:
         reached = _symbols_of(field)
-    except Exception:  # SymPy is not there, or the function looks at its numbers
+    except Exception:  # SymPy is not installed, or the function cannot be called with symbols
         reached = dependences(field.diffusion, len(field.variables))
     for i, (name, known) in enumerate(zip(field.variables, reached, strict=True)):
         for kind, index in sorted(known):
@@ -225,7 +226,7 @@ def mixed_noise(field: VectorField) -> str | None:
 
 
 def _symbols_of(field: VectorField) -> list[set[tuple[str, int]]]:
-    """What each noise depends on, by calling the diffusion with symbols."""
+    """Dependences of each noise, found by calling the diffusion with symbols."""
     assert field.diffusion is not None
     noise = VectorField(field.diffusion, field.variables, field.parameters, field.delays)
     symbols = Symbols(noise)

@@ -1,6 +1,6 @@
-"""The equations as every method sees them: the user's function, and the history it reads.
+"""The equations: the user's function, and the delayed values it receives.
 
-A kernel is made for one field, precision and way to read the history: the options below.
+A kernel is compiled for one field, one precision and one access to the history (options below).
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from ergode.core.math.operations import run
 
 VARIABLES = option(1)
 PARAMETERS = option(0)
-PLACES = option(())  # for each delay, the place of its variable among those that history keeps
-COEFFICIENTS = option(4)  # of the polynomial through the history
+PLACES = option(())  # for each delay, index of its variable among the stored variables
+COEFFICIENTS = option(4)  # coefficients of the interpolating polynomial: 4 (cubic) or 6 (quintic)
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
-EPSILON = option(2.0**-52)  # of the working precision
-PROGRAM = option(False)  # whether the equations are a program, which the kernel is given
+EPSILON = option(2.0**-52)  # machine epsilon of the working precision
+PROGRAM = option(False)  # whether the equations are interpreted: a program passed to the kernel
 
 rhs = option()  # rhs(t, y, yd, p), or without delays rhs(t, y, p): the user's function
-looked_up = option()  # looked_up(t, y, history, p): delayed values where delays depend on the state
+looked_up = option()  # looked_up(t, y, history, p): delayed values of state-dependent delays
 
 INFINITY = float("inf")
 
 
 class Equations(NamedTuple):
-    """The program of the equations on a thread (see `compiler.tracer.Program`)."""
+    """Program of the equations on one thread (see `compiler.tracer.Program`)."""
 
     steps: Any  # uint32 [step, 4]
-    registers: Any  # real [register]: the thread's own
+    registers: Any  # real [register]: private to the thread
     outputs: Any  # uint32 [variable]
     parameters: Any  # real [parameter, column]
 
 
 class Given(NamedTuple):
-    """What stands for the parameters where the equations are a program."""
+    """Stands for the tuple of parameters if the equations are interpreted."""
 
     equations: Any
-    column: Any  # of the parameters
+    column: Any  # column of the parameters
 
 
 def equations_of(program, parameters):
-    """The equations as a thread runs them; nothing where they are compiled."""
+    """`Equations` with registers of this thread; () if the equations are compiled."""
     if PROGRAM:
         registers = np.empty(program[1].size, real)
         for i in range(registers.size):
             registers[i] = program[1][i]
         return Equations(program[0], registers, program[2], parameters)
-    else:  # what is not chosen is not compiled
+    else:  # PROGRAM is an option: only one branch is compiled
         return ()
 
 
 def parameters_in(lane, rows, column, equations):
-    """The parameters of one lane, as `slope` takes them."""
+    """Parameters of one lane, as an argument of `slope`."""
     if PROGRAM:
         return Given(equations, column)
     else:
@@ -86,8 +86,8 @@ def _run(t, y, yd, p):
 def delayed(t, y, history, p):
     """Delayed values at a time and state of the present step.
 
-    `history` has, for each delay, the time when the polynomial that it reads begins to be read, one
-    over how long, and the coefficients in the fraction of that (see `cells`).
+    For each delay, `history` holds the time at which its present polynomial begins, the reciprocal
+    of the polynomial's duration, and its coefficients on [0, 1] (see `segments`).
     """
     if LOOKS_UP:
         return looked_up(t, y, history, p)

@@ -1,4 +1,4 @@
-"""Explicit Runge-Kutta steps with their error estimate and the state in between.
+"""Explicit Runge-Kutta steps with error estimate and dense output.
 
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
 chapters II.1, II.5, II.6.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 
-# A method: its tableau (see `tableaus.Tableau`).
+# Butcher tableau of the method (see `tableaus.Tableau`).
 A, B, C = option(((),)), option((1.0,)), option((0.0,))
 ERROR, CORRECTION = option(()), option(())
 EXTRA_A, EXTRA_C = option(()), option(())
 
 
 def step(t, h, y, f, history, p):
-    """One step, and the slope where it ends."""
+    """One step; returns state and slope at its end, stages, and error estimates (see `stepper`)."""
     k = (tuple(h * f[i] for i in range(VARIABLES)),)
     for s in unroll(range(1, len(C))):
         k = k + (  # noqa: RUF005
@@ -48,7 +48,7 @@ def step(t, h, y, f, history, p):
 
 
 def completed(t, h, y, k, history, p):
-    """All stages that the state between the ends needs."""
+    """All stages of the dense output."""
     for s in unroll(range(len(EXTRA_C))):
         k = k + (  # noqa: RUF005
             _increment(

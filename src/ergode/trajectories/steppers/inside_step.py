@@ -1,13 +1,13 @@
-"""What lies within a step: the state between its ends, events, and times to be saved.
+"""Dense output and events within a step.
 
-The function g(t, y) of an event is known at the nodes of a step: INTERVALS + 1 fractions of it,
-enough that their polynomial is g itself where g is linear in a variable.  The Bernstein
-coefficients of that polynomial bound its values.  Where they allow a zero the step is looked into:
-between two nodes of different sign lies a crossing; between two of one sign lie two crossings if
-g turns round there and its extremum has the other sign.  The extremum is found on g by golden
-section, a crossing by regula falsi in the Illinois variant.
+The event function g(t, y) is evaluated at the nodes of a step: INTERVALS + 1 fractions, enough that
+the interpolating polynomial equals g if g is linear in a variable.  The Bernstein coefficients of
+the polynomial bound its values.  If the bounds contain zero, the step is searched.  Between two
+nodes of different sign there is a crossing.  Between two nodes of equal sign there are two
+crossings if g has an extremum of the opposite sign.  Golden-section search finds the extremum of g,
+and the Illinois variant of regula falsi finds a crossing.
 
-A g that wiggles faster than its polynomial can follow is not seen: `max_step` is for that.
+A g that oscillates faster than its polynomial can be missed; a smaller `max_step` prevents this.
 
 G. Farin, "Curves and Surfaces for CAGD", 5th ed. (2002), chapter 6 (Bernstein form); M. Dowell,
 P. Jarratt, BIT 11, 168 (1971).
@@ -24,41 +24,41 @@ from ergode.trajectories.steppers.stepper import DENSE
 
 EVENTS = option(0)
 DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
-ACTS = option(())  # whether the event changes the state or ends the run
-ACTING = option(False)  # whether any does
-ENDS = option(())  # whether an event ends the run
-RECORDED = option(0)  # hits of every event that are kept, the last ones
-EDGES = option(0)  # of the events, the last: where a state-dependent delay passes a break
-INTERVALS = option(2)  # between the nodes of a step
+ACTS = option(())  # whether each event acts: changes the state or ends the run
+ACTING = option(False)  # whether any event acts
+ENDS = option(())  # whether each event ends the run
+RECORDED = option(0)  # number of hits of each event that are stored, the most recent ones
+EDGES = option(0)  # number of internal events, the last ones: a delay passes a breakpoint
+INTERVALS = option(2)  # intervals between the nodes of a step
 NODES = option((0.0, 0.5, 1.0))
-BERNSTEIN = option(((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0)))  # from values at nodes
-SLOPES = option(((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0)))  # from values there
-gaps = option()  # gaps(t, y, yd, p): the functions whose zeros are events
-edges = option()  # edges(t, y, history, p): those of the last EDGES events
+BERNSTEIN = option(((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0)))  # nodes -> coefficients
+SLOPES = option(((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0)))  # nodes -> slopes at nodes
+gaps = option()  # gaps(t, y, yd, p): event functions of the user
+edges = option()  # edges(t, y, history, p): event functions of the EDGES internal events
 act = option()  # act(event, t, y, yd, p): the state after an event
 
 NOT_A_NUMBER = math.nan
 _LOCATING = 60
 _TURNING = 40
 _GOLDEN = 0.3819660112501051
-_SLACK = 0.125  # of its range, that a function may leave the range of its polynomial by
+_SLACK = 0.125  # margin for g outside the range of its polynomial, relative to this range
 _TOUCHING = 1e-9
-_SOON = 1e-4  # of a step
+_SOON = 1e-4  # fraction of a step
 
 
 class DenseStep(NamedTuple):
-    """A step, and all that the state within it follows from (see `stepper`)."""
+    """A step with its dense output (see `stepper`)."""
 
-    t: Any  # time where it begins
-    h: Any  # its size
-    y: Any  # [variable]: state where it begins
-    k: Any  # [stage][variable]: completed stages
-    history: Any  # what is read of the history
+    t: Any  # time at its beginning
+    h: Any  # size
+    y: Any  # [variable]: state at its beginning
+    k: Any  # [stage][variable]: stages of the dense output
+    history: Any  # history argument of the stages (see `equations.delayed`)
     p: Any  # [parameter]
 
 
 def between(x, y, k):
-    """The state at the fraction `x` of a step from `y`."""
+    """State at the fraction `x` of a step that begins at `y`."""
     weights = dense_weights(x)
     return tuple(
         sum((weights[j] * k[j][i] for j in range(len(DENSE))), y[i]) for i in range(VARIABLES)
@@ -66,7 +66,7 @@ def between(x, y, k):
 
 
 def dense_weights(x):
-    """Weights of the stages in the state at the fraction `x` of a step."""
+    """Weights of the stages in the dense output at the fraction `x` of a step."""
     powers = (x,)
     for m in unroll(range(1, len(DENSE[0]))):
         powers = powers + (powers[m - 1] * x,)  # noqa: RUF005
@@ -77,14 +77,14 @@ def dense_weights(x):
 
 
 def gaps_at(x, inside):
-    """The functions of the events at the fraction `x` of a `DenseStep`."""
+    """Event functions at the fraction `x` of a `DenseStep`."""
     time = inside.t + x * inside.h
     state = between(x, inside.y, inside.k)
     return gaps_here(time, state, inside.history, inside.p)
 
 
 def gaps_here(t, y, history, p):
-    """The functions of the events at a state."""
+    """Event functions at a state."""
     g = gaps(t, y, delayed(t, y, history, p), p)
     found = tuple(real(g[e]) for e in range(EVENTS - EDGES))
     if EDGES > 0:
@@ -93,9 +93,9 @@ def gaps_here(t, y, history, p):
 
 
 def gaps_at_begin(g0, inside):
-    """The functions of the events where a step begins; shortly after it, where they are zero.
+    """Event functions at the beginning of a step; those that are zero, shortly after it.
 
-    An event that acts leaves its own function at zero, and may happen again in the next step.
+    An event that acts leaves its event function at zero, and may occur again in the next step.
     """
     if ACTING:
         return gaps_after_begin(g0, inside)
@@ -103,13 +103,13 @@ def gaps_at_begin(g0, inside):
 
 
 def gaps_after_begin(g0, inside):
-    """The functions of the events where a step begins, or shortly after it."""
+    """Event functions at the beginning of a step; those that are zero, shortly after it."""
     soon = gaps_at(real(_SOON), inside)
     return tuple(g0[e] if g0[e] != 0.0 else soon[e] for e in range(EVENTS))
 
 
 def crosses(before, after, direction):
-    """Whether zero is crossed; what begins at zero has not crossed it."""
+    """Whether zero is crossed between two values; a function that begins at zero does not cross."""
     rises = before < 0.0 and after >= 0.0
     falls = before > 0.0 and after <= 0.0
     if direction > 0:
@@ -120,13 +120,13 @@ def crosses(before, after, direction):
 
 
 def gaps_at_nodes(g0, g1, inside):
-    """The functions of the events at all nodes of a step, of which the ends are known."""
+    """Event functions at all nodes of a step; `g0` and `g1` are those at its ends."""
     inner = tuple(gaps_at(real(NODES[j]), inside) for j in range(1, INTERVALS))
     return (g0,) + inner + (g1,)  # noqa: RUF005
 
 
 def are_numbers(g):
-    """Whether the functions of all events of the user's are numbers."""
+    """Whether none of the user's event functions is NaN."""
     found = True
     for e in unroll(range(EVENTS - EDGES)):
         found = found & (g[e] == g[e])
@@ -134,7 +134,7 @@ def are_numbers(g):
 
 
 def numbers_throughout(nodes):
-    """The functions of the events at the end of a step; NaN where one is NaN at any node."""
+    """Event functions at the end of a step; NaN for an event that is NaN at any node."""
     return tuple(
         _last_of_numbers(tuple(nodes[j][e] for j in range(INTERVALS + 1))) for e in range(EVENTS)
     )
@@ -148,9 +148,9 @@ def _last_of_numbers(g):
 
 
 def may_happen(nodes):
-    """Whether any event may be in the step, by its functions at the nodes.
+    """Whether any event may occur in the step, from the event functions at the nodes.
 
-    So it may where one is not a number.
+    It may also occur if a value is NaN.
     """
     found = False
     for e in unroll(range(EVENTS)):
@@ -159,7 +159,7 @@ def may_happen(nodes):
 
 
 def _may_cross(g, direction):
-    """Whether a function of these values at the nodes may cross zero in the step."""
+    """Whether an event function with values `g` at the nodes may cross zero in the step."""
     b = tuple(
         sum(BERNSTEIN[j][i] * g[i] for i in range(INTERVALS + 1) if BERNSTEIN[j][i] != 0.0)
         for j in range(INTERVALS + 1)
@@ -172,14 +172,14 @@ def _may_cross(g, direction):
         total = total + b[j]
         rises = rises | (b[j] > b[j - 1])
         falls = falls | (b[j] < b[j - 1])
-    # Without a turn the extrema are the ends, which are known.
+    # Without a turning point the extrema are the ends, which are exact.
     slack = _SLACK * (high - low) if rises & falls else real(0.0)
     fits = rises if direction > 0 else (falls if direction < 0 else rises | falls)
     return (fits & (low - slack <= 0.0) & (high + slack >= 0.0)) | (total != total)
 
 
 def column(nodes, e):
-    """The function of one event at the nodes, and its slopes there (times the step)."""
+    """One event function at the nodes, and its slopes there (times the step)."""
     g = tuple(nodes[j][e] for j in range(INTERVALS + 1))
     slopes = tuple(
         sum(SLOPES[j][i] * g[i] for i in range(INTERVALS + 1) if SLOPES[j][i] != 0.0)
@@ -189,10 +189,10 @@ def column(nodes, e):
 
 
 def next_crossing(e, direction, at, g, slopes, inside):
-    """Where in a step event `e` happens next: the fraction, beyond one if it does not.
+    """Fraction of the step at which event `e` next occurs; above one if it does not occur.
 
-    `at` is where the search stands - the interval, a fraction in it, and the function there - and
-    is returned too, to go on with.
+    `at` is the state of the search: interval, fraction of the step, and event function there.  The
+    updated state is returned too; pass it to the next call.
     """
     j, a, ga = at
     turned = a > real(j) / real(INTERVALS)
@@ -213,10 +213,10 @@ def next_crossing(e, direction, at, g, slopes, inside):
 
 
 def towards_zero(e, a, ga, b, inside):
-    """Where between `a` and `b` the function of an event is nearest to zero, or beyond it.
+    """Fraction between `a` and `b` at which an event function is nearest to zero, or crosses it.
 
-    Returned is the first fraction found where the function does not have the sign of `ga`; else
-    that of the extremum.
+    Returns the first fraction found whose value does not have the sign of `ga`, else the fraction
+    of the extremum; and the event function there.
     """
     sign = math.copysign(real(1.0), ga)
     x = a + real(_GOLDEN) * (b - a)
@@ -238,7 +238,7 @@ def towards_zero(e, a, ga, b, inside):
 
 
 def locate(e, a, ga, b, gb, inside):
-    """Fraction of the step, on the far side of the zero of event `e` between `a` and `b`."""
+    """Fraction of the step, just after the zero of event `e` between `a` and `b`."""
     if gb == 0.0:
         return b
     side = 0
@@ -263,5 +263,5 @@ def locate(e, a, ga, b, gb, inside):
 
 
 def touched(gap, g0, g1):
-    """The value of an event's function after it has happened: zero if it nearly is."""
+    """Event function after its event has occurred; rounded to zero if it is close to zero."""
     return real(0.0) if math.fabs(gap) <= _TOUCHING * (math.fabs(g0) + math.fabs(g1)) else gap

@@ -1,7 +1,4 @@
-"""Derivatives of the equations inside a kernel: exact where they are known, else differences.
-
-What is exact was derived from the user's function by `derivatives`.
-"""
+"""Jacobian and time derivative inside a kernel: symbolic (see `derivatives`), or differences."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from ergode.trajectories.steppers.equations import (
     slope,
 )
 
-EXACT = option(False)  # whether derivatives of the field are known
-# exact_jacobian(t, y, yd, p): derivatives of every slope by every variable, row by row.
+EXACT = option(False)  # whether the field has symbolic derivatives
+# exact_jacobian(t, y, yd, p): derivatives of every slope by every variable, in row-major order.
 exact_jacobian = option()
-# exact_time_slope(t, y, yd, sd, p): those of every slope by time; `sd` are of the delayed values.
+# exact_time_slope(t, y, yd, sd, p): time derivative of every slope; `sd`: delayed slopes.
 exact_time_slope = option()
 
 _SMALLEST = 1e-5
@@ -45,7 +42,7 @@ def jacobian(t, y, f, history, p):
 
 
 def time_slope(t, h, y, f, history, p):
-    """Derivatives of every slope by time, that of the history included."""
+    """Time derivative of every slope, including the change of the delayed values."""
     if EXACT:
         s = exact_time_slope(t, y, delayed(t, y, history, p), delayed_slopes(t, history), p)
         return tuple(real(s[i]) for i in range(VARIABLES))

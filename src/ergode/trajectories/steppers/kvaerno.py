@@ -1,8 +1,8 @@
 """Kvaerno's singly diagonally implicit Runge-Kutta method for stiff equations.
 
-A stage is z = h f(t + c h, y + sum_j a_j z_j + gamma z), found by Newton's method with the
-Jacobian of where the step begins.  A stage that does not converge spoils the error estimate, so
-that the step is tried again with a smaller size.
+A stage is z = h f(t + c h, y + sum_j a_j z_j + gamma z).  Newton's method solves it with the
+Jacobian at the beginning of the step.  A stage that does not converge increases the error estimate,
+so that the step is rejected and repeated with a smaller size.
 
 A. Kvaerno, BIT Numer. Math. 44, 489 (2004), table of the 7-stage pair of order 5 and 4;
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), chapter IV.8.
@@ -30,7 +30,7 @@ A = (
         0.06962479448202728,
     ),
 )  # fmt: skip
-# What the last stage is but for the one of order four before it.
+# Last stage (order 5) minus the stage before it (order 4).
 ERROR = (
     *(a - b for a, b in zip(A[6], (*A[5], 0.26), strict=True)), 0.26,
 )  # fmt: skip
@@ -41,7 +41,7 @@ _ITERATIONS = 10
 
 
 def step(t, h, y, f, history, p):
-    """One step, and the slope where it ends (see `explicit`)."""
+    """One step; returns state and slope at its end, stages, and error estimates (see `stepper`)."""
     matrix = jacobian(t, y, f, history, p)
     factors = factorised(
         tuple(
@@ -71,18 +71,19 @@ def step(t, h, y, f, history, p):
     raw = tuple(
         sum(ERROR[j] * k[j][i] for j in range(7) if ERROR[j] != 0.0) for i in range(VARIABLES)
     )
-    # The matrix keeps stiff components, which both formulas damp, from being taken for errors.
+    # Solving with the matrix damps stiff components, which would dominate the raw estimate although
+    # both formulas damp them.
     error = solved(factors, raw)
     error = tuple(error[i] + doubt * (abs(y1[i]) + abs(y[i])) for i in range(VARIABLES))
     return y1, tuple(k[6][i] / h for i in range(VARIABLES)), k, error, ()
 
 
 def _stage(t, h, base, guess, factors, history, p):
-    """A stage by Newton's method, and the last change relative to the state."""
+    """One stage by Newton's method, and its last relative change (0 if converged)."""
     yd = delayed(t, base, history, p)
     z = guess
     change = real(1.0)
-    # Newton's method has converged where what is left is far below any tolerance.
+    # Newton's method has converged if the last change is far below any tolerance.
     enough = 1e-11 if EPSILON < 1e-10 else 1e-5
     for _ in range(_ITERATIONS):
         g = slope(t, tuple(fma(real(GAMMA), z[i], base[i]) for i in range(VARIABLES)), yd, p)

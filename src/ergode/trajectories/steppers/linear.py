@@ -1,6 +1,6 @@
-"""Linear equations with a few unknowns: an unrolled LU factorisation and its solve.
+"""Small linear systems: unrolled LU factorisation and triangular solves.
 
-There is no pivoting.  The diagonal is large, since steps are small; and if a step comes out wrong,
+There is no pivoting: steps are small, so the diagonal dominates.  If a step is wrong nevertheless,
 its error estimate rejects it.
 """
 
@@ -11,7 +11,7 @@ from ergode.trajectories.steppers.equations import VARIABLES
 
 
 def factorised(a):
-    """Both triangular factors in one matrix, the reciprocals of its pivots on the diagonal."""
+    """LU factors in one matrix, with the reciprocals of the pivots on the diagonal."""
     for m in unroll(range(VARIABLES)):
         pivot = 1.0 / a[m][m]
         a = tuple(
@@ -31,7 +31,7 @@ def factorised(a):
 
 
 def solved(factors, b):
-    """The unknowns for a right-hand side."""
+    """Solution for the right-hand side `b`."""
     for i in unroll(range(1, VARIABLES)):
         b = tuple(
             (sum(((-factors[i][m]) * b[m] for m in range(i)), b[i]) if q == i else b[q])

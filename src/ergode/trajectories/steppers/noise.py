@@ -1,14 +1,14 @@
-"""Steps of stochastic equations: what noise adds to a step.
+"""Steps of stochastic differential equations.
 
     dy_i = f_i(t, y) dt + g_i(t, y) dW_i
 
-with a Wiener process of its own for every variable; where g_i depends on
-another variable or a delayed value, `euler-maruyama` alone keeps its order.
-Increments are functions of (seed, trajectory, variable, number of the step), and an increment of a
-long step is the sum of those of the short steps in it: a path can be followed with larger steps.
+The noise is diagonal: every variable has an independent Wiener process.  If g_i depends on another
+variable or a delayed value, only `euler-maruyama` keeps its order.  Increments are functions of
+(seed, trajectory, variable, number of the step).  The increment of a long step is the sum of the
+increments of the short steps within it, so one path can be integrated with different step sizes.
 
-`euler-maruyama` is of strong order 1/2, `milstein` (without derivatives) 1, and `sra1`, for g that
-depends on time alone, 3/2.
+Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
+g depends on time only).
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
 10.2.4 and 11.1.7; A. Roessler, SIAM J. Numer. Anal. 48, 922 (2010), table 6.1.
@@ -25,22 +25,22 @@ from ergode.core.math.random import WIENER, draw_words, normal
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
-SUMMED = option(False)  # whether a step is made of several increments
+SUMMED = option(False)  # whether a step sums several increments
 diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
 _ROOT_3 = 0.57735026918962576
 
 
 def spread(t, y, yd, p):
-    """Noise of every variable."""
+    """Diffusion coefficient of every variable."""
     g = diffusion(t, y, yd, p) if len(PLACES) > 0 else diffusion(t, y, p)
     return tuple(real(g[i]) for i in range(VARIABLES))
 
 
 def increment(h, source, trajectory, variable, step):
-    """Increment of a Wiener process over a step, and the integral of it less its beginning.
+    """Increment of a Wiener process over a step, and the integral of W(t) - W(0) over the step.
 
-    `source` is the seed, and how many increments a step is made of.
+    `source` is (seed, increments per step).
     """
     noise_substeps = source[1] if SUMMED else 1
     short = h / real(noise_substeps)
@@ -59,9 +59,9 @@ def increment(h, source, trajectory, variable, step):
 
 
 def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
-    """The end of a step, `end` without noise; `f` are the slopes where it begins.
+    """State at the end of a step; `end` is the state without noise, `f` the slope at the beginning.
 
-    What is left of a step that an event has `cut` short, so many times, has increments of its own.
+    `cut` counts how often events have truncated the step; each remainder has new increments.
     """
     g = spread(t, y, yd, p)
     w = tuple(increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES))

@@ -1,6 +1,6 @@
-"""What observables keep, and what they ask of a step.
+"""Accumulators of observables, and functions of a step that observables use.
 
-Within a step the solution is the cubic through both ends with the slopes there.
+Within a step the solution is the cubic Hermite interpolant of its ends.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import math
 
 from ergode.core.compiler.language import option, real
 
-SEEN = option(0)  # numbers that observables keep
-OBSERVED = option(0)  # numbers that they come to
-begin_observing = option()  # begin_observing(t, y, p): what they keep at first
-keep_observing = option()  # keep_observing(s, t, y, f, t1, y1, f1, p): what they keep after a step
-observed = option()  # observed(s, t, y, p): what they come to
+SEEN = option(0)  # number of accumulators
+OBSERVED = option(0)  # number of results
+begin_observing = option()  # begin_observing(t, y, p): initial accumulators
+keep_observing = option()  # keep_observing(s, t, y, f, t1, y1, f1, p): accumulators after a step
+observed = option()  # observed(s, t, y, p): results
 
 
 def highest(h, y0, f0, y1, f1):
-    """Largest value of a step."""
-    # At the fraction x the slope is a + 2 b x + 3 c x^2: its zero with falling slope is the top.
+    """Largest value within a step."""
+    # The slope is a + 2 b x + 3 c x^2; the maximum is its zero with a negative second derivative.
     a = h * f0
     rise = y1 - y0
     b = 3.0 * rise - 2.0 * a - h * f1
@@ -37,12 +37,12 @@ def area(h, y0, f0, y1, f1):
 
 
 def part_above(h, y0, f0, y1, f1):
-    """Fraction of a step with a positive value."""
+    """Fraction of a step in which the value is positive."""
     a = h * f0
     rise = y1 - y0
     b = 3.0 * rise - 2.0 * a - h * f1
     c = a + h * f1 - 2.0 * rise
-    # Between its extrema the cubic crosses zero once at most.
+    # Between its extrema the cubic is monotone and crosses zero at most once.
     q = -(b + math.copysign(math.sqrt(max(b * b - 3.0 * a * c, real(0.0))), b))
     one, other = q / (3.0 * c), a / q
     one = one if (one > 0.0) & (one < 1.0) else real(0.0)
@@ -56,12 +56,12 @@ def part_above(h, y0, f0, y1, f1):
 
 
 def _monotone_above(left, right, y0, a, b, c):
-    """How much of an interval where y0 + a x + b x^2 + c x^3 is monotone lies above zero."""
+    """Length of the part of [left, right] with y0 + a x + b x^2 + c x^3 > 0, a monotone cubic."""
     begins = y0 + left * (a + left * (b + left * c)) > 0.0
     ends = y0 + right * (a + right * (b + right * c)) > 0.0
     low, high = left, right
     x = 0.5 * (low + high)
-    # Newton's method, kept within what is known to bracket the zero.
+    # Newton's method, safeguarded by a bracket of the zero.
     for _ in range(12):
         value = y0 + x * (a + x * (b + x * c))
         before = (value > 0.0) == begins

@@ -1,10 +1,10 @@
-"""Rosenbrock methods for stiff equations: every stage is a linear equation with one matrix.
+"""Rosenbrock methods for stiff equations: every stage solves a linear system with one matrix.
 
     (1 / (h gamma) - J) u_s = f(t + alpha_s h, y + sum_j a_sj u_j) + sum_j (c_sj / h) u_j
                               + gamma_s h df/dt
 
-with J the Jacobian where the step begins, and df/dt the derivative by time, that of the delayed
-values included.  The state at the end is y + m . u, its error e . u.
+with J the Jacobian at the beginning of the step, and df/dt the time derivative, including the
+change of the delayed values.  The state at the end is y + m . u, the error estimate e . u.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), chapter IV.7
 (eqs. 7.20-7.25); L. F. Shampine, M. W. Reichelt, SIAM J. Sci. Comput. 18, 1 (1997), section 3;
@@ -22,7 +22,7 @@ from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.jacobian import jacobian, time_slope
 from ergode.trajectories.steppers.linear import factorised, solved
 
-# A method: its tableau (see `RosenbrockTableau`).
+# Tableau of the method (see `RosenbrockTableau`).
 GAMMA = option(1.0)
 ALPHA, GAMMAS = option((0.0,)), option((1.0,))
 A, C = option(((),)), option(((),))
@@ -30,7 +30,7 @@ M, ERROR = option((1.0,)), option((1.0,))
 
 
 def step(t, h, y, f, history, p):
-    """One step, and the slope where it ends (see `explicit`)."""
+    """One step; returns state and slope at its end, stages, and error estimates (see `stepper`)."""
     matrix = jacobian(t, y, f, history, p)
     by_time = time_slope(t, h, y, f, history, p)
     diagonal = 1.0 / (h * GAMMA)
@@ -73,20 +73,21 @@ def step(t, h, y, f, history, p):
 
 @dataclass(frozen=True)
 class RosenbrockTableau:
-    """One Rosenbrock method, in the form of the equation above.
+    """One Rosenbrock method; the symbols are those of the equation in the module's docstring.
 
     Attributes
     ----------
     order, error_order : int
-        The error after a fixed time falls as step to the first power, the estimated error of a
-        step to the second.
+        The global error is O(step^order), the error estimate of a step O(step^error_order).
     gamma : float
     alpha, gammas : tuple of float
-        Of every stage.
+        One number per stage.
     a, c : tuple of tuple of float
+        Row s couples stage s to the stages before it.
     m, error : tuple of float
+        Weights of the stages; `error` is e.
     dense : tuple of tuple of float
-        Coefficients of x, x^2, ... of every stage's weight between the ends.
+        Dense output: coefficients of x, x^2, ... of every stage's weight.
     """
 
     order: int
@@ -105,7 +106,7 @@ def _from_slopes(
     order: int, error_order: int, alpha: list[list[float]], gamma: list[list[float]],
     b: list[float], error: list[float], dense: list[list[float]],
 ) -> RosenbrockTableau:  # fmt: skip
-    """A method given by the weights of its slopes, in which stages are sums of h J k."""
+    """Transform a tableau for the slopes k, whose stages contain sums of h J k, to the stages u."""
     weights, couplings = np.array(alpha), np.array(gamma)
     inverse = np.linalg.inv(couplings)
     count = len(b)

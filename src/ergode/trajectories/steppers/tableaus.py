@@ -1,10 +1,10 @@
-"""Explicit Runge-Kutta methods as tables of numbers: a new method is one more table.
+"""Butcher tableaus of the explicit Runge-Kutta methods; a new method is one more tableau.
 
     k_s = h f(t + c_s h, y + a_s1 k_1 + ... + a_s,s-1 k_s-1),    y' = y + b_1 k_1 + ...
 
-Every method has one stage more than its rows: k at the end of the step, which is the first of the
-next.  With it, the error is estimated as ``error . k`` and the state in between is
-``y + sum_j w_j(x) k_j`` at the fraction x of a step, w_j a polynomial without constant term.
+Every method has one stage more than its rows: k at the end of the step, which is also the first
+stage of the next step.  The error estimate is ``error . k``.  The dense output at the fraction x of
+a step is ``y + sum_j w_j(x) k_j``; the w_j are polynomials without constant term.
 
 E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
 chapters II.1 (eq. 1.8), II.5 (table 5.2), II.6 (eqs. 6.12, 6.20) and II.10; L. F. Shampine, Math.
@@ -29,22 +29,22 @@ class Tableau:
     Attributes
     ----------
     order : int
-        The error after a fixed time falls as step to this power.
+        The global error is O(step^order).
     a : tuple of tuple of float
         Row s has the s weights of the stages before stage s.
     b : tuple of float
         Weights of the step.
     c : tuple of float
-        Where in the step each stage is, 0 to 1.
+        Position of each stage in the step, 0 to 1.
     error : tuple of float
-        Weights, of all stages and the end, of the estimated error; empty if there is none.
+        Weights of the error estimate for all stages and the end; empty without an estimate.
     correction : tuple of float
-        Weights of a second, coarser estimate that keeps the first from vanishing by chance.
+        Weights of a second estimate of lower order, which guards against an accidental zero of the
+        first.
     dense : tuple of tuple of float
-        Coefficients of x, x^2, ... of the weight of every stage between the ends; the cubic through
-        both ends if not given.
+        Dense output: coefficients of x, x^2, ... of every stage's weight; default: cubic Hermite.
     extra_a, extra_c : tuple
-        Stages that only the state between the ends needs, after the one at the end.
+        Additional stages of the dense output, after the stage at the end.
     """
 
     order: int
@@ -63,7 +63,7 @@ class Tableau:
 
 
 def hermite_dense(b: Row) -> Rows:
-    """Weights of the cubic through both ends, where the first and last stage are slopes there."""
+    """Weights of the cubic Hermite interpolant; first and last stage are the slopes at the ends."""
     weights = [(0.0, 3.0 * weight, -2.0 * weight) for weight in b]
     first = tuple(one + other for one, other in zip(weights[0], (1.0, -2.0, 1.0), strict=True))
     return (first, *weights[1:], (0.0, -1.0, 1.0))
@@ -72,7 +72,7 @@ def hermite_dense(b: Row) -> Rows:
 def _nested_weights(b: Row, rest: Rows) -> Rows:
     """Weights of x (F0 + (1 - x) (F1 + x (F2 + (1 - x) (F3 + ...)))), DOP853's dense output.
 
-    F0 is the step, F1 and F2 make slopes at both ends agree, and `rest` has F3 and on.
+    F0 is the step.  F1 and F2 match the slopes at both ends.  `rest` holds F3, F4, ...
     """
     x, count = Polynomial([0.0, 1.0]), len(rest[0])
     step = np.zeros(count)
