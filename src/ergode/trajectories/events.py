@@ -1,4 +1,4 @@
-"""Events: where a function of the state crosses zero, and what happens there."""
+"""Events: zero crossings of a function of the state, and their effects."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from ergode.trajectories.steppers import inside_step
 
 @dataclass(frozen=True)
 class ZeroCrossing(HoldsFunctions):
-    """An event of a vector field: a function of time and state crosses zero.
+    """An event of a vector field: an event function of time and state crosses zero.
 
     Parameters
     ----------
     function : function
-        ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``, that returns a number; it is
-        compiled like the field. Where it is not a number, the trajectory ends with the status
-        ``NOT_FINITE``.
+        Event function ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``. It returns a
+        number and is compiled like the field. If it returns NaN, the trajectory ends with the
+        status ``NOT_FINITE``.
     direction : {0, 1, -1}
-        Count crossings both ways, only upwards, or only downwards.
+        Count all crossings, only rising ones, or only falling ones.
     effect : function, optional
-        ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``, that returns the state after
-        the event, a tuple like the field's. Events of one moment act in the order in which they
-        are given.
+        ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
+        event, a tuple like the field's. Simultaneous events act in the order in which they are
+        given.
     terminal : bool
-        Whether the event ends the trajectory. Its status then is ``STOPPED``, and later values are
+        Whether the event ends the trajectory. Its status is then ``STOPPED``, and later values are
         NaN.
     name : str, optional
-        Name in results; the name of `function`, or "event", if not given.
+        Name in results. The default is the name of `function`, or "event" if it has none.
 
     Raises
     ------
     ModelError
-        The direction is none of these, or `terminal` or `name` is of another type.
+        The direction is not 0, 1 or -1, or `terminal` or `name` has a wrong type.
 
     Examples
     --------
@@ -84,12 +84,12 @@ class ZeroCrossing(HoldsFunctions):
 
 
 def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
-    """Refuse events that cannot be of this field.
+    """Check that the events fit the field.
 
     Raises
     ------
     ModelError
-        One is not a `ZeroCrossing`, has a function of another form, or two have one name.
+        An event is not a `ZeroCrossing` or has a function of wrong form, or two have equal names.
     """
     arguments: dict[str, int | None] = {"t": None, "y": len(field.variables)}
     if field.delays:
@@ -112,10 +112,10 @@ def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
 def bindings_of_events(
     events: Sequence[ZeroCrossing], field: VectorField, recorded: int
 ) -> dict[Any, Any]:
-    """What a kernel is specialised to, for these events.
+    """Bindings of a kernel with these events.
 
-    Events of the engine's own follow those of the user: one for every delay that depends on the
-    state, where it passes a break.
+    Internal events follow those of the user: one for every state-dependent delay, which occurs
+    where the delay passes a breaking point.
     """
     edges = len(field.delays) if field.state_dependent else 0
     arguments = "t, y, yd, p" if field.delays else "t, y, p"
@@ -151,7 +151,7 @@ def bindings_of_events(
 
 @lru_cache
 def bindings_of_nodes(intervals: int) -> dict[Any, Any]:
-    """What `inside_step` binds to look for events at the ends of so many intervals of a step."""
+    """Bindings of `inside_step` for a search of events with this number of intervals per step."""
     nodes = np.linspace(0.0, 1.0, intervals + 1)
     degrees = np.arange(intervals + 1)
     binomial = np.array([math.comb(intervals, int(j)) for j in degrees])

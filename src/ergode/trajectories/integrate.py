@@ -1,4 +1,4 @@
-"""Ensembles of differential equations: from a vector field and a sweep to labelled results."""
+"""`integrate`: ensembles of differential equations, from a vector field to labelled results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import xarray
 
 _RTOL, _ATOL = 1e-6, 1e-9
-# Steps of an explicit method, chosen by itself, after which a trajectory counts as stiff.
+# A trajectory that needs more adaptive explicit steps than this counts as stiff.
 _EXPLICIT_STEPS = 100_000
 
 results.register(
@@ -60,15 +60,15 @@ results.register(
     [
         Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "steps that were taken", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "steps that were tried in vain", True),
-        Variable("event_count", (SWEPT, "event"), "number", "1", "times an event happened", True),
+        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
+        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
         Variable(
             "event_time",
             (SWEPT, "event", "hit"),
             "floating",
             "time",
-            "when, of the last hits",
+            "time of the last hits",
             True,
         ),
         Variable(
@@ -83,17 +83,19 @@ results.register(
             "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
         ),
         Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
-        Variable("step_state", (SWEPT, "step", "variable"), "floating", "1", "state there", True),
+        Variable(
+            "step_state", (SWEPT, "step", "variable"), "floating", "1", "state after a step", True
+        ),
     ],
 )
 
 results.register(
     "trajectories",
-    "arrays",  # with a variable for each of the model's, by its name
+    "arrays",  # further variables have the names of the model's variables
     [
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "steps that were taken", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "steps that were tried in vain", True),
+        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
     ],
     coords=["time"],
 )
@@ -133,120 +135,122 @@ def integrate(
         The equations.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The integration begins at ``times[0]``
-        and ends at ``times[-1]``. Between two steps the state is interpolated by a cubic.
+        and ends at ``times[-1]``. Dense output gives the states between two steps.
     initial : mapping of str to float or array_like, shape [trajectory_count]
-        State at ``times[0]`` by name of the variable. Where variables are arrays: a number, an
-        array of the variable's shape, or one for every trajectory, shape [trajectory_count, ...].
+        State at ``times[0]`` by name of the variable. If variables are arrays: a number, an array
+        of the variable's shape, or an array of shape [trajectory_count, ...].
     parameters : mapping of str to float or array_like, shape [trajectory_count]
-        Parameters by name. Arrays, here and in `initial`, have one length and run side by side
-        along the dim ``trajectory``; in `ergode.grid` every array is crossed with every other
-        and becomes a dim of its own.
+        Parameters by name. All arrays, here and in `initial`, have equal length; element i belongs
+        to trajectory i of the dim ``trajectory``. With `ergode.grid`, the arrays are combined as a
+        Cartesian product, and each becomes its own dim.
     history : function, History or DataArray, optional
         ``history(t) -> tuple`` of all variables at times up to ``times[0]``, compiled like the
-        field. Its last value may differ from the initial state. An `ergode.trajectories.History`
-        may have jumps, or consist of samples. A DataArray with the dims time and variable, such as
-        the states of another run, is taken as samples. If not given, the history is constant.
+        field. Its value at ``times[0]`` may differ from the initial state. An
+        `ergode.trajectories.History` may have jumps, or consist of samples. A DataArray with the
+        dims time and variable, such as the states of another run, is used as samples. The default
+        is a constant history.
     method : str
-        Without `step`, ``"auto"`` is ``"tsit5"``, and ``"rodas5p"`` for trajectories that would
-        need more than 100,000 steps; with `step` it is ``"rk4"``. With noise it is the method of
-        highest order, and `step` must be given. ``attrs["method_reason"]`` says why a method was
-        chosen. Methods for stiff equations take up to 16 variables. Their Jacobian is derived from
-        the function by SymPy, or approximated by differences where SymPy cannot. The history is
-        read at order 6 by explicit methods of order 5 and 8, else at order 4.
+        Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
+        steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
+        chooses the method of highest order, and `step` is required. ``attrs["method_reason"]``
+        gives the reason. Methods for stiff equations support up to 16 variables. SymPy derives
+        their Jacobian; if it cannot, finite differences approximate it. The history is interpolated
+        at order 6 for explicit methods of order 5 and 8, else at order 4.
 
         - ``"euler"``: Euler's method, of order 1; for comparison
-        - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest steps of one size
+        - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest fixed steps
         - ``"tsit5"``: Tsitouras' explicit pair, of order 5; for equations that are not stiff
         - ``"dopri5"``: Dormand and Prince's explicit pair, of order 5; for comparison with other
           codes
         - ``"dop853"``: Dormand and Prince's explicit method of order 8; for equations that are not
           stiff, to 8 digits and more
         - ``"rosenbrock23"``: a Rosenbrock method of order 2; for stiff equations, to 2 or 3 digits
-        - ``"rodas5p"``: a Rosenbrock method of order 5, with one Jacobian a step; for stiff
+        - ``"rodas5p"``: a Rosenbrock method of order 5, with one Jacobian per step; for stiff
           equations
         - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
           stages by Newton's method; for stiff and strongly nonlinear equations
         - ``"euler-maruyama"``: Euler's method with noise, of strong order 1/2; for any noise
-        - ``"milstein"``: Milstein's method, of strong order 1; for noise of a variable that depends
-          on no other variable and on no delayed value
-        - ``"sra1"``: Roessler's method, of strong order 3/2; for noise that does not depend on the
-          state
+        - ``"milstein"``: Milstein's method, of strong order 1; for noise that depends on its own
+          variable only, not on delayed values
+        - ``"sra1"``: Roessler's method, of strong order 3/2; for additive noise, which does not
+          depend on the state
     step : float, optional
-        Largest size of a fixed step. A trajectory takes the largest step up to this that divides
-        all its delays; without delays, one that divides ``times[-1] - times[0]``. If not given,
-        every trajectory chooses its own steps by the tolerances.
+        Largest size of a fixed step [time]. Each trajectory uses the largest step up to this size
+        that divides all its delays; without delays, one that divides ``times[-1] - times[0]``. The
+        default is adaptive steps, which the tolerances control.
     rtol, atol : float, optional
-        Without `step`; 1e-6 and 1e-9 if not given. `rtol` is at least four times the relative
-        spacing of numbers of the `precision` (8.9e-16, in float32 4.8e-7). Methods that estimate
-        the error of a step (all but ``"rk4"`` and ``"euler"``) keep it within
-        ``atol + rtol * abs(state)``, root mean square over the variables; with delays also the
-        interpolation error of the history. For the others, steps are halved until the estimated
-        global error at every time is within that: the difference between the last two step sizes
-        over ``2^order - 1``. Trajectories that do not get there have the status ``INACCURATE``.
+        Tolerances of adaptive steps; defaults 1e-6 and 1e-9. `rtol` must be at least four times the
+        machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
+        estimate (all but ``"rk4"`` and ``"euler"``) keep the error of a step, root mean square over
+        the variables, below ``atol + rtol * abs(state)``; with delays also the interpolation error
+        of the history. For ``"rk4"`` and ``"euler"``, steps are halved until the estimated global
+        error at every time is below this bound. The estimate is the difference between the results
+        of the last two step sizes, divided by ``2^order - 1``. Trajectories that do not reach the
+        bound have the status ``INACCURATE``.
     events : sequence of ZeroCrossing
-        What to count, record, act on or stop at. Two crossings within one step are found if the
-        event's function is close to a polynomial there, as for thresholds of variables. If the
-        function changes faster than the state, give `max_step` or a smaller `step`.
+        Events to count, record, act on or stop at. Two crossings within one step are found if the
+        event function is nearly polynomial there, as for thresholds of variables. If the function
+        changes faster than the state, give `max_step` or a smaller `step`.
     record : int
-        Number of last hits of every event to keep, with time and state. 0 only counts.
+        Number of most recent hits of every event to store, with time and state. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
-        Numbers to gather on the way.
+        Quantities to accumulate during the integration.
     observe_from : float, optional
-        Time before which hits and observables do not count, such as the end of a transient.
+        Hits and observables before this time are ignored, for example during a transient [time].
     max_step : float, optional
-        Largest step that the tolerances may choose [time]. For an event whose function changes
-        faster than the state, choose less than half the time between two crossings.
+        Largest adaptive step [time]. For an event function that changes faster than the state,
+        choose less than half the time between two crossings.
     max_steps : int
-        Steps, rejected ones included, after which a trajectory gets the status
+        Largest number of steps, rejected ones included. A trajectory that needs more has the status
         ``TOO_MANY_STEPS``.
     every_step : bool
-        Keep time and state at the end of every step as well.
+        Also store time and state at the end of every step.
     replicates : int, optional
-        Number of runs with different noise, along a last swept dim ``replicate``.
+        Number of runs with different noise, along the last swept dim ``replicate``.
     seed : int
-        Of the noise: a trajectory's is a function of the seed and its place in the sweep.
+        Seed of the noise. The noise depends only on the seed and the trajectory's index in the
+        sweep.
     noise_per_step : int
-        Increments of noise that are summed in a step, at most 64: with half the step and half of
-        this the noise follows the same path.
+        Noise increments that are summed in a step, at most 64. A run with half the step and half
+        this number has the same noise path.
     device : str or Device
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`).
     precision : {"float32", "float64"}
         Type of the state and all arithmetic.
     compile : {"auto", "now", "never"}
-        When a CPU compiles the field, which takes seconds. ``"never"`` runs it as a program, step
-        by step, 10 to 30 times slower; the kernel that does so is kept on disk for any field
-        of as many variables. ``"auto"`` begins with the program, and compiles where that is
-        sooner done, or has been done before. Results are the same to the last bit. Fields with
-        noise, events, `history` or delays that depend on the state, observables of your own,
-        methods for stiff equations and fields that are not plain arithmetic are always compiled,
-        and so is everything on a GPU.
+        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets it, 10
+        to 30 times slower; the interpreting kernel is cached on disk for all fields with this
+        number of variables. ``"auto"`` starts with the interpreter, and compiles if this finishes
+        sooner or if the compiled field is in the cache. Results are bitwise identical. These are
+        always compiled: noise, events, `history`, state-dependent delays, user-defined observables,
+        methods for stiff equations, fields that are not plain arithmetic, and all GPU runs.
     progress : bool
         Show progress on standard error.
 
     Returns
     -------
     xarray.Dataset
-        state(<swept dims>, time, variable) and status(<swept dims>); where steps differ
+        state(<swept dims>, time, variable) and status(<swept dims>); with adaptive steps
         step_count and rejected_count(<swept dims>); with events event_count(<swept dims>, event)
-        and, in the order they happened, event_time(<swept dims>, event, hit) and
+        and, in chronological order, event_time(<swept dims>, event, hit) and
         event_state(<swept dims>, event, hit, variable); with observables observed(<swept dims>,
-        observable); if every step is kept step_time(<swept dims>, step) and step_state(<swept
-        dims>, step, variable), NaN after a trajectory's last. Where variables are arrays, each is
-        a variable of the result, with its own dims after time. ``attrs`` say which version, method,
-        device and model they come from, why this method, and how much work it was.
+        observable); with `every_step` step_time(<swept dims>, step) and step_state(<swept dims>,
+        step, variable), NaN after a trajectory's last step. Variables that are arrays are separate
+        variables of the result, with their own dims after time. ``attrs`` record version, method
+        and its reason, device, model, and the work done.
 
     Raises
     ------
     ModelError
         A value is missing, unknown or not finite, or a delay is not positive.
     PlanError
-        The run is not possible as asked: method, step, memory.
+        The run is not possible with this method, step or memory.
 
     Warns
     -----
     InterruptionWarning
-        The run was interrupted (Ctrl-C): trajectories that were not reached are NaN, with the
-        status ``NOT_RUN``.
+        The run was interrupted (Ctrl-C). Trajectories that did not run are NaN, with the status
+        ``NOT_RUN``.
 
     References
     ----------
@@ -278,7 +282,7 @@ def integrate(
     check_switch("integrate", "every_step", every_step)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
-    if field.arrays is None:  # else no method has them
+    if field.arrays is None:  # for arrays, `choose` refuses events
         check_events(events, field)
         check_observables(observables, field)
     layout = _layout(field, initial, {} if parameters is None else parameters, grid)
@@ -326,7 +330,7 @@ def integrate(
 def _layout(
     field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], grid: np.ndarray
 ) -> Layout:
-    """The values of every trajectory."""
+    """Values of variables and parameters of every trajectory."""
     if field.arrays is None:
         return lay_out(
             {"initial": field.variables, "parameters": field.parameters},
@@ -342,7 +346,7 @@ def _layout(
 
 
 class _Problem(NamedTuple):
-    """What is to be integrated, and where."""
+    """The problem: equations, values, times, device and options."""
 
     field: VectorField
     rows: Mapping[str, np.ndarray]  # values of every variable and parameter [trajectory]
@@ -354,32 +358,32 @@ class _Problem(NamedTuple):
     noise_substeps: int
     seed: int
     compile: Compile
-    show: bool  # progress
+    show: bool  # whether to show progress
 
 
 class _Found(NamedTuple):
-    """What became of all trajectories."""
+    """Results of all trajectories."""
 
     states: np.ndarray  # [time, variable, trajectory]
     status: np.ndarray  # [trajectory]
     work: dict[str, Any]  # attributes of the result
-    values: dict[str, np.ndarray]  # by name of the result, swept dimensions first
+    values: dict[str, np.ndarray]  # further results by name, swept dimensions first
 
 
 def _check_steps(step: float | None, max_step: float | None) -> None:
-    """Refuse steps that are not positive, and a bound of steps that are all of one size."""
+    """Check that steps are positive, and that `max_step` is not given with a fixed step."""
     for name, value in {"step": step, "max_step": max_step}.items():
         if value is not None:
             number(name, value, above=0)
     if step is not None and max_step is not None:
         raise PlanError(
-            f"step is {step!r} and max_step {max_step!r}; give a step, or a bound of the "
-            "steps that the tolerances choose"
+            f"step is {step!r} and max_step {max_step!r}; give step for fixed steps, or max_step "
+            "for adaptive steps"
         )
 
 
 def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Which methods were used, and why."""
+    """Attributes of the result: methods used, and the reason."""
     used, reason = chosen.method.name, chosen.reason
     if work.get("stiff_trajectories"):
         mixed = work["stiff_trajectories"] < count
@@ -396,7 +400,7 @@ def _dataset(
     problem: _Problem, chosen: Choice, control: Control, found: _Found, stopwatch: Stopwatch,
     more: Mapping[str, Any],
 ) -> xarray.Dataset:  # fmt: skip
-    """What was found, with labels; `more` are further attributes."""
+    """Labelled results; `more` are further attributes."""
     field, layout, grid = problem.field, problem.layout, problem.grid
     attrs = results.provenance(
         stopwatch,
@@ -436,7 +440,7 @@ def _dataset(
 def _dataset_of_arrays(
     problem: _Problem, found: _Found, attrs: Mapping[str, Any]
 ) -> xarray.Dataset:
-    """What was found of variables that are arrays."""
+    """Labelled results for variables that are arrays."""
     arrays, layout = problem.field.arrays, problem.layout
     assert arrays is not None
     states = np.moveaxis(found.states, 2, 0).reshape(*layout.shape, problem.grid.size, -1)
@@ -454,7 +458,7 @@ def _dataset_of_arrays(
 
 
 def _computed_rows(states: np.ndarray) -> np.ndarray:
-    """How many times of the grid each trajectory reached with finite states."""
+    """Number of times of the grid up to the first state that is not finite, per trajectory."""
     rows = np.full(states.shape[:-2], states.shape[-2])
     if not np.isfinite(states).all():
         missing = ~np.isfinite(states).all(axis=-1)
@@ -463,7 +467,7 @@ def _computed_rows(states: np.ndarray) -> np.ndarray:
 
 
 def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
-    """Make NaN of what is counted and observed over a whole run, where it was not followed."""
+    """Set event counts and observables of failed trajectories to NaN."""
     status = values["status"]
     failed = np.isin(status, [one for one in Status if one.is_error and one != Status.INACCURATE])
     for name in ("event_count", "observed"):
@@ -472,7 +476,7 @@ def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
 
 
 def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Found:
-    """Integrate with steps of one size, side by side."""
+    """Integrate with fixed steps (`fixed`)."""
     tableau, known = chosen.method.tableau, problem.history
     assert tableau is not None
     ensemble = Ensemble(
@@ -503,7 +507,7 @@ def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Foun
     )
     options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
     if chosen.is_fixed:
-        # Steps that are halved until they do are steps of one size, each time.
+        # Step halving runs the kernel for fixed steps, once for every step size.
         equal = replace(control, step=control.step or 1.0)
         runner = ArrayRunner(field, chosen.method, equal, **options)
         run = Refinement(field, runner, problem.rows, count, grid, problem.show)
@@ -524,13 +528,13 @@ def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Foun
 
 
 def _equations(*used: Formulation) -> dict[str, str]:
-    """The attribute that says what the equations were: a program, compiled, or both in turn."""
+    """Attribute ``equations``: program (interpreted), compiled, or both in turn."""
     names = dict.fromkeys(name for one in used for name in one.used)
     return {"equations": ", ".join(names)} if names else {}
 
 
 def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_step: bool) -> _Found:
-    """Integrate with steps of the trajectories' own, or with events and observables."""
+    """Integrate with `adaptive`: adaptive steps, events, observables."""
     field, grid, count = problem.field, problem.grid, problem.layout.count
     names = field.variables, field.parameters
     sizes = grid.size, field.size
@@ -548,7 +552,7 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
     outcome = runner.integrate(initial, parameters, show=problem.show)
     if every_step and runner.interrupted:
         raise KeyboardInterrupt
-    if every_step:  # how many they are is known now
+    if every_step:  # the first run counted the steps
         step_log = int(outcome.taken.max()) + 1
         logged = replace(control, step_log=step_log)
         Outcome.check_room(*sizes, logged, count, problem.precision)
@@ -576,7 +580,7 @@ def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_ste
 
 
 def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """What was found besides the states, with the swept dimensions first."""
+    """Results other than the states, with the swept dimensions first."""
 
     def swept(array: np.ndarray) -> np.ndarray:
         return np.moveaxis(array, -1, 0).reshape((*shape, *array.shape[:-1]))
@@ -599,18 +603,18 @@ def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[
 def check_tolerances(
     rtol: float | None, atol: float | None, step: float | None, precision: Precision
 ) -> tuple[float, float]:
-    """The tolerances, or what they are if not given.
+    """The checked tolerances, with defaults.
 
     Raises
     ------
     PlanError
-        One is not positive, `rtol` is above 1 or below what the precision can do, or one is given
-        together with a step.
+        A tolerance is not positive, `rtol` is above 1 or too small for the precision, or a
+        tolerance is given together with a step.
     """
     for name, value in {"rtol": rtol, "atol": atol}.items():
         if value is not None and step is not None:
             raise PlanError(
-                f"step is {step!r} and {name} {value!r}; give a step, or tolerances that choose it"
+                f"step is {step!r} and {name} {value!r}; give a step, or tolerances that control it"
             )
         if value is not None:
             number(name, value, above=0)
@@ -621,7 +625,7 @@ def check_tolerances(
     least = 4.0 * float(np.finfo(precision).eps)
     if rtol < least:
         raise PlanError(
-            f"rtol is {rtol:g}; expected at least {least:.2g}, for numbers in {precision} are "
-            f"{least / 4:.2g} of themselves apart"
+            f"rtol is {rtol:g}; expected at least {least:.2g}: the machine epsilon of "
+            f"{precision} is {least / 4:.2g}"
         )
     return rtol, atol

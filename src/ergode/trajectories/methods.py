@@ -1,4 +1,4 @@
-"""The methods of integration: one record of `METHODS` each, and how one is chosen."""
+"""The integration methods: one record of `METHODS` each, and the automatic choice."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ MethodName = Literal[
     "euler-maruyama", "milstein", "sra1",
 ]  # fmt: skip
 
-# The quintic through the past limits the order of a method with delays.
+# With delays, the quintic interpolant of the history limits the order of a method.
 _HISTORY_ORDER = 6
 _STIFF_VARIABLES = 16
 
 
 def _never(field: VectorField, step: float | None) -> str | None:
-    """No reason to choose a method unless it is asked for."""
+    """``"auto"`` never chooses this method."""
     return None
 
 
 def _no_limits(field: VectorField) -> str | None:
-    """Every field with a diffusion, or without, is as good as another."""
+    """The method has no restriction on the noise."""
     return None
 
 
 @dataclass(frozen=True)
 class Method(methods.Method):
-    """One method of integration, for every device.
+    """One integration method, for every device.
 
     Attributes
     ----------
     order : float
-        The error after a fixed time falls as step to this power; of a path, for noise.
+        The global error is O(step^order); for noise, the strong order.
     adapts : bool
-        Whether it estimates its own error, so that a tolerance decides on its steps.
+        Whether the method estimates its error, so that tolerances set the step size.
     stiff : bool
-        Whether it takes steps that stability does not limit, at the price of a Jacobian.
+        Whether the method is implicit: stability does not limit its steps, but it needs a Jacobian.
     needs_time_slopes : bool
-        Whether it needs derivatives of the slopes by time as well.
+        Whether the method needs time derivatives of the slopes.
     bindings : mapping
-        What a kernel of `adaptive` is specialised to.
+        Bindings of the kernel of `adaptive`.
     tableau : Tableau or None
-        Of an explicit method.
+        Butcher tableau of an explicit method.
     scheme : int
-        What it does with noise (see `noise`); 0 for methods without.
+        Scheme of the noise (see `noise.SCHEME`); 0 without noise.
     noise_limits : callable
-        ``noise_limits(field)``: why the method does not treat the field's noise, or None.
+        ``noise_limits(field)``: why the method does not support the field's noise, or None.
     why_automatic : callable
-        ``why_automatic(field, step)``: why ``"auto"`` is this method, or None if it is not.
+        ``why_automatic(field, step)``: why ``"auto"`` chooses this method, or None if it does not.
     """
 
     order: float
@@ -79,9 +79,9 @@ class Method(methods.Method):
         ----------
         field : VectorField
         step : float or None
-            Step that was asked for.
+            Requested step size.
         apart : bool
-            Whether every trajectory takes steps of its own.
+            Whether every trajectory has its own step size.
         """
         noisy = self.scheme > 0
         if field.arrays is not None:
@@ -89,8 +89,8 @@ class Method(methods.Method):
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
             if apart:
                 return (
-                    "neither looks for events, nor keeps observables or every step, where "
-                    "variables are arrays; not yet"
+                    "does not support events, observables or every_step for variables that are "
+                    "arrays yet"
                 )
             return None
         if (field.diffusion is not None) != noisy:
@@ -101,7 +101,7 @@ class Method(methods.Method):
         if noisy and step is None:
             return "has steps of one size: give a step"
         if noisy and field.state_dependent:
-            return "does not read delays that depend on the state"
+            return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
             return limits
         if apart and step is None and not self.adapts:
@@ -117,32 +117,32 @@ class Method(methods.Method):
 
 
 def _for_arrays() -> str:
-    """Names of the methods for variables that are arrays."""
+    """Names of the methods that support variables that are arrays."""
     found = (one for one in METHODS.values() if one.tableau is not None and not one.scheme)
     return ", ".join(repr(one.name) for one in found)
 
 
-# ---- when "auto" is a method, and which noise a method treats
+# ---- when "auto" chooses a method, and which noise a method supports
 
 
 def _auto_rk4(field: VectorField, step: float | None) -> str | None:
     if field.diffusion is not None or step is None:
         return None
     if field.delays:
-        return "delays are read at the order of the classical method"
-    return "the classical method for steps of one size"
+        return "a fixed step with delays: the history is interpolated at the order of this method"
+    return "the classical method for a fixed step"
 
 
 def _auto_tsit5(field: VectorField, step: float | None) -> str | None:
     if field.diffusion is not None or step is not None:
         return None
-    return "no step was given: a method that estimates its error, for what is not stiff"
+    return "no step was given: an adaptive method for equations that are not stiff"
 
 
 def _auto_sra1(field: VectorField, step: float | None) -> str | None:
     if field.diffusion is None or sra1_limits(field) is not None:
         return None
-    return "noise that does not depend on the state"
+    return "additive noise: it does not depend on the state"
 
 
 def _auto_milstein(field: VectorField, step: float | None) -> str | None:
@@ -158,23 +158,23 @@ def _auto_euler_maruyama(field: VectorField, step: float | None) -> str | None:
 
 
 def sra1_limits(field: VectorField) -> str | None:
-    """Why ``"sra1"`` does not treat the noise of a field, or None."""
+    """Why ``"sra1"`` does not support the noise of a field, or None."""
     if not field.delays and additive(field):
         return None
     return (
-        "is for noise that depends on time and parameters alone, and equations without delays; "
+        "is for noise that depends on time and parameters alone (additive), without delays; "
         "choose 'milstein' or 'euler-maruyama'"
     )
 
 
 def milstein_limits(field: VectorField) -> str | None:
-    """Why ``"milstein"`` does not treat the noise of a field, or None."""
+    """Why ``"milstein"`` does not support the noise of a field, or None."""
     depends = mixed_noise(field)
     if depends is None:
         return None
     return (
-        f"is of order 1 for noise that depends on its own variable, and {depends}; choose "
-        "'euler-maruyama', of order 1/2"
+        f"requires that the noise of a variable depends on this variable only, but {depends}; "
+        "choose 'euler-maruyama', of order 1/2"
     )
 
 
@@ -188,7 +188,8 @@ def _explicit(name: str, summary: str, use: str, tableau: Tableau, **more: Any) 
         explicit.C: tableau.c,
         explicit.ERROR: tableau.error,
         stepper.DENSE: tableau.dense,
-        # The estimate is of the order below, and of one step.
+        # The estimate is that of an embedded method one order lower; its error per step is
+        # O(step^order).
         stepper.ERROR_ORDER: float(tableau.order),
     }
     if len(tableau.a) > 1:
@@ -222,7 +223,7 @@ def _rosenbrock(name: str, summary: str, use: str, tableau: RosenbrockTableau) -
 
 
 def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
-    # A noisy step is a straight line.
+    # Dense output of a stochastic step: a straight line.
     bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
     return Method(name, summary, use, order, False, False, bindings, EULER, scheme, **more)
 
@@ -236,7 +237,7 @@ METHODS = {
     for one in (
         _explicit("euler", "Euler's method, of order 1", "comparison", EULER),
         _explicit(
-            "rk4", "the classical Runge-Kutta method, of order 4", "the fastest steps of one size",
+            "rk4", "the classical Runge-Kutta method, of order 4", "the fastest fixed steps",
             RK4, why_automatic=_auto_rk4,
         ),
         _explicit(
@@ -256,7 +257,7 @@ METHODS = {
             ROSENBROCK23,
         ),
         _rosenbrock(
-            "rodas5p", "a Rosenbrock method of order 5, with one Jacobian a step",
+            "rodas5p", "a Rosenbrock method of order 5, with one Jacobian per step",
             "stiff equations", RODAS5P,
         ),
         Method(
@@ -270,18 +271,18 @@ METHODS = {
         ),
         _noisy(
             "milstein", "Milstein's method, of strong order 1",
-            "noise of a variable that depends on no other variable and on no delayed value", 1.0, 2,
+            "noise that depends on its own variable only, not on delayed values", 1.0, 2,
             noise_limits=milstein_limits, why_automatic=_auto_milstein,
         ),
         _noisy(
             "sra1", "Roessler's method, of strong order 3/2",
-            "noise that does not depend on the state", 1.5, 3, noise_limits=sra1_limits,
+            "additive noise, which does not depend on the state", 1.5, 3, noise_limits=sra1_limits,
             why_automatic=_auto_sra1,
         ),
     )
 }  # fmt: skip
 
-# What takes over the trajectories that prove stiff.
+# The method that repeats trajectories which prove stiff.
 _STIFF = "rodas5p"
 
 
@@ -290,18 +291,17 @@ _STIFF = "rodas5p"
 
 @dataclass(frozen=True)
 class Choice:
-    """A method for a run.
+    """The chosen method of a run.
 
     Attributes
     ----------
     method : Method
     reason : str
-        Why this method, for the attributes of the result.
+        Why this method was chosen, for the attributes of the result.
     order : float
-        Of the error after a fixed time.
+        Order of the global error, limited by the interpolation of the history.
     is_fixed : bool
-        Whether all trajectories take steps of one size, side by side (`fixed`), or each its own
-        steps (`adaptive`).
+        Whether the run uses `fixed` (no events or observables), or `adaptive`.
     otherwise : Method or None
         The method for trajectories that prove stiff.
     """
@@ -316,19 +316,19 @@ class Choice:
 def choose(
     field: VectorField, name: str, step: float | None, *, watched: bool, free: bool = False
 ) -> Choice:
-    """Choose how to integrate.
+    """Choose the method of a run.
 
     Parameters
     ----------
     field : VectorField
     name : str
-        The method that was asked for, or ``"auto"``.
+        Requested method, or ``"auto"``.
     step : float or None
-        Step that was asked for.
+        Requested step size.
     watched : bool
-        Whether there are events or observables, or every step is kept.
+        Whether the run has events or observables, or stores every step.
     free : bool
-        Whether the past breaks where steps of one size would not end.
+        Whether there are breaking points that are not ends of fixed steps.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Observables: numbers that are gathered while a trajectory is followed, not its states.
+"""Observables: quantities accumulated during the integration, without storing states.
 
-A built-in observable is text, written for the variable that it is of; one of a user's own is three
-functions.  All that are asked for become one triple of functions in the kernel.  Within a step the
-solution is taken as the cubic through both ends with its slopes; where steps are long,
-`max_step` of `integrate` bounds what that costs.
+A built-in observable is source text for its variable; a user-defined one is three functions.  All
+observables of a run are combined into one triple of functions in the kernel.  Within a step the
+solution is the cubic Hermite interpolant of both ends.  `max_step` of `integrate` limits the
+interpolation error of long steps.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from ergode.trajectories.steppers import observing
 
 @dataclass(frozen=True)
 class Observable(HoldsFunctions):
-    """An observable of one's own: numbers that are kept, brought up to date, and summed up.
+    """A user-defined observable: accumulators, their update in every step, and a final result.
 
     Parameters
     ----------
     begin : function
-        ``begin(t, y, p) -> tuple`` of the numbers to keep, when observing begins.
+        ``begin(t, y, p) -> tuple`` of the initial accumulators, when observing begins.
     update : function
-        ``update(s, t, y, f, t1, y1, f1, p) -> tuple``: the numbers `s` after a step from time `t`,
-        state `y` and slope `f` to `t1`, `y1` and `f1`.
+        ``update(s, t, y, f, t1, y1, f1, p) -> tuple``: the accumulators after a step. `s` are the
+        accumulators before it; `t`, `y`, `f` are time, state and slope at its beginning, `t1`,
+        `y1`, `f1` at its end.
     result : function
-        ``result(s, t, y, p) -> tuple`` of one number, at the end.
+        ``result(s, t, y, p) -> tuple`` of one number, at the end of the trajectory.
     name : str
-        What it is called in results.
+        Name in results.
     size : int
-        How many numbers are kept.
+        Number of accumulators.
 
     Examples
     --------
@@ -74,13 +75,13 @@ class _OfVariable:
     Parameters
     ----------
     variable : str
-        Its name.
+        Name of the variable.
     """
 
     variable: str
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
-        """Expressions of what is kept first and after a step, in s[at], ..., and of the result."""
+        """Expressions: initial accumulators s[at], ...; their values after a step; the result."""
         raise NotImplementedError
 
     @property
@@ -90,12 +91,12 @@ class _OfVariable:
 
 
 class Maximum(_OfVariable):
-    """Largest value of a variable, within steps too.
+    """Largest value of a variable, including values within steps.
 
     Parameters
     ----------
     variable : str
-        Its name.
+        Name of the variable.
 
     Examples
     --------
@@ -110,12 +111,12 @@ class Maximum(_OfVariable):
 
 
 class Minimum(_OfVariable):
-    """Smallest value of a variable, within steps too.
+    """Smallest value of a variable, including values within steps.
 
     Parameters
     ----------
     variable : str
-        Its name.
+        Name of the variable.
     """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
@@ -124,12 +125,12 @@ class Minimum(_OfVariable):
 
 
 class Mean(_OfVariable):
-    """Mean of a variable over time.
+    """Time average of a variable.
 
     Parameters
     ----------
     variable : str
-        Its name.
+        Name of the variable.
     """
 
     def texts(self, i: int, at: int) -> tuple[list[str], list[str], str]:
@@ -143,14 +144,14 @@ class Mean(_OfVariable):
 
 @dataclass(frozen=True)
 class TimeAbove(_OfVariable):
-    """How long a variable is above a level [time].
+    """Total time for which a variable is above a level [time].
 
     Parameters
     ----------
     variable : str
-        Its name.
+        Name of the variable.
     level : float
-        The level [variable].
+        The level, in units of the variable.
     """
 
     level: float = 0.0
@@ -176,13 +177,13 @@ class TimeAbove(_OfVariable):
 
 
 def check_observables(observables: Sequence[Any], field: VectorField) -> None:
-    """Refuse observables that cannot be of this field.
+    """Check that the observables fit the field.
 
     Raises
     ------
     ModelError
-        One is no observable, names an unknown variable, has a function of another form, or two
-        have one name.
+        An element is not an observable, names an unknown variable or has a function of wrong form,
+        or two have equal names.
     """
     n, m = len(field.variables), len(field.parameters)
     for one in observables:
@@ -215,7 +216,7 @@ def check_observables(observables: Sequence[Any], field: VectorField) -> None:
 
 
 def bindings_of_observables(observables: Sequence[Any], field: VectorField) -> dict[Any, Any]:
-    """What a kernel is specialised to, for these observables."""
+    """Bindings of a kernel with these observables."""
     names: dict[str, Any] = {
         "highest": observing.highest,
         "area": observing.area,

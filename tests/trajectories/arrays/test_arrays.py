@@ -385,7 +385,7 @@ REFUSED = {
         "method": "rodas5p"
     },
     "method 'milstein' is not made yet": {"method": "milstein", "step": 0.1},
-    "neither looks for events": {"events": [ergode.trajectories.ZeroCrossing(crossing)]},
+    "does not support events": {"events": [ergode.trajectories.ZeroCrossing(crossing)]},
     "history takes fields of single variables": {"history": crossing},
     "initial of 'x' has shape (39,); expected a number, (40,)": {"initial": {"x": np.ones(39)}},
     "initial of 'x'[3] is inf": {"initial": {"x": np.where(np.arange(40) == 3, np.inf, 1.0)}},
