@@ -86,6 +86,7 @@ EVERYWHERE = "a sweep of 20,000 of 'a' x 20,000 of 'b'"
         (epidemics, {"parameters": {"a": LONG, "b": 1.0}}, "models of 9,999,999 points"),
         (density, {"parameters": {"a": LONG[:10**5], "b": 1.0}, "times": MANY},
          "100,000 densities at 20,000 times"),
+        (density, {"times": np.broadcast_to(0.0, 10**8)}, "1 densities at 100,000,000 times"),
         *((call, {"parameters": CROSSED}, EVERYWHERE)
           for call in (trajectories, stochastic, kinetics, epidemics, density)),
         (ergode.ContactNetwork.erdos_renyi, {"node_count": 10**9, "mean_degree": 2}, "10**9 nodes"),

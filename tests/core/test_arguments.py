@@ -5,7 +5,7 @@ import pytest
 
 import ergode
 from ergode import trajectories
-from ergode.core.arguments import integer, time_grid
+from ergode.core.arguments import check_range, count_of, integer, time_grid
 
 
 def test_what_becomes_a_grid():
@@ -82,3 +82,20 @@ def test_a_switch_is_true_or_false_and_a_name_is_text(make, said):
     """Any text counted as True, and a number was a name."""
     with pytest.raises(ergode.ErgodeError, match=said):
         make()
+
+
+def test_a_precision_holds_what_is_neither_infinite_nor_zero_in_it():
+    check_range({"a": np.array([0.0, 1e-45, 3e38, np.nan])}, "float32")
+    check_range({"a": np.array([1e-46, 1e39])}, "float64")
+    with pytest.raises(
+        ergode.PlanError, match=r"a is 1e\+39; float32 holds numbers up to 3.4e\+38"
+    ):
+        check_range({"a": np.array([1.0, 1e39])}, "float32")
+    with pytest.raises(ergode.PlanError, match="a is -1e-46, for float32 the same as 0"):
+        check_range({"a": np.array([1.0, -1e-46])}, "float32")
+
+
+def test_times_are_counted_before_they_are_read():
+    assert count_of(np.broadcast_to(0.0, 10**9)) == 10**9
+    assert count_of(range(5)) == 5 and count_of([1, 2]) == 2
+    assert count_of(3.0) == count_of(None) == count_of(iter([1])) == 1

@@ -36,3 +36,24 @@ def test_two_gaussians_that_overlap_have_each_cell_once():
     found = lay_prior(prior, lay_lattice(prior, 0.25, None), 1e-6, boxed=False)
     assert (np.diff(found.keys) > 0).all()
     assert found.mass.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"parameters": {"k": 1e39}}, r"k is 1e\+39; float32"),
+        ({"parameters": {"k": 1e-46}}, "k is 1e-46, for float32 the same as 0"),
+        ({"prior": ergode.Gaussian([1e39], [1e76])}, r"the prior's mean is 1e\+39; float32"),
+        ({"width": 1e-46}, "width is 1e-46, for float32"),
+        ({"times": [0.0, 1e39]}, r"times is 1e\+39; float32"),
+        ({"prior": ergode.Gaussian([1e9], [1.0])}, "float32 tells numbers near"),
+        ({"prior": ergode.Gaussian([1e17], [1.0]), "precision": "float64"}, "apart by 16 only"),
+    ],
+)
+def test_what_a_precision_does_not_hold_is_refused_by_name(given, said):
+    field = ergode.VectorField(lambda t, y, p: (-p[0] * y[0],), ["x"], ["k"])
+    options = {"times": [0.0, 1.0], "parameters": {"k": 1.0}, "precision": "float32"} | given
+    with pytest.raises(ergode.PlanError, match=said):
+        ergode.density.propagate(
+            field, options.pop("prior", ergode.Gaussian([0.0], [1.0])), device="cpu", **options
+        )

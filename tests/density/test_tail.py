@@ -12,6 +12,7 @@ import ergode
 from ergode.core.errors import AccuracyWarning
 from ergode.density import tail, views
 from ergode.density.grid.lattice import Lattice
+from ergode.density.moments import Summary
 
 STILL = np.zeros((2, 2))
 SPIRAL = np.array([[-0.3, -1.0], [1.0, -0.3]])
@@ -119,6 +120,72 @@ def test_steps_smear_most_where_a_density_was_thin():
         journey.move(60 + number, thin)
         journey.correct(0.5, thin)
     assert journey.smeared(slope) < 1e-3
+
+
+def pull_of(covariance, row, variance, surprise):
+    """What a measurement does to a Gaussian on a grid of cells of width one, by Kalman."""
+    size = len(covariance)
+    row, spread = np.asarray(row), np.asarray(row) @ covariance @ row + variance
+    gain = covariance @ row / spread
+    after = covariance - np.outer(gain, gain) * spread
+    lattice = Lattice(np.zeros(size), np.ones(size), np.eye(size), False)
+    before, left = (
+        Summary(1, 1.0, mean, spread_out, np.ones(size), 0.0)
+        for mean, spread_out in (
+            (np.zeros(size), covariance), (gain * surprise * np.sqrt(spread), after),
+        )
+    )  # fmt: skip
+    return tail.pull_of(before, left, lattice)
+
+
+def journey_of(covariance, steps):
+    size = len(covariance)
+    journey = tail.Journey(Lattice(np.zeros(size), np.ones(size), np.eye(size), False))
+    journey.move(0, covariance)
+    journey.move(steps, covariance)
+    return journey
+
+
+OBLIQUE = np.array([[45.8, -48.9], [-48.9, 80.5]])  # in cells: 10.7 along, 3.4 across
+
+
+def test_corner_transport_displaces_a_tail_with_each_step():
+    """Seed 452504502388 of the referee: 0.67 deviations off, across the measured direction."""
+    pull = pull_of(OBLIQUE, [-0.05, 0.39], 19.2, 5.75)
+    assert pull.distance == pytest.approx(3.75, rel=0.1)
+    few, many = (
+        tail.shift_of_corner_transport(pull, journey_of(OBLIQUE, steps)) for steps in (5, 185)
+    )
+    assert few < tail.SHIFT_MOST < many < 2.0
+    near = pull_of(OBLIQUE, [-0.05, 0.39], 19.2, 1.0)
+    assert tail.shift_of_corner_transport(near, journey_of(OBLIQUE, 185)) < tail.SHIFT_MOST
+
+
+def test_split_transport_shifts_an_oblique_density_across_the_measured_direction():
+    """Seed 937579368849 of the referee: 1.9 deviations away, and thin where nothing is seen."""
+    pull = pull_of(OBLIQUE, np.linalg.inv(OBLIQUE) @ [1.0, 0.0], 0.02, 2.6)
+    assert pull.distance > 1.7
+    seen = tail.shift_of_split(pull, journey_of(OBLIQUE, 200))
+    straight = np.diag(1 / np.diag(np.linalg.inv(OBLIQUE)))
+    other = pull_of(straight, np.linalg.inv(straight) @ [1.0, 0.0], 0.02, 2.6)
+    assert seen > 0.02
+    # Of one that lies along the axes, only what the measured direction has counts.
+    alone = pull_of(straight[:1, :1], [straight[0, 0] ** -1], 0.02, 2.6)
+    assert tail.shift_of_split(other, journey_of(straight, 200)) == pytest.approx(
+        tail.shift_of_split(alone, journey_of(straight[:1, :1], 200)), rel=0.2
+    )
+
+
+def test_a_displacement_is_measured_in_the_deviations_of_the_posterior():
+    """A density moved by some cells before a measurement; Kalman moves the posterior."""
+    cells = np.array([0.3, -0.2])
+    row, variance = np.array([0.4, 0.3]), 5.0
+    pull = pull_of(OBLIQUE, row, variance, 2.0)
+    gain = OBLIQUE @ row / (row @ OBLIQUE @ row + variance)
+    moved = cells - gain * (row @ cells)
+    after = OBLIQUE - np.outer(gain, row @ OBLIQUE)
+    assert pull.displaced(cells) == pytest.approx(np.sqrt(moved @ np.linalg.inv(after) @ moved))
+    assert pull.thinnest >= pull.displaced(cells) / np.linalg.norm(cells)
 
 
 def test_a_measurement_outside_of_the_grid_marks_the_result():

@@ -55,6 +55,14 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     return grid
 
 
+def count_of(times: Any) -> int:
+    """Number of times, before they are read; 1 of what has no length."""
+    try:
+        return int(times.size) if hasattr(times, "size") else len(times)
+    except (TypeError, ValueError, OverflowError):
+        return 1
+
+
 def _kind(values: Any) -> str:
     """NumPy's letter for the type of some values; that of objects where they are ragged."""
     try:
@@ -153,7 +161,7 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
 
 
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
-    """Refuse numbers that a precision does not hold: they would become infinite.
+    """Refuse numbers that a precision does not hold: they would become infinite, or zero.
 
     Raises
     ------
@@ -167,6 +175,12 @@ def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
             raise PlanError(
                 f"{name} is {np.ravel(rows)[beyond[0]]:g}; {precision} holds numbers up to "
                 f"{most:.2g}; use precision='float64'"
+            )
+        vanishing = np.flatnonzero((np.asarray(rows, precision) == 0) & (np.asarray(rows) != 0))
+        if vanishing.size:
+            raise PlanError(
+                f"{name} is {np.ravel(rows)[vanishing[0]]:g}, for {precision} the same as 0; use "
+                "precision='float64'"
             )
 
 

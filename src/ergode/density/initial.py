@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers
+from ergode.core.arguments import as_numbers, check_range
+from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
 from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
@@ -88,6 +89,35 @@ def lay_lattice(
     if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise ModelError(f"width is {widths}; expected positive numbers")
     return Lattice(np.array(prior.mean, np.float64), widths, turned, axes is not None)
+
+
+_PLACES_IN_CELL = 8  # that a precision tells apart, at least, along each axis
+
+
+def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
+    """Refuse lattices that a precision does not hold.
+
+    Raises
+    ------
+    PlanError
+        A centre or a width is too large or too small, or cells are so narrow that points of
+        neighbours are one number.
+    """
+    centre = np.stack([lattice.centre for lattice in lattices])
+    width = np.stack([lattice.width for lattice in lattices])
+    check_range({"the prior's mean": centre, "width": width}, precision)
+    for lattice in lattices:
+        apart = np.spacing(np.abs(lattice.centre).astype(precision)).astype(np.float64)
+        along = np.abs(lattice.axes).T @ apart
+        narrow = np.flatnonzero(_PLACES_IN_CELL * along > lattice.width)
+        if narrow.size:
+            d = narrow[0]
+            raise PlanError(
+                f"width is {lattice.width[d]:g}, but {precision} tells numbers near the prior's "
+                f"mean, {lattice.centre}, apart by {along[d]:.2g} only; "
+                + ("use precision='float64', or " if precision == "float32" else "")
+                + "measure the variables from a nearer origin"
+            )
 
 
 @dataclass(frozen=True)

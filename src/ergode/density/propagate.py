@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import check_switch, choice, integer
+from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density.grid.lattice import Lattice
-from ergode.density.initial import TAIL, directions, lay_lattice
+from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import METHODS, SchemeName
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
@@ -203,7 +203,8 @@ def propagate(
         ``"auto"``, ``"cpu"``, ``"cuda"``, ... (see `ergode.Device`). A single density is shared by
         as many threads as it keeps busy; results do not depend on how many.
     precision : {"float32", "float64"}
-        Type of masses; sums are exact in either.
+        Type of masses and rates; sums are exact in either.  Numbers that it does not hold are
+        refused, and cells that it does not tell apart.
     axes : {"variables", "principal"} or array_like, shape [variable_count, variable_count]
         Directions of the grid: of the variables, the principal axes of the prior's covariance, or
         the columns of an orthogonal matrix.
@@ -277,6 +278,7 @@ def propagate(
     check_switch("propagate", "lower_threshold", lower_threshold)
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
+    _check_room(1, count_of(times), 1)  # to read so many times takes longer than to refuse them
     asked = estimation(
         field,
         prior,
@@ -286,12 +288,7 @@ def propagate(
         reserved=results.names("density", "moments"),
     )
     grid, layout = asked.times, asked.layout
-    numbers = (len(field.variables) + 2) ** 2 + 8
-    launch.check_room(
-        16 * layout.count * grid.size * numbers,
-        f"an array of moments of {layout.count:,} densities at {grid.size:,} times",
-        "use fewer of them",
-    )  # fmt: skip
+    _check_room(layout.count, grid.size, len(field.variables))
     values = asked.values
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:
@@ -304,6 +301,8 @@ def propagate(
         for name, one in distinct.items()
     }
     each = [lattices[id(one)] for one in asked.priors]
+    check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
+    check_lattices(each, precision)
     check_noise(noise, each, asked.priors, grid, values)
     device = devices.resolve(device)
     solver = Solver(
@@ -341,6 +340,15 @@ def propagate(
         **solver.work,
     )
     return _dataset(solver, found, attrs)
+
+
+def _check_room(density_count: int, time_count: int, variable_count: int) -> None:
+    """Refuse more moments than there is memory for."""
+    launch.check_room(
+        16 * density_count * time_count * ((variable_count + 2) ** 2 + 8),
+        f"an array of moments of {density_count:,} densities at {time_count:,} times",
+        "use fewer of them",
+    )  # fmt: skip
 
 
 def _dataset(

@@ -12,12 +12,15 @@ sum of two estimates:
   and leaves r of a deviation along this direction.  The probability beyond the edge then is that of
   a normal variable above (quantile - z) / r.
 
-Transport also smears the tail more than the middle.  Let the leading error of a scheme be a
-derivative of order m of the density.  The relative error of a Gaussian, z deviations from its mean,
-then is a Hermite polynomial of z times the m-th power of the width.  Its slope shifts the posterior
-(`shift_of_split`, `shift_of_corner_transport`; the factors were measured on linear systems).  Each
-step adds to the error of split transport, most where the density was thin: a density that has grown
-since was smeared more than its present width tells (`Journey`).
+Transport also smears the tail more than the middle.  A step multiplies a tail that falls by the
+factor exp(g) from cell to cell by exp(g c + d(g)), where c is how far it should have moved and d is
+the error of the scheme.  The tail so is displaced by the derivative of d, in cells, for each step
+(`Pull.displaced`).  The posterior feels this in all directions: a density that lies obliquely is
+thin across the direction of the measurement, and there a cell is much.  For split transport d is of
+fourth order, for corner transport of third; what leaves mean and covariance of a Gaussian unchanged
+(Hermite polynomials) does not count.  The factors were measured on linear systems.  Each step adds
+to the error, most where the density was thin: a density that has grown since was smeared more than
+its present width tells (`Journey`).
 
 These estimates say whether a posterior can be trusted.  They do not correct it.
 """
@@ -49,23 +52,43 @@ class Pull(NamedTuple):
         Deviation that it left, in that of the density before.
     slope : ndarray, shape [dimension]
         Change of the distance from the mean, in deviations, from a cell to the next of each axis.
+    inverse : ndarray, shape [dimension, dimension]
+        Inverse of the covariance before, in cells.
+    effect : ndarray, shape [dimension, dimension]
+        Quadratic form of a displacement before, in cells: the square of the posterior's shift, in
+        its deviations.
     """
 
     distance: float
     ratio: float
     slope: np.ndarray
+    inverse: np.ndarray
+    effect: np.ndarray
+
+    def displaced(self, cells: np.ndarray) -> float:
+        """Shift of the posterior, in its deviations, of a tail displaced by `cells` [dimension]."""
+        return float(np.sqrt(max(cells @ self.effect @ cells, 0.0)))
+
+    @property
+    def thinnest(self) -> float:
+        """Shift of the posterior of a tail displaced by one cell in the worst direction."""
+        return float(np.sqrt(max(np.linalg.eigvalsh(self.effect)[-1], 0.0)))
 
 
 def pull_of(before: Summary, after: Summary, lattice: Lattice) -> Pull:
     """What a measurement did, from the density before and after it."""
     way = after.mean - before.mean
-    across = np.linalg.pinv(before.covariance, hermitian=True) @ way
+    turn = lattice.axes * lattice.width
+    inverse = np.linalg.pinv(before.covariance, hermitian=True)
+    effect = turn.T @ inverse @ after.covariance @ inverse @ turn
+    in_cells = turn.T @ inverse @ turn
+    across = inverse @ way
     distance = float(np.sqrt(max(way @ across, 0.0)))
     if not distance > 0:
-        return Pull(0.0, 1.0, np.zeros(way.size))
+        return Pull(0.0, 1.0, np.zeros(way.size), in_cells, effect)
     across = across / distance
     ratio = float(np.sqrt(max(across @ after.covariance @ across, 1e-12)))
-    return Pull(distance, ratio, (lattice.axes.T @ across) * lattice.width)
+    return Pull(distance, ratio, turn.T @ across, in_cells, effect)
 
 
 def pulled_over(cut: float, pull: Pull) -> float:
@@ -124,6 +147,17 @@ class Journey:
         """Whether there was a step."""
         return self._taken > 0
 
+    def grown(self, order: int) -> float:
+        """Steps, each with the power `order` of what the density has grown by since.
+
+        It is taken to have grown in all directions alike.
+        """
+        if not self._steps:
+            return 0.0
+        size = np.linalg.slogdet(self._seen())[1]  # [interval, end]
+        by = np.exp(order / (2.0 * self._turn.shape[1]) * (size[-1, 0] - size))
+        return float(np.dot(self._steps, by[:-1].mean(axis=1)))
+
     def smeared(self, slope: np.ndarray) -> float:
         """Sum over all steps of the fourth power of the slope that the density then had.
 
@@ -133,14 +167,18 @@ class Journey:
         """
         if not self._steps:
             return 0.0
-        assert self._last is not None
-        seen = self._turn.T @ np.array([*self._ends, (self._last, self._last)]) @ self._turn
-        seen += np.eye(slope.size) / 12.0  # none is thinner than a cell
+        seen = self._seen()
         size = np.linalg.slogdet(seen)[1]  # [interval, end]
         alike = (slope**4).sum() * np.exp(2.0 / slope.size * (size[-1, 0] - size))
         steepest = np.square(np.diagonal(np.linalg.inv(seen), axis1=-2, axis2=-1)).sum(axis=-1)
         found = np.sqrt(alike * steepest)[:-1].mean(axis=1)
         return float(np.dot(self._steps, found))
+
+    def _seen(self) -> np.ndarray:
+        """Covariances in cells, at both ends of each interval, and last the present one, twice."""
+        assert self._last is not None
+        seen = self._turn.T @ np.array([*self._ends, (self._last, self._last)]) @ self._turn
+        return np.asarray(seen + np.eye(self._turn.shape[1]) / 12.0)  # none is thinner than a cell
 
 
 _FORGOTTEN = 1e-3  # steps
@@ -150,17 +188,29 @@ def shift_of_split(pull: Pull, journey: Journey) -> float:
     """Shift of a posterior's mean, in its deviations, because split transport smeared the tail.
 
     A step that moves mass by the part c of a cell adds to a density p the fourth derivative of p
-    times c (1 - c) (2 - c) (1 + c) / 24, in cells, which is 0.023 at most.
+    times c (1 - c) (2 - c) (1 + c) / 24, in cells, which is 0.023 at most.  This is the larger of
+    what it does along the direction of the measurement, where `smeared` knows more of the past, and
+    of what it does in all directions.
     """
-    z = pull.distance
-    if z * z <= 3.0:
-        return 0.0
-    return float(0.08 * (z**3 - 3 * z) * journey.smeared(pull.slope) * pull.ratio)
+    z, slope = pull.distance, pull.slope
+    along = (z**3 - 3 * z) * journey.smeared(slope) * pull.ratio if z * z > 3.0 else 0.0
+    tail = z * slope
+    cells = journey.grown(4) * (tail**3 - 3 * tail * np.diag(pull.inverse))
+    return float(0.08 * max(along, pull.displaced(cells)))
 
 
 def shift_of_corner_transport(pull: Pull, journey: Journey) -> float:
-    """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail."""
+    """Shift of a posterior's mean, in its deviations, because corner transport smeared the tail.
+
+    The first term is of the field's change within a step, and of the box that is the prior.  The
+    second is of each step: its error is of third order and has parts across the axes, so that it
+    may have any direction.
+    """
     if not journey.has_begun:
         return 0.0
-    z, slope = pull.distance, np.abs(pull.slope)
-    return float(2.0 * z * (slope**2).sum() * pull.ratio)
+    z, slope = pull.distance, (pull.slope**2).sum()
+    cells = _CORNER * journey.grown(3) * max(z * z - 1.0, 0.0) * slope
+    return float(2.0 * z * slope * pull.ratio + cells * pull.thinnest)
+
+
+_CORNER = 0.06
