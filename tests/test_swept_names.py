@@ -102,7 +102,21 @@ CALLS = [
     ("density", "moments", density),
 ]
 OWN = {
-    "counts": {"count", "status", "time", "compartment", "stratum", "replicate"},
+    "counts": {
+        "count",
+        "status",
+        "time",
+        "compartment",
+        "stratum",
+        "replicate",
+        "interval",
+        "incidence",
+        "attack_rate",
+        "peak_count",
+        "peak_time",
+        "final_count",
+        "cases",
+    },
     "line_list": {"case", "node_name", "point"},
     "trajectories": {"amount", "species", "rule", "time", "status"},
     "events": {"realization", "firing"},

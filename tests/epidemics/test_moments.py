@@ -65,6 +65,75 @@ def test_nobody_passes_on_at_the_moment_of_infection(device):
     assert counts["cases"].values.tolist() == [[1, 2, 2, 2]]
 
 
+# ---- sums of times that round: 1.1 + 2.2 is a little more than 3.3
+
+ROUND = ergode.CompartmentModel.seir(
+    transmission_rate=1.0, latent=ergode.Deterministic(1.1), infectious=ergode.Deterministic(2.2)
+)
+WAYS = [
+    {"method": "first-passage"},
+    {"method": "sellke"},
+    {"method": "renewal-leap"},
+    {"method": "renewal-leap", "transition": "sampled"},
+    {"method": "renewal-leap", "tolerance": 0.1, "step": 0.1},
+]
+
+
+@pytest.mark.parametrize("start", [0.0, 2020.1])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+def test_what_ends_at_a_time_of_the_grid_counts_there(way, precision, start):
+    contacts = ergode.ContactNetwork.from_edges([0], [1], node_count=3)
+    if precision == "float64" and way["method"] == "renewal-leap":
+        pytest.skip("its table and its ticks are no finer")
+    options = {"initial": {"E": [2]}, "device": "cpu", "precision": precision} | way
+    for ends in ([1.1, 2.2, 3.3], [1.1, 3.3, 5.0], [1.1, 3.3]):
+        times = start + np.array([0.0, *ends])
+        counts = simulate(ROUND, contacts, times=times, **options)["count"].isel(replicate=0)
+        expected = [1 if t < 1.1 else 2 if t < 3.3 else 3 for t in [0.0, *ends]]
+        assert counts.values[:, 1:].argmax(axis=1).tolist() == [k - 1 for k in expected]
+
+
+@pytest.mark.parametrize("start", [0.0, 2020.1])
+def test_a_line_list_has_the_times_of_the_grid(start):
+    contacts = ergode.ContactNetwork.from_edges([0], [1], node_count=3)
+    times = start + np.array([0.0, 1.1, 3.3])
+    cases = simulate(
+        ROUND, contacts, initial={"E": [2]}, times=times, method="first-passage",
+        device="cpu", output="line_list",
+    )  # fmt: skip
+    entered = cases["entered"].sel(compartment=["E", "I", "R"]).values[0]
+    assert (entered <= times).all()
+    np.testing.assert_allclose(entered, times, rtol=1e-6)
+
+
+# Infectious from 1.1 to 3.3, or infected at 2.2 and infectious from then on.
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_stay_that_ends_with_a_meeting_has_ended_before(precision):
+    def found(meetings, initial, **options):
+        one, other, when = (np.array(x) for x in zip(*meetings, strict=True))
+        contacts = ergode.TemporalContacts.from_meetings(
+            one, other, when, contact_time=ALWAYS, node_count=4
+        )
+        counts = simulate(
+            ROUND, contacts, initial=initial, times=[0.0, 6.0], method="sellke", device="cpu",
+            precision=precision, **options,
+        )  # fmt: skip
+        return int(counts["cases"].isel(time=-1, replicate=0))
+
+    assert found([(0, 1, 3.3)], {"E": [0]}) == 1
+    assert found([(0, 1, 2.2), (1, 2, 3.3)], {"E": [0]}) == 3
+    # A closure from 1.1 to 3.3, and one from 2.2 after what happens at 1.1.
+    meetings = [(0, 1, 2.2), (1, 2, 3.3)]
+    closed = ergode.LayerClosure(None, start=1.2, duration=2.1, reduction=1.0)
+    assert found(meetings[1:], {"I": [1]}, interventions=[closed]) == 1
+    assert 1.1 + 2.2 > 3.3
+    late = ergode.LayerClosure(
+        None, start=ergode.Trigger("I", 1, delay=2.2), duration=1.0, reduction=1.0
+    )
+    assert found(meetings, {"E": [0]}, interventions=[late]) == 2
+
+
 def strains(rates):
     infections = [
         ergode.Infection("S", name, {name: rate})

@@ -4,7 +4,8 @@ All replicates go through their own events side by side, a row of each array a r
 are proposed at the largest rate there can be and taken with the ratio of the rate there is; all
 chance is NumPy's.  It shares no code with the library.
 
-At one moment first those move on who move by themselves; then cases come from outside, and contacts
+Times are tidy: those that differ by less than 1e-9, as sums that round do, are one.  At one moment
+first those move on who move by themselves; then cases come from outside, and contacts
 count, of all as they were before any infection of that moment.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from epidemics_world import World, imports
+from epidemics_world import World, fixed_stay, imports, tidy
 
 _SLOTS = 6  # detections and quarantines of a node that are remembered
 
@@ -25,14 +26,16 @@ def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.nda
         return rng.exponential(mean, count)
     if kind == "gamma":  # with a standard deviation of half the mean
         return rng.gamma(4.0, mean / 4.0, count)
-    return np.full(count, 0.5 * round(2 * mean) or 0.5)
+    return np.full(count, fixed_stay(mean))
 
 
 def calendar_at(changes: list[float], factors: list[float], *period_and_time: Any) -> np.ndarray:
     """A factor that is constant from one change to the next, and may repeat."""
     *period, time = period_and_time
-    time = np.mod(time, period[0]) if period else time
-    return np.asarray(factors)[np.maximum(np.searchsorted(changes, time, side="right") - 1, 0)]
+    time = np.mod(tidy(np.mod(time, period[0])), period[0]) if period else tidy(time)
+    return np.asarray(factors)[
+        np.maximum(np.searchsorted(tidy(changes), time, side="right") - 1, 0)
+    ]
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
@@ -59,7 +62,7 @@ class _Run:
         self.starts = np.full((count, max(m, 1)), np.inf)
         for k, one in enumerate(world.measures):
             if "trigger" not in one:
-                self.starts[:, k] = one.get("start", self.begin)
+                self.starts[:, k] = tidy(one.get("start", self.begin))
         self.chosen = rng.random((3, count, m, n))
         self.isolated = np.zeros((count, m, n), bool)
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
@@ -111,7 +114,7 @@ class _Run:
     def _next_importation(self, rows: np.ndarray, k: int, after: np.ndarray) -> None:
         plan = self.world.importations[k]
         if "times" in plan:
-            moments = np.append([t for t in sorted(plan["times"]) if t >= self.begin], np.inf)
+            moments = np.append([t for t in tidy(sorted(plan["times"])) if t >= self.begin], np.inf)
             self.import_at[rows, k] = moments[np.minimum(self.imported[rows, k], moments.size - 1)]
         else:
             begin = np.maximum(after, plan["start"])
@@ -205,7 +208,7 @@ class _Run:
                     found += some.sum(axis=1)
                 pulled = over[found >= given["level"]]
                 late = np.nextafter(self.clock[pulled], np.inf)
-                self.starts[pulled, k] = np.maximum(self.clock[pulled] + given["delay"], late)
+                self.starts[pulled, k] = np.maximum(tidy(self.clock[pulled] + given["delay"]), late)
 
     def _enter(
         self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray,
@@ -221,15 +224,16 @@ class _Run:
                 stay = sample(self.rng, law, int(mine.sum()))
                 while age and (stay <= age).any():
                     stay = np.where(stay > age, stay, sample(self.rng, law, stay.size))
-                self.due[rows[mine], node[mine]] = (time[mine] - age) + stay
+                self.due[rows[mine], node[mine]] = tidy(time[mine] - age + stay)
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
             if one["kind"] == "tracing":
                 found = self.rng.random(rows.size) < one["detection"]
                 mine = found & (to == self.index[one["compartment"]])
-                mine &= time - age + one["detection_delay"] >= self.begin
-                late = time[mine] - age + one["detection_delay"]
+                late = tidy(time - age + one["detection_delay"])
+                mine &= late >= self.begin
+                late = late[mine]
                 self._keep(self.detected, rows[mine], k, node[mine], late, empty=np.inf)
 
     def _keep(
@@ -268,7 +272,7 @@ class _Run:
         for number, one in enumerate(self.world.measures):
             if one["kind"] != "tracing":
                 continue
-            age = time - self.starts[rows, number]
+            age = tidy(time - self.starts[rows, number])
             mine = (k == number) & (age >= 0) & (age < one["duration"])
             self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
             for arc in range(self.source.size):
@@ -276,9 +280,9 @@ class _Run:
                 here &= self.rng.random(rows.size) < one["tracing"]
                 if self.world.meetings is not None:
                     recent = self._contact_time(arc, time)
-                    here &= recent > self._contact_time(arc, time - one["lookback"])
+                    here &= recent > self._contact_time(arc, tidy(time - one["lookback"]))
                 whom = np.full(int(here.sum()), self.target[arc])
-                self._hold(rows[here], number, whom, time[here] + one["tracing_delay"],
+                self._hold(rows[here], number, whom, tidy(time[here] + one["tracing_delay"]),
                            one["quarantine"])  # fmt: skip
 
     def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:
@@ -296,7 +300,7 @@ class _Run:
         if rows.size:
             slot = (self.hold_end[rows, k, node]).argmin(axis=1)  # the one that is over first
             self.hold_begin[rows, k, node, slot] = time
-            self.hold_end[rows, k, node, slot] = time + lasts
+            self.hold_end[rows, k, node, slot] = tidy(time + lasts)
 
     def _is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
         begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
@@ -304,11 +308,11 @@ class _Run:
 
     def _protected(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
         one, (u, v, w) = self.world.measures[k], self.chosen
-        since = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"]
+        since = tidy(self.starts[rows, k] + one["rollout"] * v[rows, k, node] + one["delay"])
         chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
         if not one["leaky"]:
             chosen &= w[rows, k, node] < one["efficacy"]
-        return chosen & (since <= time) & (time < since + one["duration"])
+        return chosen & (since <= time) & (time < tidy(since + one["duration"]))
 
     def _among(self, one: dict[str, Any]) -> np.ndarray:
         """Which nodes a measure is for."""
@@ -340,7 +344,7 @@ class _Run:
             factor = calendar_at(*profile, time - since)
             left *= np.where(here == self.index[name], factor, 1.0)
         for k, one in enumerate(world.measures):
-            age = time - self.starts[rows, k]
+            age = tidy(time - self.starts[rows, k])
             force = (age >= 0) & (age < one.get("duration", np.inf))
             if one["kind"] == "closure":
                 if one["layer"] is not None:
@@ -351,7 +355,7 @@ class _Run:
                 left *= np.where(safe, 1.0 - one["infectivity_reduction"], 1.0)
             elif one["kind"] == "isolation":
                 away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
-                away &= time >= since + one["delay"]
+                away &= time >= tidy(since + one["delay"])
                 coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
                 left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)
             elif one["kind"] == "tracing":

@@ -12,8 +12,21 @@ import numpy as np
 
 import ergode
 
+# Multiples of this round when they are added: 0.4 + 0.8 is a little more than 1.2.
+UNIT = 0.4
+
 # Structures that share compiled kernels: what is in a family is in all of its worlds.
 FAMILIES = ("plain", "driven", "measures", "meetings")
+
+
+def tidy(times: Any) -> np.ndarray:
+    """Times as people write them, whatever sums they come from."""
+    return np.round(times, 9)
+
+
+def fixed_stay(mean: float) -> float:
+    """A stay of a fixed length, about as long as `mean`."""
+    return float(tidy(UNIT * max(round(mean / UNIT), 1)))
 
 
 @dataclass
@@ -158,7 +171,7 @@ def _draw(rng: np.random.Generator, family: str) -> World:
         np.round(np.append(0.0, np.sort(rng.uniform(0.3, 3.0, 3))), 3) + rng.choice([0.0, 10.0]),
     )  # fmt: skip
     if family == "meetings":  # at some of which people meet, or move on
-        world.times = float(world.times[0]) + np.array([0.0, 0.5, 1.5, 2.25])
+        world.times = tidy(world.times[0] + np.array([0.0, 0.4, 1.2, 2.2]))
     _add_contacts(rng, world, family)
     if family == "driven" or general:
         _add_calendars(rng, world)
@@ -197,15 +210,15 @@ def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
     if family == "meetings":
         begin, end = world.times[0], world.times[-1]
         # Moments at which stays of a fixed length begin and end are among them.
-        moments = begin + np.arange(0, end - begin, 0.5)
+        moments = tidy(begin + np.arange(0, end - begin, UNIT))
         instantaneous = bool(rng.random() < 0.5)
         world.arcs, world.meetings, world.layers = [], [], []
         for i in range(world.nodes):
             for j in range(i + 1, world.nodes):
                 if rng.random() < 0.7:
                     for moment in rng.choice(moments, min(3, moments.size), replace=False):
-                        last = moment if instantaneous else moment + 0.4
-                        amount = round(float(rng.uniform(0.3, 1.0)), 2) if instantaneous else 0.4
+                        last = moment if instantaneous else tidy(moment + 0.3)
+                        amount = round(float(rng.uniform(0.3, 1.0)), 2) if instantaneous else 0.3
                         for a, b in ((i, j), (j, i)):
                             world.meetings.append((a, b, float(moment), float(last), amount))
         for i, j in sorted({m[:2] for m in world.meetings}):
@@ -224,7 +237,7 @@ def _add_calendars(rng: np.random.Generator, world: World) -> None:
         period = round(float(rng.uniform(0.6, 1.8)), 2)
         world.factors["b"] = ([0.0, round(0.4 * period, 3)], [1.2, 0.5], period)
     else:  # of all contacts, and it changes at a moment when people meet
-        world.factors[""] = ([start, start + 0.5], [0.7, 1.2])
+        world.factors[""] = ([start, float(tidy(start + UNIT))], [0.7, 1.2])
 
 
 def _add_importations(rng: np.random.Generator, world: World) -> None:
@@ -235,7 +248,7 @@ def _add_importations(rng: np.random.Generator, world: World) -> None:
     world.importations = [
         {"compartment": str(rng.choice(ill)), "rate": 1.0, "start": start + 0.2,
          "stop": start + 2.0},
-        {"compartment": str(rng.choice(ill)), "times": [start, start + 0.75]},
+        {"compartment": str(rng.choice(ill)), "times": [start, float(tidy(start + 2 * UNIT))]},
     ]  # fmt: skip
 
 
@@ -266,7 +279,7 @@ def _add_measures(rng: np.random.Generator, world: World) -> None:
          "fraction": some(0.6, 1.0), "delay": some(0.0, 0.2), "reduction": some(0.8, 1.0),
          "duration": some(2.0, np.inf), "start": start + 0.3},
         {"kind": "tracing", "compartment": str(rng.choice(entered)), "detection": some(0.7, 1.0),
-         "detection_delay": 0.15, "tracing": some(0.6, 1.0), "tracing_delay": 0.2,
+         "detection_delay": 0.2, "tracing": some(0.6, 1.0), "tracing_delay": 0.2,
          "quarantine": some(0.8, np.inf), "reduction": some(0.9, 1.0),
          "lookback": some(1.2, np.inf), "duration": some(2.5, np.inf)},
         {"kind": "closure", "layer": None, "reduction": 0.6, "duration": 0.9,
@@ -286,7 +299,7 @@ def _add_profiles(rng: np.random.Generator, world: World) -> None:
     for name in infectious:
         if name == infectious[0] or rng.random() < 0.5:
             # In "meetings" some change at an age at which people meet, or move on.
-            change = float(rng.choice([0.5, round(float(rng.uniform(0.2, 1.2)), 2)]))
+            change = float(rng.choice([UNIT, round(float(rng.uniform(0.2, 1.2)), 2)]))
             world.profiles[name] = ([0.0, change], [float(rng.choice([0.0, 0.4, 1.5])), 1.1])
 
 
@@ -344,7 +357,7 @@ def imports(world: World, compartment: str) -> tuple[np.ndarray, np.ndarray]:
 _LAWS = {
     "exponential": lambda mean: ergode.Exponential(mean=mean),
     "gamma": lambda mean: ergode.Gamma(mean=mean, sd=0.5 * mean),
-    "deterministic": lambda mean: ergode.Deterministic(0.5 * round(2 * mean) or 0.5),
+    "deterministic": lambda mean: ergode.Deterministic(fixed_stay(mean)),
 }
 
 

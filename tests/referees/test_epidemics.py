@@ -282,8 +282,8 @@ def _ties_the_other_way(monkeypatch):
     right = EventEnsemble.__init__
 
     def wrong(self, *arguments, times, **options):
-        earlier = np.append(times[0], np.nextafter(np.float32(times[1:]), np.float32(-1)))
-        right(self, *arguments, times=earlier.astype(float), **options)
+        earlier = np.append(times[0], times[1:] - 1e-4)
+        right(self, *arguments, times=earlier, **options)
 
     monkeypatch.setattr(EventEnsemble, "__init__", wrong)
 

@@ -15,6 +15,7 @@ from ergode.core.buffers import release
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.interruption import deferred, listening
+from ergode.core.kernels import Kernel
 from ergode.core.status import Status
 
 
@@ -149,6 +150,30 @@ def _next_count(count: int, seconds: float, least: int, size: int) -> int:
     """How much the next chunk has, after one of `count` took so long."""
     wanted = int(count * min(_CHUNK_SECONDS / max(seconds, 1e-9), 16.0))
     return min(max(1, wanted // least) * least, size)
+
+
+def run_from_first(
+    device: Device, kernel: Kernel, count: int, *arguments: Any, is_brief: bool = False
+) -> int:
+    """Run a kernel over a range on a CPU; how much of it is done, from the first index on.
+
+    It is less than `count` after an interruption (Ctrl-C).  What is done then no longer changes;
+    the rest may, as of an `Abandoned` run.
+    """
+    ended: list[tuple[int, int]] = []
+    try:
+        device.run(
+            kernel, count, *arguments, finished=lambda *span: ended.append(span), piece=1,
+            is_brief=is_brief,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        done = 0
+        for start, stop in sorted(ended):
+            if start > done:
+                break
+            done = stop
+        return done
+    return count
 
 
 class Interruptible:

@@ -57,17 +57,24 @@ STRATA = "<strata>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
 _FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # coordinates that are no dim of these
+_DERIVED: dict[tuple[str, str], tuple[str, ...]] = {}  # what analyses of these call their results
 
 
 def register(
-    engine: str, output: str, variables: Sequence[Variable], coords: Sequence[str] = ()
+    engine: str,
+    output: str,
+    variables: Sequence[Variable],
+    coords: Sequence[str] = (),
+    derived: Sequence[str] = (),
 ) -> None:
     """Declare what an engine returns for one value of `output`.
 
-    Its variables, and its coordinates that have not the name of a dim.
+    Its variables, its coordinates that have not the name of a dim, and names that the engine's
+    analyses of it give to what they return beside its labels.
     """
     _REGISTRY[engine, output] = tuple(variables)
     _FURTHER[engine, output] = tuple(coords)
+    _DERIVED[engine, output] = tuple(derived)
 
 
 def registered() -> dict[tuple[str, str], tuple[Variable, ...]]:
@@ -78,11 +85,12 @@ def registered() -> dict[tuple[str, str], tuple[Variable, ...]]:
 def names(engine: str, output: str) -> frozenset[str]:
     """Names of variables, dims and coordinates of a result, which no swept value can have.
 
-    They include what only some results of this `output` have.  An unknown output has none.
+    They include what only some results of this `output` have, and what analyses add.  An
+    unknown output has none.
     """
     declared = _REGISTRY.get((engine, output), ())
     dims = {"stratum" if dim == STRATA else dim for one in declared for dim in one.dims}
-    further = _FURTHER.get((engine, output), ())
+    further = (*_FURTHER.get((engine, output), ()), *_DERIVED.get((engine, output), ()))
     return frozenset({one.name for one in declared} | dims - {SWEPT} | set(further))
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import kernels, launch
 from ergode.core.buffers import put_table
 from ergode.core.compiler.language import no_refcount
 from ergode.core.compiler.source import Precision
@@ -320,10 +320,11 @@ class JumpEnsemble(Ensemble):
         """Run `count` replicates; see `Ensemble`."""
         counts, work = self._outputs(count)
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
-        self.device.run(
-            self._kernel, count, tables, self.seed, self.rows_from(first_replicate), counts, work
-        )
-        return (counts,), work.sum(axis=0)
+        done = launch.run_from_first(
+            self.device, self._kernel, count, tables, self.seed, self.rows_from(first_replicate),
+            counts, work,
+        )  # fmt: skip
+        return (counts[:done],), work[:done].sum(axis=0)
 
     def _outputs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         return (

@@ -15,6 +15,7 @@ from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.statistics import CountStatistics
 from ergode.core.status import Status
 from ergode.epidemics.scenario import Scenario
+from ergode.epidemics.shared.clock import on_grid
 from ergode.epidemics.shared.ensemble import Ensemble
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ results.register(
         ),
         _STATUS,
     ],
+    derived=(  # `summary` and `incidence`
+        "attack_rate", "peak_count", "peak_time", "final_count", "incidence", "interval",
+    ),
 )  # fmt: skip
 results.register(
     "epidemics",
@@ -234,9 +238,8 @@ class _LineList:
             values = {name: value[order] for name, value in values.items()}
             point = values["point"]
         grid = coords["time"]
-        begin = grid[0]
-        values["infected_at"] += begin
-        values["entered"] += begin
+        for name in ("infected_at", "entered"):
+            values[name] = on_grid(values[name], grid, attrs["precision"])
         names: dict[str, Any] = {"compartment": coords["compartment"]}
         if self._node_names is not None:
             names["node_name"] = ("case", self._node_names[values["node"]])

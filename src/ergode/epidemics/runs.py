@@ -79,10 +79,14 @@ class PointRuns:
                     size = ensemble.chunk_size(rows.size)
                     for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
                         found, counted = ensemble.run(start, stop - start)
-                        collect.add(ensemble, found, start, rows[start:stop])
-                        work[-1] = ensemble, work[-1][1] + counted
-                        done[rows[start:stop]] = True
-                        report(stop - start)
+                        count = len(found[0] if isinstance(found, tuple) else found)
+                        if count:
+                            collect.add(ensemble, found, start, rows[start : start + count])
+                            work[-1] = ensemble, work[-1][1] + counted
+                            done[rows[start : start + count]] = True
+                            report(count)
+                        if count < stop - start:
+                            raise KeyboardInterrupt
             except KeyboardInterrupt:
                 if not done.any():
                     raise

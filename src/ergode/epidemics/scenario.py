@@ -12,7 +12,13 @@ from ergode.core.arguments import by_name, sequence
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.epidemics.shared.contacts import Meetings
-from ergode.models.epidemic.interventions import ALL_CONTACTS, Calendar, Importation, Intervention
+from ergode.models.epidemic.interventions import (
+    ALL_CONTACTS,
+    Calendar,
+    ContactTracing,
+    Importation,
+    Intervention,
+)
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
 
@@ -54,6 +60,19 @@ class Scenario:
         if held is None or not held.amount.size:
             return 0.0
         return float(np.add.reduceat(held.amount, held.first[:-1]).max())
+
+    @property
+    def moments(self) -> np.ndarray:
+        """Given times of importations, of meetings without a length and of starts of tracing."""
+        found: list[Any] = [one.moments for one in self.importations]
+        found += [
+            [one.start] for one in self.interventions
+            if isinstance(one, ContactTracing) and isinstance(one.start, float | int)
+        ]  # fmt: skip
+        held = self.meetings
+        if held is not None:
+            found.append(held.begin[held.begin == held.end])
+        return np.unique(np.concatenate([np.zeros(0), *found]))
 
     def meetings_table(self, begin: float, precision: Precision) -> Meetings:
         """Meetings on a clock that is zero at `begin`; one unused row where contacts are static."""

@@ -79,7 +79,9 @@ def simulate(
         Or a function of `parameters`, by name, that returns such a mapping.
     times : array_like, shape [time_count]
         Ascending grid on which results are reported [time]. The simulation begins at ``times[0]``
-        and ends at ``times[-1]``; in between it takes no steps.
+        and ends at ``times[-1]``; in between it takes no steps. What happens at a time of the grid
+        counts there. Times that differ by rounding are one: by 1e-12 of themselves, and in float32
+        by 1e-6 of the time since ``times[0]``.
     replicates : int
         Number of independent runs, of every point.
     seed : int

@@ -116,6 +116,14 @@ def test_a_progression_leads_to_names_after_a_distribution():
     ("changes", "message"),
     [
         ({"compartments": "SEIRS"}, "compartment 'S' is listed more than once"),
+        *(
+            (
+                {"compartments": ["S", name]},
+                f"{name!r} is no name of a compartment; expected a text without commas, other than "
+                "'cases', which counts infections",
+            )
+            for name in ("I,J", "cases", "", 1)
+        ),
         ({"compartments": ()}, "expected 1 to 255 compartments, found 0"),
         (
             {"compartments": [str(k) for k in range(256)]},

@@ -59,6 +59,7 @@ from ergode.epidemics.event_driven.state import (
     Run,
 )
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
@@ -273,7 +274,9 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
                 detect(queue, contacts, tables, nodes, event, run)
             else:
                 lasts = tables.interventions.traced[event.arc, 2]
-                put_in_quarantine(nodes.quarantine, event.arc, node, event.time, lasts)
+                put_in_quarantine(
+                    nodes.quarantine, tables.moments, event.arc, node, event.time, lasts
+                )
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             _note_move(event, move, entry, tables, nodes, cases, run)
@@ -433,6 +436,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
         leaves = time + holding_time_of_stay(
             stages, compartment, index, run.seed, run.replicate, node
         )
+    leaves = at_moment(tables.moments, leaves)
     nodes.until[node] = leaves
     if leaves < end:
         push(
@@ -440,9 +444,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
             np.uint32(0), np.int64(0),
         )  # fmt: skip
     if HAS_TRACING:
-        await_detection(
-            queue, tables.interventions, node, stays[node], compartment, entry, end, run
-        )
+        await_detection(queue, tables, node, stays[node], compartment, entry, run)
 
 
 def _seek_contacts(queue, event, move, contacts, tables, nodes, run):

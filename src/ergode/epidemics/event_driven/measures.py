@@ -8,6 +8,7 @@ from ergode.core.compiler.language import real
 from ergode.core.math.random import TRACING, draw_words, uniform
 from ergode.epidemics.event_driven.queue import push
 from ergode.epidemics.event_driven.state import DETECTION, NEVER, QUARANTINE
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.options import LAYERED
 from ergode.epidemics.shared.transmission import TRACING_KIND, triggered_start
@@ -26,12 +27,12 @@ def pull_triggers(plan, starts, population, time):
                 starts[k] = triggered_start(plan, trigger, time)
 
 
-def put_in_quarantine(quarantine, k, node, time, lasts):
+def put_in_quarantine(quarantine, moments, k, node, time, lasts):
     """Put a node in quarantine: note when, until when, and until when by what was before."""
     if quarantine[k, node, 0] < time:
         quarantine[k, node, 2] = max(quarantine[k, node, 2], quarantine[k, node, 1])
         quarantine[k, node, 0] = time
-        quarantine[k, node, 1] = time + lasts
+        quarantine[k, node, 1] = at_moment(moments, time + lasts)
 
 
 def _is_held(quarantine, k, node, time):
@@ -52,8 +53,9 @@ def left_by_quarantine(plan, quarantine, source, target, time):
     return left
 
 
-def await_detection(queue, plan, node, stay, compartment, time, end, run):
+def await_detection(queue, tables, node, stay, compartment, time, run):
     """Queue the detection of a node that entered a compartment, if it will be detected."""
+    plan, end = tables.interventions, tables.end
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
             w0, w1, w2, w3 = draw_words(
@@ -63,7 +65,7 @@ def await_detection(queue, plan, node, stay, compartment, time, end, run):
                 TRACING,
                 np.uint32(k) | np.uint32(np.uint32(stay) << 8),
             )
-            moment = time + plan.delay[k]
+            moment = at_moment(tables.moments, time + plan.delay[k])
             if uniform(w0, w1) <= plan.fraction[k] and moment < end:
                 push(
                     queue, run.per_time, moment, np.int64(DETECTION), node, np.int64(k), stay,
@@ -77,11 +79,12 @@ def detect(queue, contacts, tables, nodes, event, run):
     meetings, plan, layer_count = tables.meetings, tables.interventions, tables.calendars.peak.size
     end, quarantine = tables.end, nodes.quarantine
     node, k, stay, time = event.node, event.arc, event.stay, event.time
-    age = time - nodes.starts[k]
-    if not (age >= 0.0 and age < plan.duration[k]):
+    start = nodes.starts[k]
+    if not (time >= start and later(time) - start < plan.duration[k]):
         return
     tracing, delay = plan.traced[k, 0], plan.traced[k, 1]
-    put_in_quarantine(quarantine, k, node, time, plan.traced[k, 2])
+    put_in_quarantine(quarantine, tables.moments, k, node, time, plan.traced[k, 2])
+    found_at = at_moment(tables.moments, time + delay)
     for arc in range(offsets[node], offsets[node + 1]):
         target = np.int64(targets[arc])
         layer = np.int64(layers[arc]) if LAYERED else np.int64(0)
@@ -91,8 +94,8 @@ def detect(queue, contacts, tables, nodes, event, run):
             np.uint32(k) | np.uint32(np.uint32(stay) << 8) | np.uint32(0x80000000),
         )  # fmt: skip
         met = exposure(meetings, arc, time) > exposure(meetings, arc, time - plan.traced[k, 3])
-        if met and uniform(w0, w1) <= tracing and time + delay < end:
+        if met and uniform(w0, w1) <= tracing and found_at < end:
             push(
-                queue, run.per_time, time + delay, np.int64(QUARANTINE), target, k, np.int32(0),
+                queue, run.per_time, found_at, np.int64(QUARANTINE), target, k, np.int32(0),
                 np.uint32(0), np.int64(0),
             )  # fmt: skip

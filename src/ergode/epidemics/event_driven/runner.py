@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import kernels, launch
 from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
@@ -104,15 +104,20 @@ class EventEnsemble(Ensemble):
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, cases = self._outputs(count, self._room)
-            self.device.run(
-                self._kernel, count, self._contacts, tables, self.seed,
+            done = launch.run_from_first(
+                self.device, self._kernel, count, self._contacts, tables, self.seed,
                 self.rows_from(first_replicate), self._seeds.most, self.bucket_count, counts, work,
                 cases,
             )  # fmt: skip
-            most = int(cases.count.max(initial=0)) if self._listing else 0
-            if most <= self._room:
-                return (counts, cases), work.sum(axis=0)
-            self._room = most + most // 4  # the same replicates again, with room for all cases
+            complete = cases.count <= self._room if self._listing else np.ones(count, bool)
+            if done < count:
+                done = int(complete[:done].cumprod().sum())
+            elif not complete.all():
+                most = int(cases.count.max())
+                self._room = most + most // 4  # the same replicates again, with room for all cases
+                continue
+            cases = Cases(*(each[:done] for each in cases))
+            return (counts[:done], cases), work[:done].sum(axis=0)
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""

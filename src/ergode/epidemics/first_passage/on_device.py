@@ -11,6 +11,7 @@ from ergode.core.compiler.source import Target
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
+from ergode.core.launch import run_from_first
 from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.models.networks.contact_network import ContactNetwork
@@ -61,8 +62,10 @@ class OnCPU:
         words = self._scratch.array("words", shape, _word_of(arguments))
         work = self._scratch.array("work", (replicates, 2), np.int64)
         brief = self._is_brief and replicates == 1
-        self._device.run(self._search, replicates, *arguments, words, work, is_brief=brief)
-        return words, work.sum(axis=0)
+        done = run_from_first(
+            self._device, self._search, replicates, *arguments, words, work, is_brief=brief
+        )
+        return words[:done], work[:done].sum(axis=0)
 
     def count(self, words: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Counts of a shape [replicate, time, column]."""

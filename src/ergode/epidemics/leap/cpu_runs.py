@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.launch import run_from_first
 from ergode.epidemics.leap import cpu
 from ergode.epidemics.leap.cpu import NodeState
 from ergode.epidemics.leap.layout import Layout
@@ -46,18 +48,21 @@ class CpuRuns:
         )
 
     def run(self, first_replicate: int, count: int, seeding: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of `count` replicates, and their work."""
+        """Counts of `count` replicates, or of those done when Ctrl-C came, and their work."""
         layout, device = self._layout, self._layout.device
         arguments = self._arguments(first_replicate, seeding, count)
         counts, work = arguments[-2:]
         if count < device.core_count and layout.node_count >= _SHARED_FROM:
-            for row in range(count):
-                self._run_shared(first_replicate + row, arguments[0], counts[row], work[row])
+            done = 0
+            with suppress(KeyboardInterrupt):
+                while done < count:
+                    self._run_shared(first_replicate + done, arguments[0], counts[done], work[done])
+                    done += 1
         else:
             steps = int(layout.tables.schedule.grid_tick[-1])
             brief = count * steps * layout.node_count < _BRIEF
-            device.run(self.kernel, count, *arguments, is_brief=brief)
-        return counts, work.sum(axis=0)
+            done = run_from_first(device, self.kernel, count, *arguments, is_brief=brief)
+        return counts[:done], work[:done].sum(axis=0)
 
     def _arguments(self, first_replicate: int, seeding: Any, count: int) -> tuple[Any, ...]:
         layout = self._layout

@@ -52,9 +52,11 @@ from ergode.epidemics.leap.options import (
     SAMPLED,
     TABULATED,
 )
+from ergode.epidemics.shared.clock import ROUNDING_32
 from ergode.epidemics.shared.options import HAS_AGES, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time
 from ergode.models.holding_times import kernels
+from ergode.models.holding_times.kernels import DETERMINISTIC, HAS_DETERMINISTIC
 
 # ruff: noqa: SIM102
 
@@ -190,6 +192,9 @@ def hazard(stages, compartment, age):
 
 def ending_probability(stages, compartment, age, length):
     """Probability to leave a compartment within `length`, given its age."""
+    if HAS_DETERMINISTIC:
+        if stages.kind[compartment] == DETERMINISTIC:  # a sum of steps rounds
+            length = fma(age + length, real(ROUNDING_32), length)
     return kernels.ending_probability(
         stages.kind[compartment], stages.a[compartment], stages.b[compartment], stages.table_time,
         stages.table_cdf, stages.table_start[compartment], stages.table_start[compartment + 1], age,
@@ -276,13 +281,19 @@ def chosen_part(seed, replicate, node, step):
     return uniform(word, other)
 
 
+def _ticks_of(schedule, duration):
+    """Ticks until a stay is over, a little less than a whole tick forgiven (`shared.clock`)."""
+    duration = fma(duration, -real(ROUNDING_32), duration)
+    ticks = real(math.ceil(fma(duration, schedule.per_tick, real(_SOON))))
+    return min(max(ticks, real(1.0)), real(TICKS_MOST))
+
+
 def arrival_tick(stages, schedule, compartment, now, seed, replicate, node, index):
     """The tick kept of a node that enters a compartment: of entry, or of leaving if sampled."""
     if SAMPLED:
         if stages.kind[compartment] >= 0:
             duration = holding_time_of_stay(stages, compartment, index, seed, replicate, node)
-            ticks = real(math.ceil(fma(duration, schedule.per_tick, real(_SOON))))
-            ticks = min(max(ticks, real(1.0)), real(TICKS_MOST))
+            ticks = _ticks_of(schedule, duration)
             return np.int32(min(now + np.int64(ticks), np.int64(2 * TICKS_MOST - 1)))
     return np.int32(now)
 
@@ -294,8 +305,7 @@ def seed_tick(stages, schedule, compartment, age, seed, replicate, node):
             if stages.kind[compartment] < 0:
                 return np.int32(0)
             left = remaining_time(stages, compartment, 0, age, seed, replicate, node)
-            ticks = real(math.ceil(fma(left, schedule.per_tick, real(_SOON))))
-            return np.int32(min(max(ticks, real(1.0)), real(TICKS_MOST)))
+            return np.int32(_ticks_of(schedule, left))
         return arrival_tick(stages, schedule, compartment, np.int64(0), seed, replicate, node, 0)
     return np.int32(-np.int64(fma(age, schedule.per_tick, real(0.5))))
 

@@ -13,6 +13,7 @@ from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Seeding
+from ergode.epidemics.shared.clock import moments_of
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
@@ -53,7 +54,7 @@ class Ensemble(ABC):
         self.node_count = scenario.contacts.node_count
         self.compartment_count = len(model.compartments)
         self.stratum_count = len(scenario.strata)
-        self.times = np.asarray(times - times[0]).astype(precision)
+        self.times = moments_of(times - times[0], float(times[0]), precision).latest
         self.horizon = self.times[-1]
         check_range("the time from the first of times to the last", self.horizon, precision)
         self.per_step = real((self.times.size - 1) / self.horizon if self.horizon > 0 else 0.0)
@@ -75,8 +76,7 @@ class Ensemble(ABC):
             tables.meetings, tables.stages, tables.infections, tables.calendars,
             tables.interventions, seeding, tables.importations,
             or_nothing(tables.stratum, np.int32), self.stratum_count, self.base, self.times,
-            self.per_step,
-            real(np.nextafter(self.horizon, real(np.inf))),
+            self.per_step, real(np.nextafter(self.horizon, real(np.inf))), tables.moments,
         )  # fmt: skip
         return put_table(self.device, whole)
 
@@ -109,7 +109,10 @@ class Ensemble(ABC):
 
     @abstractmethod
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
-        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work."""
+        """Run `count` replicates: what `count` and `cases` read, and, on the host, the work.
+
+        After Ctrl-C there may be fewer of them: those that are done, from the first on.
+        """
 
     def count(self, found: Any, first_replicate: int) -> np.ndarray:
         """Nodes in each compartment (and stratum) at each time."""

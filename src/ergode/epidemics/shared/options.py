@@ -27,5 +27,7 @@ HAS_IMPORTATIONS = option(True)
 """Whether cases come from outside."""
 THINNED = option(True)
 """Whether an effective contact may fail to transmit."""
+HAS_MOMENTS = option(True)
+"""Whether there are moments at which more than one thing may happen (`shared.clock`)."""
 LISTING = option(True)
 """Whether line lists are kept."""

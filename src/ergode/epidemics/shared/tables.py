@@ -14,12 +14,14 @@ from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission
+from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.importation import importations_of
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_CALENDARS,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_MOMENTS,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -32,6 +34,8 @@ from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import PointGroup, bindings_of
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import ContactTracing, Trigger
+from ergode.models.holding_times.empirical import Empirical
+from ergode.models.holding_times.families import Deterministic
 from ergode.models.networks.contact_network import ContactNetwork
 
 
@@ -48,9 +52,10 @@ class EpidemicTables(NamedTuple):
     stratum: Any  # of each node, int32 [node_count]
     stratum_count: int
     base: int  # compartment of those who are not seeds
-    times: Any
+    times: Any  # the latest that count at those of the grid (`shared.clock`)
     per_step: Any  # grid points a unit of time
     end: Any  # the next number after the last of `times`
+    moments: Any  # see `shared.clock`
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class Tables:
     weights: np.ndarray | None  # of outgoing arcs, in the working precision
     layer: np.ndarray | None
     stratum: np.ndarray | None
+    moments: Moments
     bindings: dict[Any, bool]  # of all options of the exact methods but `LISTING`
 
 
@@ -106,6 +112,7 @@ def tables_of(
             "that the method 'sellke' can tell apart"
         )
     thinned = (infections.rate > 0) & (infections.rate != infections.peak[..., None, None])
+    moments = _moments(model, scenario)
     changing = bool(model.profiles or scenario.layer_factors)
     bindings: dict[Any, Any] = {
         **progression.bindings_of(model),
@@ -118,6 +125,7 @@ def tables_of(
         HAS_TRACING: any(isinstance(i, ContactTracing) for i in scenario.interventions),
         HAS_TRIGGERS: any(isinstance(i.start, Trigger) for i in scenario.interventions),
         HAS_IMPORTATIONS: bool(scenario.importations),
+        HAS_MOMENTS: moments.size > 0,
         HAS_STRATA: scenario.stratum is not None,
         HAS_AGES: seeding.has_ages(initial),
         THINNED: bool(
@@ -134,8 +142,19 @@ def tables_of(
         None if weights is None else weights.astype(precision, copy=False),
         contacts.layer,
         scenario.stratum,
+        moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
         bindings,
     )
+
+
+def _moments(model: CompartmentModel, scenario: Scenario) -> np.ndarray:
+    """Times at which it matters whether a stay or a quarantine is over, ascending.
+
+    There are none where the lengths of both have continuous laws.
+    """
+    tracing = any(isinstance(one, ContactTracing) for one in scenario.interventions)
+    atoms = any(isinstance(p.holding_time, Deterministic | Empirical) for p in model.progressions)
+    return scenario.moments if tracing or atoms else np.zeros(0)
 
 
 def or_nothing(array: np.ndarray | None, dtype: Any) -> np.ndarray:

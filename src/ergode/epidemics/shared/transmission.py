@@ -17,6 +17,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.elementary import next_up
 from ergode.core.math.random import INTERVENTION, draw_words, uniform
+from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.options import HAS_CALENDARS, HAS_INTERVENTIONS
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -331,6 +332,7 @@ def _left_by_vaccine(interventions, row, start, time, node, seed, replicate):
 def guarded(interventions, starts, time, node, seed, replicate):
     """What vaccinations leave of the rate at which a node is infected from outside."""
     left = real(1.0)
+    time = later(time)
     for row in range(interventions.kind.size):
         kind = interventions.kind[row]
         if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
@@ -397,6 +399,7 @@ def outcome(
     `source` is a `Source`.  `left` is the ratio that other measures leave.
     """
     infections, calendars = tables.infections, tables.calendars
+    time = later(time)
     if HAS_CALENDARS:
         calendar = calendars.layer[layer]
         if calendar >= 0:

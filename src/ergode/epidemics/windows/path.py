@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import (
     NO_KEY,
     contact_entity,
@@ -296,6 +297,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
         until = time + holding_time_of_stay(
             tables.stages, compartment, stay_index(compartment, stay), seed, replicate, node
         )
+        until = at_moment(tables.moments, until)
         stay += np.int32(1)
     if moves != known:
         changed = max(changed, _fewer_moves(epidemic, position, moves, known, stop))

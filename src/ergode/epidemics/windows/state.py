@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
+from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import just_before
 from ergode.epidemics.shared.options import HAS_AGES
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
@@ -140,7 +141,7 @@ def set_stay(tables, paths, position, node, compartment, time, age, is_open, sta
             tables.stages, compartment, index, seed, replicate, node
         )
     paths.state[position, 0] = to_bits(real(time - age))
-    paths.state[position, 1] = to_bits(real(until))
+    paths.state[position, 1] = to_bits(real(at_moment(tables.moments, until)))
     paths.state[position, 2] = bits(compartment) | (bits(_OPEN) if is_open else bits(0))
     paths.state[position, 3] = bits(stay + np.int32(1))
 

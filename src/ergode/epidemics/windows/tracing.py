@@ -19,6 +19,7 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.random import TRACING, draw_words, uniform
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity, exposure
 from ergode.epidemics.shared.options import LAYERED, TEMPORAL
 from ergode.epidemics.shared.transmission import TRACING_KIND
@@ -62,8 +63,7 @@ def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
 
 def in_force(plan, starts, k, moment):
     """Whether cases are detected by a measure at a moment."""
-    age = moment - starts[k]
-    return age >= 0.0 and age < plan.duration[k]
+    return moment >= starts[k] and later(moment) - starts[k] < plan.duration[k]
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -71,7 +71,8 @@ def may_trace_before(tables, compartment, entered, stop):
     plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
-            if entered + plan.delay[k] + plan.traced[k, 1] < stop:
+            moment = at_moment(tables.moments, entered + plan.delay[k])
+            if at_moment(tables.moments, moment + plan.traced[k, 1]) < stop:
                 return True
     return False
 
@@ -98,10 +99,11 @@ def _holds(epidemic, starts, k, delay, e, position, node, moves, target, time, r
             j = d - waiting
             if destination(paths, j, position) == plan.compartment[k]:
                 stay = np.int32(stay_of(paths, position) + np.int32(j) + np.int32(1))
-                moment = paths.time[j, position] + plan.delay[k]
+                moment = at_moment(tables.moments, paths.time[j, position] + plan.delay[k])
                 found = is_detected(plan, k, node, stay, seed, replicate)
-        begin = moment + delay
-        if found and begin < time and begin + plan.traced[k, 2] > time:
+        begin = at_moment(tables.moments, moment + delay)
+        until = at_moment(tables.moments, begin + plan.traced[k, 2])
+        if found and begin < time and until > time:
             if in_force(plan, starts, k, moment):
                 if e < 0:
                     return True
@@ -178,7 +180,7 @@ def await_detection(tables, tracing, position, node, compartment, entered, stay,
     plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == TRACING_KIND and plan.compartment[k] == compartment:
-            moment = entered + plan.delay[k]
+            moment = at_moment(tables.moments, entered + plan.delay[k])
             if moment < tables.end and is_detected(plan, k, node, stay, seed, replicate):
                 at = np.int64(tracing.count[position])
                 if at < tracing.moment.shape[0]:
@@ -207,9 +209,10 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
         moment, mark = tracing.moment[d, position], tracing.mark[d, position]
         k = np.int64(mark & 0xFF)
         forced = in_force(plan, starts, k, moment)
-        begin = moment + plan.traced[k, 1]
+        begin = at_moment(tables.moments, moment + plan.traced[k, 1])
         if moment < end and forced:
-            _hold(tracing, k, position, moment + plan.traced[k, 2])
+            until = at_moment(tables.moments, moment + plan.traced[k, 2])
+            _hold(tracing, k, position, until)
         if begin < end and forced:
             for arc in range(arcs.offsets[node], arcs.offsets[node + 1]):
                 target = np.int64(arcs.targets[arc])
@@ -221,7 +224,8 @@ def carry_out(arcs, tables, tracing, starts, position, node, end, seed, replicat
                     plan, tables.meetings, k, np.int64(arc), entity, mark >> 8, moment, seed,
                     replicate,
                 ):  # fmt: skip
-                    _hold(tracing, k, position - node + target, begin + plan.traced[k, 2])
+                    until = at_moment(tables.moments, begin + plan.traced[k, 2])
+                    _hold(tracing, k, position - node + target, until)
         if begin >= end:
             tracing.moment[kept, position] = moment
             tracing.mark[kept, position] = mark

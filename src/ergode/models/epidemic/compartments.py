@@ -19,7 +19,7 @@ import numpy as np
 from ergode.core.arguments import is_finite_number
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
-from ergode.models.epidemic.interventions import Calendar
+from ergode.models.epidemic.interventions import CASES, Calendar
 from ergode.models.holding_times.families import HoldingTime
 
 _TOLERANCE = 1e-9
@@ -216,6 +216,12 @@ class CompartmentModel:
         if len(self.index) != len(self.compartments):
             repeated = next(n for n in self.compartments if self.compartments.count(n) > 1)
             raise ModelError(f"compartment '{repeated}' is listed more than once")
+        for name in self.compartments:
+            if not isinstance(name, str) or not name or "," in name or name == CASES:
+                raise ModelError(
+                    f"{name!r} is no name of a compartment; expected a text without commas, other "
+                    f"than '{CASES}', which counts infections"
+                )
         if not 1 <= len(self.compartments) <= 255:
             raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
         if not self.infections:
