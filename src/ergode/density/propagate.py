@@ -153,7 +153,9 @@ def propagate(
     Parameters
     ----------
     field : VectorField
-        The equations, without delays; evaluated on the faces of cells.
+        The equations, without delays; evaluated on the faces of cells. A field that depends on time
+        is sampled once a step. A step is at most the time in which mass crosses a cell: report more
+        ``times`` if the field changes faster than that.
     prior : Gaussian, Mixture, Samples or Density, or a list of them
         The density at ``times[0]``. A list, or a Gaussian with an axis in front, gives one prior to
         each density.

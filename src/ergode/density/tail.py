@@ -193,7 +193,9 @@ def shift_of_split(pull: Pull, journey: Journey) -> float:
     of what it does in all directions.
     """
     z, slope = pull.distance, pull.slope
-    along = (z**3 - 3 * z) * journey.smeared(slope) * pull.ratio if z * z > 3.0 else 0.0
+    if z * z <= 3.0:  # hardly in the tail
+        return 0.0
+    along = (z**3 - 3 * z) * journey.smeared(slope) * pull.ratio
     tail = z * slope
     cells = journey.grown(4) * (tail**3 - 3 * tail * np.diag(pull.inverse))
     return float(0.08 * max(along, pull.displaced(cells)))
