@@ -164,6 +164,8 @@ def integrate(
           codes
         - ``"dop853"``: Dormand and Prince's explicit method of order 8; for equations that are not
           stiff, to 8 digits and more
+        - ``"rkc2"``: a Runge-Kutta-Chebyshev method of order 2, with as many stages as stability
+          needs; for diffusion in arrays of many unknowns
         - ``"rosenbrock23"``: a Rosenbrock method of order 2; for stiff equations, to 2 or 3 digits
         - ``"rodas5p"``: a Rosenbrock method of order 5, with one Jacobian per step; for stiff
           equations

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.steppers import explicit, kvaerno, noise, rosenbrock, stepper
+from ergode.trajectories.steppers import chebyshev, explicit, kvaerno, noise, rosenbrock, stepper
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
 from ergode.trajectories.steppers.tableaus import DOP853, DOPRI5, EULER, RK4, TSIT5, Tableau
 
 MethodName = Literal[
-    "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rosenbrock23", "rodas5p", "kvaerno5",
-    "euler-maruyama", "milstein", "sra1",
+    "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
+    "kvaerno5", "euler-maruyama", "milstein", "sra1",
 ]  # fmt: skip
 
 # With delays, the quintic interpolant of the history limits the order of a method.
@@ -54,6 +54,8 @@ class Method(methods.Method):
         Butcher tableau of an explicit method.
     scheme : int
         Scheme of the noise (see `noise.SCHEME`); 0 without noise.
+    stabilised : bool
+        Whether it has as many stages as stability needs; for variables that are arrays.
     noise_limits : callable
         ``noise_limits(field)``: why the method does not support the field's noise, or None.
     why_automatic : callable
@@ -66,6 +68,7 @@ class Method(methods.Method):
     bindings: Mapping[Any, Any] = field(repr=False)
     tableau: Tableau | None = field(default=None, repr=False)
     scheme: int = 0
+    stabilised: bool = False
     needs_time_slopes: bool = False
     noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
     why_automatic: Callable[[VectorField, float | None], str | None] = field(
@@ -85,7 +88,7 @@ class Method(methods.Method):
         """
         noisy = self.scheme > 0
         if field.arrays is not None:
-            if self.tableau is None or noisy:
+            if noisy or not (self.tableau or self.stabilised):
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
             if apart:
                 return (
@@ -98,6 +101,8 @@ class Method(methods.Method):
                 return "is for equations with noise, and the field has no diffusion"
             known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
             return f"is for equations without noise, and the field has a diffusion; choose {known}"
+        if self.stabilised:
+            return "is for variables that are arrays; choose 'rodas5p'"
         if noisy and step is None:
             return "has steps of one size: give a step"
         if noisy and field.state_dependent:
@@ -118,8 +123,8 @@ class Method(methods.Method):
 
 def _for_arrays() -> str:
     """Names of the methods that support variables that are arrays."""
-    found = (one for one in METHODS.values() if one.tableau is not None and not one.scheme)
-    return ", ".join(repr(one.name) for one in found)
+    found = (one for one in METHODS.values() if one.tableau or one.stabilised)
+    return ", ".join(repr(one.name) for one in found if not one.scheme)
 
 
 # ---- when "auto" chooses a method, and which noise a method supports
@@ -251,6 +256,11 @@ METHODS = {
         _explicit(
             "dop853", "Dormand and Prince's explicit method of order 8",
             "equations that are not stiff, to 8 digits and more", DOP853,
+        ),
+        Method(
+            "rkc2", "a Runge-Kutta-Chebyshev method of order 2, with as many stages as stability "
+            "needs", "diffusion in arrays of many unknowns", 2, True, False, chebyshev.BINDINGS,
+            stabilised=True,
         ),
         _rosenbrock(
             "rosenbrock23", "a Rosenbrock method of order 2", "stiff equations, to 2 or 3 digits",

@@ -463,6 +463,7 @@ CUDA = {
     "block, stages in shared memory": (reaction(50, 50), "dop853", 1_000, {}),
     "block": (ring(30_000), "rk4", 1_000, {"step": 0.1}),
     "grid": (reaction(100, 100), "tsit5", 1, {}),
+    "grid, stabilised": (reaction(100, 100), "rkc2", 1, {}),
 }
 
 
@@ -554,7 +555,8 @@ class Machine:
             raise failed[0]
 
 
-@pytest.mark.parametrize("how", [{"method": "dop853"}, {"method": "euler", "step": 0.11}])
+@pytest.mark.parametrize("how", [{"method": "dop853"}, {"method": "euler", "step": 0.11},
+                                 {"method": "rkc2", "step": 0.11}])  # fmt: skip
 @pytest.mark.parametrize(
     ("case", "blocks", "threads"),
     [("thread", 1, 3), ("block", 2, 3), ("block, all in shared memory", 2, 3), ("grid", 2, 2)],

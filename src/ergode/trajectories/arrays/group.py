@@ -73,6 +73,9 @@ class Run(NamedTuple):
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
     knots: Any  # real [knot]: times that no step crosses
+    stages: Any  # real [stage, 5]: of a method that chooses its stages (see `steppers.chebyshev`)
+    stage_begins: Any  # int64 [choice]: the first stage of every choice, and the number of all
+    limits: Any  # real [choice]: step times spectral radius up to which it is stable
     rtol: Any  # real
     atol: Any  # real
     largest: Any  # real: largest step [time]
@@ -113,6 +116,12 @@ barrier = option(barrier_cpu)
 IN_BLOCK = option(False)  # on CUDA, whether a group has more than one thread
 IN_GRID = option(False)  # and more than one block
 IN_SHARED = option(0)  # what a block has in shared memory: 1 the states of stages, 2 everything
+STABILISED = option(False)  # whether stages follow from the spectral radius (see `stabilised`)
+spectral_radius = option()  # spectral_radius(group, t, begins, p, run, w)
+chebyshev_stages = option()  # chebyshev_stages(group, t, h, t1, radius, p, run, w)
+
+DIRECTION = 3  # row of slopes that keeps the direction in which the slopes change most
+RECENT = 25  # steps that a spectral radius is good for
 
 
 def _sums_cpu(group, term, h, rtol, atol, w):
@@ -176,10 +185,11 @@ def _sums_of_block(first, second, scratch):
     return first, second
 
 
-_sums = ByTarget(cpu=_sums_cpu, cuda=_sums_cuda)
+sums = ByTarget(cpu=_sums_cpu, cuda=_sums_cuda)
 
-# What is summed: of the state and the slope, of the change of the slope, of both error estimates.
-_BEGIN, _CHANGE, _ERRORS = 0, 1, 2
+# What is summed: of the state and the slope, of the change of the slope, of both error estimates;
+# of the state and a direction, as they are.
+_BEGIN, _CHANGE, _ERRORS, LENGTHS = 0, 1, 2, 3
 
 
 def _squares(term, i, h, rtol, atol, w):
@@ -190,6 +200,8 @@ def _squares(term, i, h, rtol, atol, w):
         second = sum(
             CORRECTION[j] * w.k[j, i] for j in range(len(CORRECTION)) if CORRECTION[j] != 0.0
         )
+    elif STABILISED and term == LENGTHS:
+        scale, first, second = real(1.0), w.y[i], w.k[DIRECTION, i]
     else:
         scale = 1.0 / fma(rtol, abs(w.y[i]), atol)
         first = w.y[i] if term == _BEGIN else w.k[1, i] - w.k[0, i]
@@ -233,9 +245,12 @@ def _equal_steps(me, group, p, run, out, w):
     h, last = run.sizes[me], run.counts[me]
     cursor = 0
     wanted, fraction = locate(run.times[0], h, last)
+    radius = real(0.0)
     for step in range(last):
         t = fma(real(step), h, run.origin)
-        _take_stages(group, t, h, fma(real(step + 1), h, run.origin), p, run, w)
+        if STABILISED and step % RECENT == 0:
+            radius = spectral_radius(group, t, step == 0, p, run, w)
+        _take_stages(group, t, h, fma(real(step + 1), h, run.origin), radius, p, run, w)
         while wanted == step:
             _save(me, group, cursor, fraction, h, out, w)
             cursor += 1
@@ -259,19 +274,27 @@ def _chosen_steps(me, group, p, run, out, w):
     cursor = 1
     taken, rejected = np.int64(0), np.int64(0)
     outcome = DONE
+    radius, age = real(0.0), RECENT
     while t < last and outcome == DONE:
         while knot < run.knots.size and run.knots[knot] <= t:
             knot += 1
         goal = min(run.knots[knot], last) if knot < run.knots.size else last
         if taken + rejected == 0:
             h = min(_first_step(group, t, goal - t, p, run, w), run.largest)
+        if STABILISED:
+            if age >= RECENT:
+                radius = spectral_radius(group, t, taken + rejected == 0, p, run, w)
+                age = 0
+            age += 1
+            limit = run.limits[run.limits.size - 1]
+            h = limit / radius if h * radius > limit else h
         left = goal - t
         # What would be left for a last step, too small for its times to differ, goes with this one.
         is_whole = h * (1.0 + 64.0 * EPSILON) < left
         size = h if is_whole else left
         t1 = t + size if is_whole else goal
-        _take_stages(group, t, size, t1, p, run, w)
-        fine, coarse = _sums(group, _ERRORS, size, run.rtol, run.atol, w)
+        _take_stages(group, t, size, t1, radius, p, run, w)
+        fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
         log_error = size_of_sums(fine, coarse, 1.0 / real(n))
         kept = log_error <= 0.0
         if kept:
@@ -289,6 +312,7 @@ def _chosen_steps(me, group, p, run, out, w):
             taken += 1
         else:
             rejected += 1
+            age = RECENT if age > 1 else age
         h = next_size(
             h, size, log_error, previous, kept, last_step_rejected, size, False, run.largest
         )
@@ -304,19 +328,26 @@ def _chosen_steps(me, group, p, run, out, w):
 
 def _first_step(group, t, span, p, run, w):
     """A step to begin with (see `adaptive.control.first_step`)."""
-    state, slope = _sums(group, _BEGIN, span, run.rtol, run.atol, w)
+    state, slope = sums(group, _BEGIN, span, run.rtol, run.atol, w)
     d1 = math.sqrt(slope)
     h = probing_step(math.sqrt(state), d1, span)
     for i in share(group, w.y.size):
         w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
     barrier(group.size, w.words)
     evaluate(group, t + h, w.stage[0], p, run, w.k[1])
-    change = _sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
+    change = sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
     return step_from_probe(h, d1, math.sqrt(change), span)
 
 
-def _take_stages(group, t, h, t1, p, run, w):
+def _take_stages(group, t, h, t1, radius, p, run, w):
     """All stages of a step, its end, and the slope there."""
+    if STABILISED:
+        chebyshev_stages(group, t, h, t1, radius, p, run, w)
+    else:
+        _tableau_stages(group, t, h, t1, p, run, w)
+
+
+def _tableau_stages(group, t, h, t1, p, run, w):
     n = w.y.size
     for s in range(1, len(C) + 1):
         time = t1

@@ -15,24 +15,28 @@ from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.arrays import stabilised
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.group import (
     GROUPS,
     IN_SHARED,
     ROWS,
+    STABILISED,
     Out,
     Run,
     Workspace,
     alone_cpu,
     alone_cuda,
     block_cuda,
+    chebyshev_stages,
     grid_cuda,
+    spectral_radius,
     together_cpu,
 )
 from ergode.trajectories.arrays.lanes import lanes_cpu
 from ergode.trajectories.delays.mesh import Steps
 from ergode.trajectories.methods import Method
-from ergode.trajectories.steppers import equations, explicit, stepper
+from ergode.trajectories.steppers import chebyshev, equations, explicit, stepper
 from ergode.trajectories.steppers.tableaus import hermite_dense
 
 # Lanes are worth it while their states and slopes are in a core's cache.
@@ -52,14 +56,21 @@ def bindings_of(
 ) -> dict[Any, Any]:
     """What a kernel is specialised to."""
     tableau, arrays = method.tableau, field.arrays
-    assert tableau is not None and arrays is not None
+    assert arrays is not None
     adapts = control.step is None
     bindings: dict[Any, Any] = {
         **bindings_of_arrays(arrays, len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
+        stepper.ADAPTS: adapts,
+    }
+    if tableau is None:
+        return bindings | dict(method.bindings) | {
+            STABILISED: True, spectral_radius: stabilised.spectral_radius,
+            chebyshev_stages: stabilised.take_stages,
+        }  # fmt: skip
+    bindings |= {
         explicit.B: tableau.b,
         explicit.C: tableau.c,
-        stepper.ADAPTS: adapts,
         # Between steps of one size the cubic through both ends will do.
         stepper.DENSE: tableau.dense if adapts or not tableau.extra_c else hermite_dense(tableau.b),
     }
@@ -93,9 +104,11 @@ class Runner:
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
         self.bindings = bindings_of(field, method, control, precision)
+        self.is_stabilised = method.tableau is None
         self.slopes = (
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
-        )
+            + self.is_stabilised
+        )  # fmt: skip
         self._grid = times
         since = times if control.step is None else times - times[0]
         self._times = device.put(since.astype(precision))
@@ -156,11 +169,19 @@ class Runner:
         # An array of nothing is not for every device.
         constants = arrays.constants or (np.zeros(1),)
         knots = arrays.knots if arrays.knots.size else np.array([np.inf])
+        rtol = control.rtol if control.step is None else 1.0
+        stages, begins, limits = (
+            chebyshev.stage_table(rtol, float(np.finfo(self.precision).eps))
+            if self.is_stabilised
+            else (np.zeros((1, 5)), np.zeros(1, np.int64), np.zeros(1))
+        )
         return {
             "times": self._times, "begins": put(arrays.begins), "widths": put(widths),
             "shapes": put(shapes),
             "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
-            "knots": put(knots.astype(self.precision)), "rtol": real(control.rtol),
+            "knots": put(knots.astype(self.precision)),
+            "stages": put(stages.astype(self.precision)), "stage_begins": put(begins),
+            "limits": put(limits.astype(self.precision)), "rtol": real(control.rtol),
             "atol": real(control.atol), "largest": real(control.max_step),
             "most": np.int64(control.max_steps), "origin": real(self._grid[0]),
             "last": real(self._grid[-1]),
@@ -195,7 +216,8 @@ class CPUFollowers:
         room = _CACHE_BYTES // bytes_each
         self._width = 0
         self._threads = 1
-        if room >= _LEAST_LANES and count >= _LEAST_LANES and not runner.arrays.in_place:
+        may_lane = not runner.arrays.in_place and not runner.is_stabilised
+        if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
             pieces = -(-pieces // threads) * threads  # as many for every thread
             self._width = max(-(-count // pieces), _LEAST_LANES)
