@@ -60,6 +60,7 @@ def density(**options):
 EVENTS = {"events": [ZeroCrossing(level, name="low")]}
 SECTION = {"section": ZeroCrossing(level), "duration": 1.0}
 LONG = np.arange(1.0, 1e7)
+PULSE = ergode.kinetics.Trajectory(MANY / 20_000, MANY)
 EVERYWHERE = "a sweep of 20,000 of 'a' x 20,000 of 'b'"
 
 
@@ -80,6 +81,8 @@ EVERYWHERE = "a sweep of 20,000 of 'a' x 20,000 of 'b'"
         (stochastic, {"parameters": {"a": LONG[:10**5]}, "times": MANY, "output": "statistics"},
          "statistics of 100,000 points at 20,000 times"),
         (kinetics, {"temperature": LONG[:10**5], "times": MANY}, "100,000 zones at 20,000 times"),
+        (kinetics, {"initial": {"A": LONG}, "temperature": PULSE},
+         "conditions of 9,999,999 zones at 20,001 knots"),
         (epidemics, {"replicates": 2**32 - 1}, "4,294,967,295 epidemics at 2 times"),
         (epidemics, {"replicates": 2**32 - 1, "output": "statistics"}, "4,294,967,295 epidemics"),
         (epidemics, {"replicates": 2**32 - 1, "output": "line_list"}, "4,294,967,295 epidemics"),

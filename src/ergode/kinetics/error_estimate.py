@@ -24,8 +24,9 @@ from ergode.kinetics.tables import Outcome
 
 # Tolerances of the second run: this part of those that were given, rtol between two limits.
 _PART, _SMALLEST, _LARGEST = 0.1, 1e-10, 1e-5
-# An estimate above so many times rtol gives a warning, for methods that follow rtol.
-_SEVERAL = 100.0
+ACCEPTED = 10.0
+"""An estimate above so many times `rtol` gives a warning: errors of many steps add up."""
+
 _ZONES_AT_ONCE = 4096
 
 
@@ -74,15 +75,14 @@ def _errors_of(mechanism: Mechanism, found: Outcome, exact: Outcome) -> np.ndarr
     return errors
 
 
-def warn_of_estimates(
-    chosen: Method, errors: np.ndarray, rtol: float, conservation_tolerance: float
-) -> None:
-    """Warn of zones whose estimated error is above what was asked."""
-    limit, hint = conservation_tolerance, "rtol does not control it: use 'rodas4'"
-    if not chosen.needs_conserved_sum and _SEVERAL * rtol < limit:
-        limit, hint = _SEVERAL * rtol, "use 'rodas4', or a smaller rtol"
+def warn_of_estimates(chosen: Method, errors: np.ndarray, rtol: float) -> None:
+    """Warn of zones whose estimated error is above what was asked, whatever the method follows."""
+    limit = ACCEPTED * rtol
     off = errors > limit
     if off.any():
+        hint = "use 'rodas4', or a smaller rtol"
+        if chosen.needs_conserved_sum:
+            hint = "rtol does not control it: use 'rodas4'"
         warn(
             f"{chosen.name}: in {off.sum()} of {off.size} zones the estimated error is up to "
             f"{np.nanmax(errors):.1e} of the largest amount, more than {limit:g}; {hint}",

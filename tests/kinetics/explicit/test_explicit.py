@@ -116,12 +116,25 @@ def test_the_error_of_a_species_that_lags_behind_is_stated(method):
     ).y[:, -1]  # fmt: skip
     with pytest.warns(ergode.AccuracyWarning, match="estimated error"):
         result = integrate(
-            ROBERTSON, times=[0, 1e4], initial={"A": 1.0}, method=method,
-            conservation_tolerance=1e-3, device="cpu",
-        )  # fmt: skip
+            ROBERTSON, times=[0, 1e4], initial={"A": 1.0}, method=method, device="cpu"
+        )
     error = np.abs(result["concentration"].values[0, -1] - exact).max()
     assert error > 1e-3
     assert result["error_estimate"].item() == pytest.approx(error, rel=0.05)
+
+
+@pytest.mark.parametrize("method", EXPLICIT)
+@pytest.mark.parametrize("rtol", [1e-3, 1e-4])
+def test_an_error_above_ten_times_rtol_gives_a_warning(method, rtol, recwarn):
+    """Whether the method follows rtol or not: "asymptotic" is between 1e-3 and 1e-2 off here."""
+    result = integrate(
+        ROBERTSON, times=[0, 1e4], initial={"A": 1.0}, method=method, rtol=rtol, device="cpu"
+    )
+    estimate = result["error_estimate"].item()
+    said = any("estimated error" in str(one.message) for one in recwarn)
+    assert said == (estimate > 10 * rtol)
+    if method == "asymptotic":
+        assert said == (rtol == 1e-4)
 
 
 def test_the_error_of_zones_is_stated_one_by_one(monkeypatch):
