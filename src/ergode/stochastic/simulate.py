@@ -98,14 +98,16 @@ def simulate(
         Edges of the bins of ``"histogram"``; one bin a whole number if not given.
     tolerance : float, optional
         For ``"tau-leap"`` and ``"langevin"``: share by which a propensity may change in a step;
-        0.03 if not given. The step is also bounded by relaxation, see ``attrs["step_error"]``.
+        0.03 if not given, at least 1e-10. The step is also bounded by relaxation, see
+        ``attrs["step_error"]``.
     step : float, optional
         For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: the length of every step
         [time].
     rounding : {"stochastic", "nearest", "down"}, optional
         How events whose `ergode.Event` does not say make whole numbers of what they assign.
     max_firings : int
-        A realization with more firings is ended, with the status ``TOO_MANY_STEPS``.
+        A realization with more firings, or more steps of an approximate method, is ended, with the
+        status ``TOO_MANY_STEPS``.
     progress : bool
         Show progress on standard error.
 
@@ -119,7 +121,10 @@ def simulate(
 
         For approximate methods ``attrs["step_error"]`` is the largest relative error of a variance
         that a step has for linear relaxation, (lambda step)^2 / 4; that of a mean is less. It is
-        the error of the steps: the Langevin equation has an error of its own where counts are low.
+        the error of the steps. The Langevin equation has an error of its own where molecules are
+        few: ``attrs["few_molecules"]`` is the share of the time in which there are fewer than 10
+        of some reactant. `step_error` says nothing of the result there. ``"tau-leap"`` takes such
+        reactions one by one and has no such error.
 
     Raises
     ------
@@ -136,7 +141,8 @@ def simulate(
         The run was interrupted (Ctrl-C). Realizations that were not simulated have the status
         ``NOT_RUN``; statistics are those of the other realizations, and ``count`` says how many.
     AccuracyWarning
-        An approximate method is less accurate than 10 %, or led below zero.
+        An approximate method is less accurate than 10 %. For the Langevin equation: reactants are
+        few in more than 1 % of the time, or more than 1 % of its steps lead below zero.
     PerformanceWarning
         An exact method would be faster than the approximate one.
 
@@ -178,7 +184,7 @@ def simulate(
         choice("rounding", rounding, ("stochastic", "nearest", "down"))
     asked = methods.named(method)
     whole = asked is None or asked.whole
-    control = step_control(asked, tolerance, step, float(grid[-1]))
+    control = step_control(asked, tolerance, step, grid, max_firings)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     device = devices.resolve(device)
     values, start = (

@@ -14,12 +14,19 @@ from ergode.stochastic.algorithms import leap
 
 # What a step costs, and a single firing between two steps, in firings of the direct method.
 _STEP_COST, _SINGLE_COST = 30.0, 5.0
-# The Langevin equation fails where more than this share of its steps leads below zero.
-_BELOW_MOST = 0.01
+# The Langevin equation fails where more than this share of its steps leads below zero, or where
+# reactants are few for more than this share of the time.
+_FEW_MOST = 0.01
+# Smaller ones make steps that vanish beside the relaxation time.
+_SMALLEST_TOLERANCE = 1e-10
 
 
 def step_control(
-    method: methods.Method | None, tolerance: float | None, step: float | None, end: float
+    method: methods.Method | None,
+    tolerance: float | None,
+    step: float | None,
+    grid: np.ndarray,
+    max_firings: int,
 ) -> dict[str, np.ndarray]:
     """What controls the steps of a method; nothing for one that takes no steps.
 
@@ -29,8 +36,10 @@ def step_control(
         None stands for ``"auto"``.
     tolerance, step : float, optional
         As for `simulate`.
-    end : float
-        The last time that is reported.
+    grid : ndarray
+        Times of the result.
+    max_firings : int
+        As for `simulate`.
 
     Raises
     ------
@@ -51,10 +60,19 @@ def step_control(
         return {}
     if tolerance is not None and step is not None:
         raise PlanError("tolerance and step are given; expected one of them")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise PlanError(f"tolerance is {tolerance!r}; expected a number between 0 and 1")
+    if tolerance is not None and not _SMALLEST_TOLERANCE <= tolerance < 1:
+        raise PlanError(
+            f"tolerance is {tolerance!r}; expected a number between 0 and 1, at least "
+            f"{_SMALLEST_TOLERANCE:g}"
+        )
     if step is not None and not 0 < step < np.inf:
         raise PlanError(f"step is {step!r}; expected a time above 0")
+    begin, end = float(grid[0]), float(grid[-1])
+    if step is not None and end - begin > step * max_firings:
+        raise PlanError(
+            f"step is {step!r}: from {begin:g} to {end:g} there are more than max_firings = "
+            f"{max_firings} such steps; use a longer step, or tolerance= instead of it"
+        )
     return leap.control(
         not method.whole, leap.TOLERANCE if tolerance is None else tolerance, step or 0.0, end
     )
@@ -65,7 +83,8 @@ def describe_steps(
 ) -> dict[str, Any]:
     """Attributes of a result about its steps; warns where steps are too long or too short."""
     error = float(leaps[:, 0].max(initial=0.0))
-    taken, single, below = leaps[:, 1:].sum(axis=0)
+    taken, single, below, few, time = leaps[:, 1:].sum(axis=0)
+    few /= time or 1.0
     tolerance, step, _ = control["control"]
     if error > 0.1:
         launch.warn(
@@ -73,10 +92,14 @@ def describe_steps(
             f"about {error:.2g}; use a shorter step, or tolerance= instead of it",
             AccuracyWarning,
         )
-    if below > _BELOW_MOST * max(taken, 1.0):
+    below_share = below / max(taken, 1.0)
+    gaussian = bool(control["gaussian"][0])
+    if gaussian and max(few, below_share) > _FEW_MOST:
         launch.warn(
-            f"the Langevin equation led below zero in {100 * below / taken:.2g} % of its steps: "
-            "amounts are too low for it; use 'tau-leap' or an exact method",
+            "the Langevin equation is not valid here: there were fewer than "
+            f"{leap.FEW:g} molecules of a reactant in {100 * few:.2g} % of the time, and "
+            f"{100 * below_share:.2g} % of its steps led below zero; use 'tau-leap' or an exact "
+            "method",
             AccuracyWarning,
         )
     if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
@@ -88,5 +111,5 @@ def describe_steps(
     size = {"step": float(step)} if step else {"tolerance": float(tolerance)}
     return {
         **size, "step_error": error, "steps": int(taken), "single_firings": int(single),
-        "steps_below_zero": int(below),
+        "steps_below_zero": int(below), **({"few_molecules": float(few)} if gaussian else {}),
     }  # fmt: skip

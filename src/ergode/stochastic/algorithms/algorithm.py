@@ -83,7 +83,7 @@ class Algorithm:
     advance : device function
         As in `kernel.realization`: find the next firing. The direct method if not given; it needs
         `total_of` and `choose`.
-    between, arrive : device function, optional
+    between, arrive, tell : device function, optional
         As in `kernel.realization`, of an algorithm that leaps over firings.
     prepared : function of tables, optional
         What `prepare` makes of the initial state of every point, as further constants.
@@ -103,6 +103,7 @@ class Algorithm:
     advance: DeviceFunction = next_firing.advance
     between: DeviceFunction | None = None
     arrive: DeviceFunction | None = None
+    tell: DeviceFunction | None = None
     prepared: Callable[[Tables], dict[str, np.ndarray]] | None = None
     copy_prepared: DeviceFunction | None = None
     thread_group: ThreadGroupAlgorithm | None = None
@@ -117,7 +118,11 @@ class Algorithm:
         """
         if self.advance is next_firing.advance and not (self.total_of and self.choose):
             raise TypeError("an algorithm needs advance, or total_of and choose")
-        for one, other in (("between", "arrive"), ("prepared", "copy_prepared")):
+        for one, other in (
+            ("between", "arrive"),
+            ("arrive", "tell"),
+            ("prepared", "copy_prepared"),
+        ):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise TypeError(f"an algorithm with {one} or {other} needs both")
 
@@ -135,6 +140,7 @@ class Algorithm:
                 realization.advance: self.advance,
                 realization.between: self.between,
                 realization.arrive: self.arrive,
+                realization.tell: self.tell,
                 next_firing.total_of: self.total_of,
                 next_firing.choose: self.choose,
             }

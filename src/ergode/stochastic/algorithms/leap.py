@@ -55,6 +55,7 @@ from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
+    FAILED_TO_END,
     INFINITY,
     NO_REACTION,
 )
@@ -64,6 +65,8 @@ TOLERANCE = 0.03
 CRITICAL = 10.0
 SINGLE_BELOW = 10.0
 SINGLE_FIRINGS = 100
+# The Langevin equation needs so many of every reactant.
+FEW = 10.0
 # Iterations for the largest eigenvalue where nothing is known of it, and at every step after.
 SWEEPS = 12
 # How far an estimate of it may be too small.
@@ -88,9 +91,11 @@ class MethodState(NamedTuple):
     moved: Any  # [worker, variable]
     clock: Any  # [worker, 3] where reporting has got to in the step, its middle, its end
     fired: Any  # [worker, 3] firings of the step; single ones to come; whether the mode is known
-    stats: Any  # [worker, 4] largest error of a step, steps, single firings, steps below zero
+    stats: Any  # [worker, 6] largest error of a step, steps, single firings, steps below zero, time
+    # with few molecules of a reactant, time
     highest: Any  # [variable] highest order of a reaction that it takes part in
     alike: Any  # [variable] how many of it such a reaction takes
+    reacts: Any  # [variable] whether propensities depend on it and reactions change it
     gaussian: Any  # [1] whether numbers of firings are normal: the Langevin equation
     control: Any  # [3] tolerance, a given step or 0, the last time that is reported
 
@@ -325,8 +330,17 @@ def _advance_singly(fires_at, limit, u, w, net, state):
     if not _fire_one(u, False, False, w, net, state):
         return ends_at, FAILED_NEGATIVE
     state.fired[w, 0] = 1.0
-    state.stats[w, 2] += 1.0
     return ends_at, 0
+
+
+@noinline_cpu
+def _count_time(length, w, work, state):
+    """Add a length of time, which begins in the present state, to the statistics."""
+    few = False
+    for variable in range(state.reacts.shape[0]):
+        few = few or (state.reacts[variable] == 1 and work.x[w, variable] < FEW)
+    state.stats[w, 4] += length if few else real(0.0)
+    state.stats[w, 5] += length
 
 
 @noinline_cpu
@@ -342,10 +356,13 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         return t, FAILED_NEGATIVE, draw
     if not total < INFINITY:
         return t, FAILED_NOT_FINITE, draw
-    if total == 0.0:
-        return real(INFINITY), NO_REACTION, draw
     if t >= limit:
-        return limit, NO_REACTION, draw
+        return (real(INFINITY) if total == 0.0 else limit), NO_REACTION, draw
+    if total == 0.0:
+        _count_time(max(min(limit, state.control[2]) - t, real(0.0)), w, work, state)
+        return real(INFINITY), NO_REACTION, draw
+    if state.stats[w, 1] >= real(plan.max_firings):
+        return t, FAILED_TO_END, draw
     for variable in range(state.finish.shape[1]):
         state.start[w, variable] = work.x[w, variable]
         state.finish[w, variable] = work.x[w, variable]
@@ -407,6 +424,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             scaled = relaxation * (half + rest)
             state.stats[w, 0] = max(state.stats[w, 0], 0.25 * scaled * scaled)
             state.stats[w, 1] += 1.0
+            _count_time(half + rest, w, work, state)
             return ends_at, 0, draw
         step = 0.5 * step
     return t, FAILED_NOT_FINITE, draw
@@ -456,7 +474,7 @@ def between(k, time, w, plan, replicate, net, work, state):
         _move(k, time, ends_at, state.b, state.second, w, plan, replicate, net, work, state)
 
 
-def arrive(row, w, work, state, out):
+def arrive(w, work, state):
     """Put the state at the end of the step made last into its row; firings of the step."""
     below = False
     for variable in range(state.finish.shape[1]):
@@ -464,9 +482,16 @@ def arrive(row, w, work, state, out):
         work.x[w, variable] = x
         below = below or x < 0.0
     state.stats[w, 3] += 1.0 if below else 0.0
+    # Both halves of a single firing end with it.
+    if state.fired[w, 0] == 1.0 and state.clock[w, 1] == state.clock[w, 2]:
+        state.stats[w, 2] += 1.0
+    return np.int64(state.fired[w, 0])
+
+
+def tell(row, w, state, out):
+    """Write the statistics of all steps: the last, which passes the end, is one of them."""
     for k in range(state.stats.shape[1]):
         out.leaps[row, k] = state.stats[w, k]
-    return np.int64(state.fired[w, 0])
 
 
 def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
@@ -482,7 +507,7 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "critical": (tables.reaction_count, np.int8),
         "clock": (3, np.float64),
         "fired": (3, np.float64),
-        "stats": (4, np.float64),
+        "stats": (6, np.float64),
     }
 
 
@@ -507,10 +532,17 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     formulas = net.laws[net.affected] >= 0
     variables = np.repeat(np.arange(tables.variable_count), np.diff(net.affected_starts))
     np.maximum.at(highest, variables[formulas], np.int32(FORMULA_ORDER))
-    return {"highest": highest, "alike": alike, **control(False, TOLERANCE, 0.0, 0.0)}
+    changes = np.bincount(net.changed[net.changes != 0.0], minlength=tables.variable_count) > 0
+    reacts = ((highest > 0) & changes).astype(np.int8)
+    return {
+        "highest": highest,
+        "alike": alike,
+        "reacts": reacts,
+        **control(False, TOLERANCE, 0.0, 0.0),
+    }
 
 
 ALGORITHM = Algorithm(
     state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
-    advance=advance, between=between, arrive=arrive,
+    advance=advance, between=between, arrive=arrive, tell=tell,
 )  # fmt: skip

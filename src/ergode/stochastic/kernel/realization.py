@@ -99,7 +99,7 @@ class Out(NamedTuple):
     rows: Any  # [row] grid times reported
     ended: Any  # [row] time of the stopping condition or failure
     states: Any  # [row, species] the last state, if wanted
-    leaps: Any  # [row, 4] statistics of the steps of a method that leaps (see `algorithms.leap`)
+    leaps: Any  # [row, 6] statistics of the steps of a method that leaps (see `algorithms.leap`)
     log_starts: Any  # [row + 1]
     log_times: Any
     log_reactions: Any
@@ -112,9 +112,13 @@ def _between_nothing(k, time, w, plan, replicate, net, work, state):
     """Do nothing: the method has no steps."""
 
 
-def _arrive_nowhere(row, w, work, state, out):
+def _arrive_nowhere(w, work, state):
     """Do nothing: the method has no steps."""
     return np.int64(0)
+
+
+def _tell_nothing(row, w, state, out):
+    """Do nothing: the method has no steps."""
 
 
 def _copy_nothing(w, lane, lanes, point, state):
@@ -143,9 +147,12 @@ of the grid, into the worker's row.
 """
 
 arrive = option(_arrive_nowhere)
-"""``arrive(row, w, work, state, out)`` moves the worker's row to the end of the last step; returns
-the firings of the step.
+"""``arrive(w, work, state)`` moves the worker's row to the end of the last step; returns its
+firings.
 """
+
+tell = option(_tell_nothing)
+"""``tell(row, w, state, out)`` writes the statistics of all steps, when a realization has ended."""
 
 copy_prepared = option(_copy_nothing)
 """``copy_prepared(w, lane, lanes, point, state)`` copies part `lane` of `lanes` of what was
@@ -421,7 +428,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             break
         if j >= 0:
             t, after = fires_at, 0
-            firings += arrive(row, w, work, state, out) if LEAPS else np.int64(1)
+            firings += arrive(w, work, state) if LEAPS else np.int64(1)
             if not LEAPS and not change(j, w, net, work):
                 outcome = NEGATIVE
                 break
@@ -444,6 +451,8 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             )
     if GENERAL and over and outcome == DONE:
         cursor, outcome = _write_stopped(cursor, one, work, out)
+    if LEAPS:
+        tell(row, w, state, out)
     _finish(outcome, t, firings, cursor, over, one, work, out)
 
 

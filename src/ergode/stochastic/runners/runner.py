@@ -90,7 +90,7 @@ class Runner:
             rows=zeros((count,), np.int64),
             ended=zeros((count,), np.float64),
             states=zeros((count if wanted.states else 0, species), np.float64),
-            leaps=zeros((count if self.leaps else 0, 4), np.float64),
+            leaps=zeros((count if self.leaps else 0, 6), np.float64),
             log_starts=self.device.put(log_starts),
             log_times=zeros((int(log_starts[-1]),), np.float64),
             log_reactions=zeros((int(log_starts[-1]),), np.int32),
