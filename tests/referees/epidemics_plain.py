@@ -26,6 +26,10 @@ def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.nda
         return rng.exponential(mean, count)
     if kind == "gamma":  # with a standard deviation of half the mean
         return rng.gamma(4.0, mean / 4.0, count)
+    if kind == "lognormal":  # of which the logarithm has a standard deviation of a half
+        return mean * rng.lognormal(-0.125, 0.5, count)
+    if kind == "weibull":  # of shape two, and a scale
+        return mean * rng.weibull(2.0, count)
     return np.full(count, fixed_stay(mean))
 
 

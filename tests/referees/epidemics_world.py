@@ -16,7 +16,7 @@ import ergode
 UNIT = 0.4
 
 # Structures that share compiled kernels: what is in a family is in all of its worlds.
-FAMILIES = ("plain", "driven", "measures", "meetings")
+FAMILIES = ("plain", "driven", "measures", "meetings", "laws")
 
 
 def tidy(times: Any) -> np.ndarray:
@@ -128,7 +128,10 @@ def _alike(world: World, family: str) -> bool:
     rates = {rate for _, _, rates in world.infections for rate in rates.values()}
     thinned = len(world.infections) > 1 or len(rates) > 1
     aged = any(isinstance(value, tuple) for value in world.initial.values())
-    visited = bool(world.importations) or family == "plain"
+    visited = bool(world.importations) or family in ("plain", "laws")
+    laws = {law[0] for _, law in world.progressions.values()}
+    if family == "laws" and (len(laws) < len(_LAWS_OF_STAYS) or len(world.infections) > 1):
+        return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
 
@@ -154,7 +157,14 @@ def _draw(rng: np.random.Generator, family: str) -> World:
                                              replace=False)]  # fmt: skip
             split = [1.0] if len(to) == 1 else [0.3, 0.7]
             mean = round(float(rng.uniform(0.4, 2.5)), 2)
-            progressions[name] = (dict(zip(to, split, strict=True)), (_LAW_OF[family], mean))
+            if family == "laws":  # nobody is infected twice: for first passages
+                to = [n for n in to if n > name] or names[-1:]
+                split = [1.0] if len(to) == 1 else [0.3, 0.7]
+                law = _LAWS_OF_STAYS[len(progressions) % len(_LAWS_OF_STAYS)]
+            else:
+                law = _LAW_OF[family]
+            if to != [name] and (name != "C0" or family != "laws"):
+                progressions[name] = (dict(zip(to, split, strict=True)), (law, mean))
     initial: dict[str, Any] = {}
     free = list(rng.permutation(nodes))
     for name in names[1:]:
@@ -184,12 +194,13 @@ def _draw(rng: np.random.Generator, family: str) -> World:
     if general:
         _add_measures(rng, world)
         _add_profiles(rng, world)
-    if family != "plain":
+    if family not in ("plain", "laws"):
         _add_people(rng, world, general)
     return world
 
 
-# One law a family: a kernel holds the laws of its model.
+# One law a family, or all of these: a kernel holds the laws of its model.
+_LAWS_OF_STAYS = ("gamma", "lognormal", "weibull")
 _LAW_OF = {
     "plain": "exponential", "driven": "exponential", "measures": "gamma",
     "meetings": "deterministic",
@@ -197,7 +208,7 @@ _LAW_OF = {
 
 
 def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
-    world.layers = [] if family == "plain" else ["a", "b"]
+    world.layers = [] if family in ("plain", "laws") else ["a", "b"]
     directed = bool(rng.random() < 0.5)
     for layer in range(max(1, len(world.layers))):
         for i in range(world.nodes):
@@ -223,7 +234,7 @@ def _add_contacts(rng: np.random.Generator, world: World, family: str) -> None:
                             world.meetings.append((a, b, float(moment), float(last), amount))
         for i, j in sorted({m[:2] for m in world.meetings}):
             world.arcs.append((i, j, 1.0, 0))
-    if family != "plain":
+    if family not in ("plain", "laws"):
         world.susceptibility = np.round(rng.uniform(0.0, 1.5, world.nodes), 2)
         world.susceptibility[rng.random(world.nodes) < 0.2] = 0.0
 
@@ -357,6 +368,8 @@ def imports(world: World, compartment: str) -> tuple[np.ndarray, np.ndarray]:
 _LAWS = {
     "exponential": lambda mean: ergode.Exponential(mean=mean),
     "gamma": lambda mean: ergode.Gamma(mean=mean, sd=0.5 * mean),
+    "lognormal": lambda mean: ergode.LogNormal(mean=mean, median=mean * np.exp(-0.125)),
+    "weibull": lambda scale: ergode.Weibull(shape=2.0, scale=scale),
     "deterministic": lambda mean: ergode.Deterministic(fixed_stay(mean)),
 }
 

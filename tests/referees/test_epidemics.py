@@ -155,16 +155,23 @@ def examine_leaps(
     for method in LEAPS:
         means = []
         for k, step in enumerate((_STEP, 2 * _STEP)):
-            counts = simulate(model, contacts, method=method, step=step, seed=k, **options)["count"]
+            try:
+                found = simulate(model, contacts, method=method, step=step, seed=k, **options)
+            except ergode.PlanError:  # not memoryless
+                break
+            counts = found["count"]
             means.append(counts.mean("replicate").values)
+        if not means:
+            continue
         error = np.sqrt(5 * counts.var("replicate").values / replicates)
         left = _LEFT * world.nodes
-        found = truth.is_near(2 * means[0] - means[1], error, left)
-        wrong += [f"{family} {seed} {method}: {text}" for text in found]
+        far = truth.is_near(2 * means[0] - means[1], error, left)
+        wrong += [f"{family} {seed} {method}: {text}" for text in far]
     return wrong
 
 
 _STEP, _LEFT = 0.02, 2e-3
+_STEPPED = ("plain", "driven", "laws")
 
 
 def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list[str]:
@@ -224,18 +231,19 @@ def test_exact_methods_are_exact(family):
         wrong += found
         taken += count
     assert not wrong, "\n".join(wrong)
-    assert taken >= worlds  # `sellke` refuses none of them
+    # `sellke` refuses none of them; nor do first passages where nobody is infected twice.
+    assert taken >= (2 if family == "laws" else 1) * worlds
 
 
 # A precision has kernels of its own. That of windows and line lists is float64.
 _ORDINARY = {
     "plain": (3, "float32"), "driven": (3, "float64"), "measures": (1, "float32"),
-    "meetings": (2, "float64"),
+    "meetings": (2, "float64"), "laws": (2, "float32"),
 }  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["plain", "driven"])
+@pytest.mark.parametrize("family", _STEPPED)
 def test_methods_in_steps_have_the_error_of_their_steps(family):
     wrong = examine_leaps([FAMILIES.index(family), 2026], family)
     assert not wrong, "\n".join(wrong)
@@ -325,7 +333,7 @@ def test_random_worlds_from_a_fresh_seed():
             wrong += examine_line_list(family, seed, device=device)
             if device == "cpu":
                 wrong += examine_windows(family, seed)
-            if family in ("plain", "driven") and worlds % 5 == 0:
+            if family in _STEPPED and worlds % 4 == 0:
                 wrong += examine_leaps(seed, family, device=device)
             worlds += 1
         assert not wrong, f"ERGODE_REFEREE_SEED={fresh}\n" + "\n".join(wrong)

@@ -64,3 +64,14 @@ def test_arcs_into_a_node_are_those_out_of_others(directed, pushes):
     if directed and not pushes:
         assert incoming.offsets.tolist() == [0, 0, 1, 3]
         assert incoming.ends.tolist() == [0, 0, 1] and incoming.weights.tolist() == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [[], [0.0]])
+def test_rates_are_numbers_where_nobody_infects_anybody(weight):
+    count = len(weight)
+    network = ergode.ContactNetwork.from_edges(
+        np.zeros(count, int), np.ones(count, int), weights=np.array(weight), node_count=3
+    )
+    rules, rounding = rules_of(aging(), network)
+    assert np.isfinite(rules.rate).all() and np.isfinite(rounding)

@@ -6,6 +6,7 @@ replicates that it is run in.
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class FirstPassageEnsemble(Ensemble):
         self._on = ON_DEVICE[device.target](device, search, count, contacts)
         if width is None:
             some = [model] if group is None else group.models[:: -(-len(group.models) // 9)]
-            width = float(np.median([_width(one, weights_of_arcs) for one in some]))
+            width = median(_width(one, weights_of_arcs) for one in some)
             width *= self._on.width_factor
         self.width = np.dtype(precision).type(width)
         self._on_host = Search(

@@ -111,7 +111,8 @@ def rules_of(
         unit, smallest, exact = float(rates[0]) if rates.size else 1.0, 1.0, True
     else:
         into = np.bincount(targets, weights, minlength=node_count)
-        unit = max(float(into.max(initial=0.0)) * float(per_arc.max()), 1e-300) / _PRESSURE_MOST
+        largest = float(into.max(initial=0.0)) * float(per_arc.max())
+        unit = (largest or 1.0) / _PRESSURE_MOST  # nobody may infect anybody
         present = weights[weights > 0] if weights is not None else np.ones(1)
         least = float(present.min()) if present.size else 1.0
         smallest, exact = (float(rates.min()) * least / unit if rates.size else 1.0), False
