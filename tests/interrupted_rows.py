@@ -100,6 +100,7 @@ CASES: dict[str, dict[str, Case]] = {
     "trajectories": {
         "fixed": (partial(trajectories, 100_000, method="rk4", step=1e-2), None),
         "adaptive": (partial(trajectories, 100_000), None),
+        "stiff": (partial(trajectories, 20_000, method="rodas5p"), None),
     },
     "kinetics": {"zones": (partial(kinetics, 2_000), None)},
     "epidemics": {
@@ -111,6 +112,8 @@ CASES: dict[str, dict[str, Case]] = {
             partial(epidemics, 400, "first-passage", "counts"),
         ),
         "sellke": (partial(epidemics, 100, "sellke", "counts"), None),
+        "gillespie": (partial(epidemics, 400, "gillespie", "counts"), None),
+        "leap": (partial(epidemics, 400, "markov-leap", "counts", step=0.01), None),
     },
 }
 
