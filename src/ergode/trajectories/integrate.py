@@ -38,6 +38,7 @@ from ergode.models.sweep import (
 )
 from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
 from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.arrays.implicit import ImplicitRunner
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import InitialHistory, initial_history
 from ergode.trajectories.delays.mesh import have_common_step
@@ -154,8 +155,10 @@ def integrate(
         steps are repeated with ``"rodas5p"``. With `step` it chooses ``"rk4"``. With noise it
         chooses the method of highest order, and `step` is required. ``attrs["method_reason"]``
         gives the reason. Methods for stiff equations support up to 16 variables. SymPy derives
-        their Jacobian; if it cannot, finite differences approximate it. The history is interpolated
-        at order 6 for explicit methods of order 5 and 8, else at order 4.
+        their Jacobian; if it cannot, finite differences approximate it. On a CPU the Rosenbrock
+        methods also support variables that are arrays, one trajectory after the other, in float64.
+        The history is interpolated at order 6 for explicit methods of order 5 and 8, else at
+        order 4.
 
         - ``"euler"``: Euler's method, of order 1; for comparison
         - ``"rk4"``: the classical Runge-Kutta method, of order 4; for the fastest fixed steps
@@ -519,12 +522,18 @@ def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Foun
             else run.with_step(control.step)
         )
         return _Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
-    runner = ArrayRunner(field, chosen.method, control, **options)
+    follower: type[ImplicitRunner | ArrayRunner] = (
+        ImplicitRunner if chosen.method.stiff else ArrayRunner
+    )
+    if chosen.method.stiff and problem.device.target != "cpu":
+        chosen.method.refuse("is for a CPU where variables are arrays; choose 'rkc2'")
     initial, parameters = (
         stacked(problem.rows, names, count, precision)
         for names in (field.variables, field.parameters)
     )
-    outcome = runner.run(initial, parameters, show=problem.show)
+    outcome = follower(field, chosen.method, control, **options).run(
+        initial, parameters, show=problem.show
+    )
     work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
     return _Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
 

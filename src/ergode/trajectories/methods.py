@@ -75,6 +75,12 @@ class Method(methods.Method):
         default=_never, repr=False
     )
 
+    @property
+    def for_arrays(self) -> bool:
+        """Whether it integrates variables that are arrays."""
+        is_explicit = self.tableau is not None and self.scheme == 0
+        return is_explicit or self.stabilised or rosenbrock.GAMMA in self.bindings
+
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
         """Why the method cannot integrate a field, or None.
 
@@ -88,8 +94,10 @@ class Method(methods.Method):
         """
         noisy = self.scheme > 0
         if field.arrays is not None:
-            if noisy or not (self.tableau or self.stabilised):
+            if noisy or not self.for_arrays:
                 return f"is not made yet for variables that are arrays; choose {_for_arrays()}"
+            if step is not None and self.stiff:
+                return "has no steps of one size for variables that are arrays"
             if apart:
                 return (
                     "does not support events, observables or every_step for variables that are "
@@ -123,8 +131,7 @@ class Method(methods.Method):
 
 def _for_arrays() -> str:
     """Names of the methods that support variables that are arrays."""
-    found = (one for one in METHODS.values() if one.tableau or one.stabilised)
-    return ", ".join(repr(one.name) for one in found if not one.scheme)
+    return ", ".join(repr(one.name) for one in METHODS.values() if one.for_arrays)
 
 
 # ---- when "auto" chooses a method, and which noise a method supports

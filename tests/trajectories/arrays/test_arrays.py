@@ -381,8 +381,8 @@ def test_bad_fields_are_refused_in_one_line(said):
 
 
 REFUSED = {
-    "method 'rodas5p' is not made yet for variables that are arrays; choose 'euler', 'rk4'": {
-        "method": "rodas5p"
+    "method 'kvaerno5' is not made yet for variables that are arrays; choose 'euler', 'rk4'": {
+        "method": "kvaerno5"
     },
     "method 'milstein' is not made yet": {"method": "milstein", "step": 0.1},
     "does not support events": {"events": [ergode.trajectories.ZeroCrossing(crossing)]},

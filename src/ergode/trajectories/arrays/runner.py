@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import CPU, Device
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
+from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays import stabilised
@@ -110,9 +111,9 @@ class Runner:
             + self.is_stabilised
         )  # fmt: skip
         self._grid = times
-        since = times if control.step is None else times - times[0]
-        self._times = device.put(since.astype(precision))
-        self._shared = self._shared_arguments()
+        self._shared = shared_arguments(
+            self.arrays, control, times, device, precision, self.is_stabilised
+        )
 
     @property
     def rows(self) -> int:
@@ -157,49 +158,60 @@ class Runner:
         outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
         return outcome
 
-    def _shared_arguments(self) -> dict[str, Any]:
-        """What all chunks are told, on the device."""
-        arrays, put, real = self.arrays, self.device.put, np.dtype(self.precision).type
-        shapes = np.ones((len(arrays.shapes), 3), np.int64)
-        for row, shape in zip(shapes, arrays.shapes, strict=True):
-            row[: len(shape)] = shape
-        widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
-        kind = {"f": self.precision, "i": np.int64}
-        control = self.control
-        # An array of nothing is not for every device.
-        constants = arrays.constants or (np.zeros(1),)
-        knots = arrays.knots if arrays.knots.size else np.array([np.inf])
-        rtol = control.rtol if control.step is None else 1.0
-        stages, begins, limits = (
-            chebyshev.stage_table(rtol, float(np.finfo(self.precision).eps))
-            if self.is_stabilised
-            else (np.zeros((1, 5)), np.zeros(1, np.int64), np.zeros(1))
-        )
-        return {
-            "times": self._times, "begins": put(arrays.begins), "widths": put(widths),
-            "shapes": put(shapes),
-            "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
-            "knots": put(knots.astype(self.precision)),
-            "stages": put(stages.astype(self.precision)), "stage_begins": put(begins),
-            "limits": put(limits.astype(self.precision)), "rtol": real(control.rtol),
-            "atol": real(control.atol), "largest": real(control.max_step),
-            "most": np.int64(control.max_steps), "origin": real(self._grid[0]),
-            "last": real(self._grid[-1]),
-        }  # fmt: skip
-
     def arguments(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None, chunk: slice
     ) -> Run:
         """What a kernel is told of a chunk of trajectories, on the device."""
-        put, precision = self.device.put, self.precision
         count = initial.shape[1]
         sizes = np.zeros(count) if steps is None else steps.size[chunk]
         counts = np.zeros(count, np.int64) if steps is None else steps.count[chunk]
-        rows = (put(np.asarray(one, precision)) for one in (initial, parameters, sizes))
-        return Run(
-            **dict(zip(("initial", "parameters", "sizes"), rows, strict=True)),
-            counts=put(counts), **self._shared,
-        )  # fmt: skip
+        return run_of(self._shared, self.device, self.precision, initial, parameters, sizes, counts)
+
+
+def shared_arguments(
+    arrays: ArrayField, control: Control, times: np.ndarray, device: Device, precision: Precision,
+    stabilised: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """What all chunks of a run are told, on the device."""
+    put, real = device.put, np.dtype(precision).type
+    shapes = np.ones((len(arrays.shapes), 3), np.int64)
+    for row, shape in zip(shapes, arrays.shapes, strict=True):
+        row[: len(shape)] = shape
+    widths = np.array([shape[-1] for shape in arrays.shapes], np.int64)
+    since = times if control.step is None else times - times[0]
+    kind = {"f": precision, "i": np.int64}
+    # An array of nothing is not for every device.
+    constants = arrays.constants or (np.zeros(1),)
+    knots = arrays.knots if arrays.knots.size else np.array([np.inf])
+    rtol = control.rtol if control.step is None else 1.0
+    stages, begins, limits = (
+        chebyshev.stage_table(rtol, float(np.finfo(precision).eps))
+        if stabilised
+        else (np.zeros((1, 5)), np.zeros(1, np.int64), np.zeros(1))
+    )
+    return {
+        "times": put(since.astype(precision)), "begins": put(arrays.begins), "widths": put(widths),
+        "shapes": put(shapes),
+        "constants": tuple(put(one.astype(kind[one.dtype.kind])) for one in constants),
+        "knots": put(knots.astype(precision)),
+        "stages": put(stages.astype(precision)), "stage_begins": put(begins),
+        "limits": put(limits.astype(precision)), "rtol": real(control.rtol),
+        "atol": real(control.atol), "largest": real(control.max_step),
+        "most": np.int64(control.max_steps), "origin": real(times[0]),
+        "last": real(times[-1]),
+    }  # fmt: skip
+
+
+def run_of(
+    shared: Mapping[str, Any], device: Device, precision: Precision, initial: np.ndarray,
+    parameters: np.ndarray, sizes: np.ndarray, counts: np.ndarray,
+) -> Run:  # fmt: skip
+    """What a kernel is told of trajectories, on the device."""
+    rows = (device.put(np.asarray(one, precision)) for one in (initial, parameters, sizes))
+    return Run(
+        **dict(zip(("initial", "parameters", "sizes"), rows, strict=True)),
+        counts=device.put(counts), **shared,
+    )  # fmt: skip
 
 
 def _out_of(outcome: Outcome) -> Out:

@@ -1,0 +1,253 @@
+"""Rosenbrock methods for fields of arrays: a loop on the host around compiled derivatives.
+
+The Jacobian is one of differences, with an evaluation for every colour of its columns (`sparsity`).
+SciPy solves the linear systems: by SuperLU, or by LAPACK where matrices are small.  The method is
+that of `steppers.rosenbrock`; steps are chosen as in `adaptive.control`.  Numbers are float64,
+whatever the precision of the result.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
+from scipy.sparse import csc_array, identity
+from scipy.sparse.linalg import splu
+
+from ergode.core import kernels, launch
+from ergode.core.compiler.source import Precision
+from ergode.core.devices import Device
+from ergode.core.errors import Abandoned
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.adaptive.outcome import Control, Outcome
+from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
+from ergode.trajectories.arrays.runner import run_of, shared_arguments
+from ergode.trajectories.arrays.slopes import probe_cpu, slopes_cpu
+from ergode.trajectories.arrays.sparsity import colours_of, pattern_of, refuse_full
+from ergode.trajectories.methods import Method
+from ergode.trajectories.steppers import rosenbrock, stepper
+
+_SMALL = 50  # unknowns up to which matrices are full
+_FULL = 0.1  # share of a larger matrix from which it is full
+_EPSILON = float(np.finfo(float).eps)
+_LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
+_SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
+_SMALLEST = 1e-4  # error of a step, below which all are alike
+
+Solve = Callable[[np.ndarray], np.ndarray]
+
+
+class ImplicitRunner:
+    """Trajectories of a field of arrays with a Rosenbrock method, on a CPU, one after the other.
+
+    Parameters
+    ----------
+    field, method, control, times, device, precision
+        As for `integrate`, already checked.
+    """
+
+    def __init__(
+        self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
+        device: Device, precision: Precision,
+    ) -> None:  # fmt: skip
+        assert field.arrays is not None
+        self.arrays, self.control, self.device, self.precision = (
+            field.arrays, control, device, precision
+        )  # fmt: skip
+        self._grid = times
+        self._method = dict(method.bindings)
+        self._shared = shared_arguments(field.arrays, control, times, device, "float64")
+        bindings = bindings_of_arrays(field.arrays, len(field.parameters))
+        n = field.arrays.size
+        self._blocks = 1 if field.arrays.in_place else -(-n // BLOCK)
+        self._slopes = kernels.cpu_kernel(slopes_cpu, precision="float64", bindings=bindings)
+        if not field.arrays.in_place:
+            self._probe = kernels.cpu_kernel(probe_cpu, precision="float64", bindings=bindings)
+
+    def run(self, initial: np.ndarray, parameters: np.ndarray, show: bool = False) -> Outcome:
+        """Integrate trajectories from `initial` [unknown, trajectory]."""
+        count = initial.shape[1]
+        self._run = run_of(
+            self._shared, self.device, "float64", initial, parameters, np.zeros(count),
+            np.full(count, self._blocks),
+        )  # fmt: skip
+        outcome = Outcome.empty(
+            self._grid.size, self.arrays.size, self.control, count, self.precision
+        )
+
+        def work(start: int, stop: int, report: Callable[[int], None]) -> bool:
+            try:
+                with kernels.readable_errors():
+                    self._follow(start, outcome)
+            except (KeyboardInterrupt, Abandoned):
+                outcome.status[start] = Status.NOT_RUN
+                return False
+            report(1)
+            return True
+
+        launch.run_chunks("trajectories", count, 1, work, unit="trajectories", show=show)
+        outcome.states[..., outcome.status == Status.NOT_RUN] = np.nan
+        return outcome
+
+    def slopes(self, me: int, times: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """Derivatives [row, unknown] of `states` at `times`."""
+        found = np.empty_like(states)
+        count = len(states) * self._blocks
+        grain = -(-count // (4 * self.device.core_count))
+        self.device.run(self._slopes, count, self._run, np.int64(me), times, states, found,
+                        grain=grain)  # fmt: skip
+        return found
+
+    @cached_property
+    def colours(self) -> tuple[csc_array, np.ndarray]:
+        """Where the Jacobian may differ from zero, and the colours of its columns."""
+        n = self.arrays.size
+        first = self._run.initial[:, 0]
+        rng = np.random.default_rng(0)
+        # A state near the first one, and two others: derivatives that do not read are the same.
+        near, far = (first + (1e-3 + size * np.abs(first)) * rng.random(n) for size in (1e-3, 0.5))
+
+        def probe(edges: np.ndarray, firsts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            found = np.zeros(rows.size, np.int64)
+            time = np.array([self._grid[0]])
+            for other in (far, np.full(n, np.nan)):
+                state = near.copy()
+                before = self.slopes(0, time, near[None])[0]
+                blocks = edges.size - 1
+                self.device.run(self._probe, blocks, self._run, np.int64(0), edges, firsts, rows,
+                                state, before, other, found, grain=blocks)  # fmt: skip
+            return found > 0
+
+        if self.arrays.in_place or n <= _SMALL:
+            refuse_full(n)
+            pattern = csc_array(np.ones((n, n)))
+        else:
+            pattern = pattern_of(n, probe)
+        return pattern, colours_of(pattern)
+
+    def _jacobian(self, me: int, t: float, y: np.ndarray, f: np.ndarray) -> csc_array:
+        pattern, colours = self.colours
+        count = int(colours.max()) + 1
+        moved = y + np.sqrt(_EPSILON * np.maximum(_LEAST_MOVED, np.abs(y)))
+        states = np.where(colours == np.arange(count)[:, None], moved, y)
+        changes = self.slopes(me, np.full(count, t), states) - f
+        columns = np.repeat(np.arange(y.size), np.diff(pattern.indptr))
+        values = changes[colours[columns], pattern.indices] / (moved - y)[columns]
+        return csc_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    def _solver(self, jacobian: csc_array, diagonal: float) -> Solve | None:
+        """What solves ``(diagonal - jacobian) x = b``; None where that is singular."""
+        if not np.isfinite(jacobian.data).all():
+            return None
+        n = jacobian.shape[0]
+        try:
+            if n <= _SMALL or jacobian.nnz > _FULL * n * n:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", LinAlgWarning)
+                    factors = lu_factor(diagonal * np.eye(n) - jacobian.toarray())
+                return lambda b: lu_solve(factors, b)
+            return splu((diagonal * identity(n, format="csc") - jacobian).tocsc()).solve
+        except (LinAlgWarning, RuntimeError):
+            return None
+
+    def _stages(
+        self, me: int, t: float, h: float, y: np.ndarray, f: np.ndarray, jacobian: csc_array,
+        by_time: np.ndarray,
+    ) -> np.ndarray | None:  # fmt: skip
+        """The stages u of a step [stage, unknown]; None if there is no such step."""
+        method = self._method
+        alpha, gammas = method[rosenbrock.ALPHA], method[rosenbrock.GAMMAS]
+        solve = self._solver(jacobian, 1.0 / (h * method[rosenbrock.GAMMA]))
+        if solve is None:
+            return None
+        u = np.zeros((len(alpha), y.size))
+        for s in range(len(alpha)):
+            slope = f
+            if s > 0:
+                inner = y + np.array(method[rosenbrock.A][s]) @ u[:s]
+                slope = self.slopes(me, np.array([t + alpha[s] * h]), inner[None])[0]
+            b = slope + gammas[s] * h * by_time + np.array(method[rosenbrock.C][s]) @ u[:s] / h
+            if not np.isfinite(b).all():
+                return None
+            u[s] = solve(b)
+        return u
+
+    def _follow(self, me: int, outcome: Outcome) -> None:
+        """Integrate one trajectory."""
+        control, method, times = self.control, self._method, self._grid
+        power = method[stepper.ERROR_ORDER]
+        t, last, y = float(times[0]), float(times[-1]), self._run.initial[:, me].copy()
+        f = self.slopes(me, np.array([t]), y[None])[0]
+        outcome.states[0, :, me] = y
+        outcome.status[me] = Status.DONE if np.isfinite(y).all() else Status.NOT_FINITE
+        h, previous, rejected, cursor, fresh = 0.0, _SMALLEST, False, 1, True
+        while t < last and outcome.status[me] == Status.DONE:
+            knots = self.arrays.knots[self.arrays.knots > t]
+            goal = min(last, knots[0]) if knots.size else last
+            if h == 0.0:
+                h = min(self._first_step(me, t, goal - t, y, f), control.max_step)
+            whole = h * (1 + 64 * _EPSILON) < goal - t
+            size = h if whole else goal - t
+            t1 = t + size if whole else goal
+            if fresh:
+                jacobian = self._jacobian(me, t, y, f)
+                later = t + np.sqrt(_EPSILON) * max(size, _EPSILON * abs(t) * 1e6)
+                by_time = (self.slopes(me, np.array([later]), y[None])[0] - f) / (later - t)
+            u = self._stages(me, t, size, y, f, jacobian, by_time)
+            error = np.inf
+            if u is not None:
+                y1 = y + np.array(method[rosenbrock.M]) @ u
+                scale = control.atol + control.rtol * np.maximum(np.abs(y), np.abs(y1))
+                error = float(
+                    np.sqrt(np.mean((np.array(method[rosenbrock.ERROR]) @ u / scale) ** 2))
+                )
+            kept = fresh = error <= 1.0
+            if kept and u is not None:
+                cursor = self._save(cursor, me, (t, t1, y, y1, u), outcome)
+                t, y = t1, y1
+                f = self.slopes(me, np.array([t]), y[None])[0]
+                outcome.taken[me] += 1
+            else:
+                outcome.rejected[me] += 1
+            h = self._next(h, size, error, previous, rejected, power)
+            previous, rejected = max(error, _SMALLEST) if kept else previous, not kept
+            if t < last and not h > 4 * _EPSILON * abs(t):
+                outcome.status[me] = Status.STEP_TOO_SMALL
+            elif t < last and outcome.taken[me] + outcome.rejected[me] >= control.max_steps:
+                outcome.status[me] = Status.TOO_MANY_STEPS
+
+    def _next(
+        self, h: float, size: float, error: float, previous: float, rejected: bool, power: float
+    ) -> float:
+        """Size of the step after one of `size`, of the `h` that was wanted."""
+        kept = error <= 1.0
+        least = max(error, 1e-12) if np.isfinite(error) else 1e12
+        factor = (
+            least ** (-0.7 / power) * previous ** (0.4 / power) if kept else least ** (-1 / power)
+        )
+        following = size * min(max(_SAFETY * factor, _LEAST), 1.0 if rejected else _MOST)
+        following = max(following, h) if kept and size < h else following
+        return min(following, self.control.max_step)
+
+    def _first_step(self, me: int, t: float, span: float, y: np.ndarray, f: np.ndarray) -> float:
+        """A step to begin with: as far as the slope would carry the state by a tolerance."""
+        scale = self.control.atol + self.control.rtol * np.abs(y)
+        size = float(np.sqrt(np.mean((f / scale) ** 2)))
+        return min(span, 0.5 / size) if size > 0 and np.isfinite(size) else 1e-6 * span
+
+    def _save(self, cursor: int, me: int, inside: tuple[Any, ...], outcome: Outcome) -> int:
+        """Save the times in a step; the next time to save."""
+        t, t1, y, y1, u = inside
+        weights = np.array(self._method[stepper.DENSE])
+        while cursor < self._grid.size and self._grid[cursor] <= t1:
+            x = (self._grid[cursor] - t) / (t1 - t)
+            powers = x ** np.arange(1, weights.shape[1] + 1)
+            state = y1 if self._grid[cursor] == t1 else y + (weights @ powers) @ u
+            outcome.states[cursor, :, me] = state
+            cursor += 1
+        return cursor

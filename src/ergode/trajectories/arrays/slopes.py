@@ -1,0 +1,51 @@
+"""Derivatives of fields of arrays for a host that integrates: of whole states, and one by one."""
+
+from __future__ import annotations
+
+from ergode.core.compiler.language import real, unroll
+from ergode.trajectories.arrays.equations import (
+    ARRAYS,
+    Group,
+    arranged,
+    evaluate,
+    parameters_of,
+    rate_of,
+)
+
+
+def slopes_cpu(start, stop, run, me, times, states, slopes):
+    """Derivatives of `states` [row, unknown] at `times` [row], by rows and blocks of unknowns."""
+    p = parameters_of(run.parameters, me)
+    blocks = run.counts[0]
+    for place in range(start, stop):
+        row, block = place // blocks, place % blocks
+        evaluate(Group(block, blocks), times[row], states[row], p, run, slopes[row])
+
+
+def probe_cpu(start, stop, run, me, edges, firsts, rows, state, before, other, found):
+    """Set ``found[q]`` where derivative ``rows[q]`` differs as a block of unknowns does.
+
+    Block b is of the unknowns from ``edges[b]``, and has q from ``firsts[b]``.  `before` are the
+    derivatives at `state`, which is as it was afterwards; `other` is the other state.
+    """
+    p = parameters_of(run.parameters, me)
+    for b in range(start, stop):
+        for j in range(edges[b], edges[b + 1]):
+            state[j], other[j] = other[j], state[j]
+        for q in range(firsts[b], firsts[b + 1]):
+            i = rows[q]
+            if _rate(i, state, p, run) != before[i]:
+                found[q] = 1
+        for j in range(edges[b], edges[b + 1]):
+            state[j], other[j] = other[j], state[j]
+
+
+def _rate(i, state, p, run):
+    y = arranged(state, run.begins, run.shapes)
+    value = real(0.0)
+    for v in unroll(range(ARRAYS)):
+        if run.begins[v] <= i and i < run.begins[v + 1]:
+            row = (i - run.begins[v]) // run.widths[v]
+            j = (i - run.begins[v]) - row * run.widths[v]
+            value = rate_of(v, row, j, run.origin, y, p, run.constants, run.shapes)
+    return value

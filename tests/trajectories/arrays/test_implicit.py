@@ -1,0 +1,138 @@
+"""Rosenbrock methods for fields of arrays: against SciPy, orders, patterns and refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.sparse import csc_array
+
+import ergode
+from ergode.trajectories import integrate
+from ergode.trajectories.arrays.sparsity import colours_of, pattern_of
+
+
+def heat(i, t, y, p):
+    n = len(y)
+    left = y[i - 1] if i > 0 else 0.0
+    right = y[i + 1] if i < n - 1 else 0.0
+    return p[0] * (n + 1) ** 2 * (left - 2 * y[i] + right)
+
+
+def robertson(t, y, dy, p):
+    made = 1e4 * y[1] * y[2]
+    pair = 3e7 * y[1] * y[1]
+    dy[0] = -0.04 * y[0] + made
+    dy[1] = 0.04 * y[0] - made - pair
+    dy[2] = pair
+
+
+def around(x, i, j):
+    rows, columns = x.shape
+    return x[i - 1, j] + x[(i + 1) % rows, j] + x[i, max(j - 1, 0)] + x[i, min(j + 1, columns - 1)]
+
+
+def fast(i, j, t, y, p):
+    return 20 * (around(y.u, i, j) - 4 * y.u[i, j]) + 1e3 * (y.v[i, j] - y.u[i, j] ** 3)
+
+
+def slow(i, j, t, y, p):
+    return 0.1 * (around(y.v, i, j) - 4 * y.v[i, j]) - y.u[i, j] + math.cos(t)
+
+
+def bar(n):
+    return ergode.VectorField(component=heat, variables=("x", n), parameters=["D"])
+
+
+def modes(n, t):
+    x, found = np.arange(1, n + 1) / (n + 1), 0.0
+    for k in (1, 3):
+        rate = -4 * (n + 1) ** 2 * np.sin(k * np.pi / 2 / (n + 1)) ** 2
+        found = found + np.exp(rate * t) * np.sin(k * np.pi * x)
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 2, 33, 200, 1_000])
+@pytest.mark.parametrize("method", ["rosenbrock23", "rodas5p"])
+def test_diffusion_with_a_known_solution(n, method):
+    if n < 3:
+        start, rates = np.ones(n), {1: -8.0, 2: -9.0}
+        exact = [start * np.exp(rates[n] * t) for t in (0.0, 0.03, 0.1)]
+    else:
+        exact = [modes(n, t) for t in (0.0, 0.03, 0.1)]
+    found = integrate(bar(n), times=[0.0, 0.03, 0.1], initial={"x": exact[0]}, method=method,
+                      parameters={"D": 1.0}, rtol=1e-6, atol=1e-6, device="cpu")  # fmt: skip
+    np.testing.assert_allclose(found["x"].values, exact, atol=5e-5)
+    assert found.attrs["steps_taken"] < (400 if method == "rosenbrock23" else 60)
+
+
+def test_robertson_agrees_with_scipy():
+    def whole(t, y):
+        dy = np.empty(3)
+        robertson(t, y, dy, ())
+        return dy
+
+    field, times = ergode.VectorField(rhs=robertson, variables=("y", 3)), [0.0, 40.0, 1e5]
+    exact = solve_ivp(whole, (0.0, 1e5), [1.0, 0.0, 0.0], "Radau", times, rtol=1e-10,
+                      atol=1e-13).y.T  # fmt: skip
+    found = integrate(field, times=times, initial={"y": [1.0, 0.0, 0.0]}, method="rodas5p",
+                      device="cpu", rtol=1e-6, atol=1e-10)  # fmt: skip
+    np.testing.assert_allclose(found["y"].values, exact, rtol=2e-4, atol=1e-9)
+    assert found.attrs["steps_taken"] < 2_000
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1)])
+def test_two_arrays_of_two_dimensions_agree_with_scipy(shape):
+    def spread(x):
+        wide = np.pad(x, ((0, 0), (1, 1)), mode="edge")
+        return np.roll(x, 1, 0) + np.roll(x, -1, 0) + wide[:, :-2] + wide[:, 2:] - 4 * x
+
+    def whole(t, y):
+        u, v = y.reshape(2, *shape)
+        du = 20 * spread(u) + 1e3 * (v - u**3)
+        return np.concatenate([du.ravel(), (0.1 * spread(v) - u + np.cos(t)).ravel()])
+
+    field = ergode.VectorField(component={"u": fast, "v": slow},
+                               variables={"u": shape, "v": shape})  # fmt: skip
+    first = np.random.default_rng(3).normal(size=(2, *shape))
+    exact = solve_ivp(whole, (0.0, 1.0), first.ravel(), "LSODA", [0.3, 1.0], rtol=1e-8,
+                      atol=1e-9).y.T  # fmt: skip
+    found = integrate(field, times=[0.0, 0.3, 1.0], initial=dict(zip("uv", first, strict=True)),
+                      device="cpu", method="rodas5p", rtol=1e-6, atol=1e-8)  # fmt: skip
+    states = np.stack([found[name].values[1:].reshape(2, -1) for name in "uv"], axis=1)
+    np.testing.assert_allclose(states.reshape(2, -1), exact, atol=2e-5)
+
+
+def test_the_error_follows_the_tolerance():
+    errors = []
+    for tolerance in (1e-4, 1e-7):
+        found = integrate(bar(40), times=[0.0, 0.1], initial={"x": modes(40, 0.0)}, device="cpu",
+                          parameters={"D": 1.0}, rtol=tolerance, atol=tolerance,
+                          method="rodas5p")  # fmt: skip
+        errors.append(np.abs(found["x"].values[-1] - modes(40, 0.1)).max() / tolerance)
+    assert max(errors) < 10
+
+
+def test_patterns_and_colours():
+    """Every block of a known pattern is found, and no row has two columns of a colour."""
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 3, 17, 300):
+        known = (rng.random((n, n)) < 2 / n) | np.eye(n, dtype=bool)
+
+        def probe(edges, firsts, rows, known=known, n=n):
+            blocks = np.searchsorted(firsts, np.arange(rows.size), side="right") - 1
+            return np.array([known[i, edges[b] : edges[b + 1]].any()
+                             for i, b in zip(rows, blocks, strict=True)])  # fmt: skip
+
+        pattern = pattern_of(n, probe)
+        np.testing.assert_array_equal(pattern.toarray() > 0, known)
+        colours = colours_of(csc_array(pattern))
+        for row in known:
+            assert np.unique(colours[row]).size == row.sum()
+
+
+def test_what_is_refused():
+    usual = {"times": [0.0, 1.0], "initial": {"x": 1.0}, "parameters": {"D": 1.0},
+             "method": "rodas5p"}  # fmt: skip
+    with pytest.raises(ergode.PlanError, match="has no steps of one size"):
+        integrate(bar(3), step=0.1, device="cpu", **usual)
