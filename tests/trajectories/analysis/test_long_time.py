@@ -146,7 +146,7 @@ def test_spectrum_of_mackey_glass():
     with pytest.raises(ergode.PlanError, match="with delays a step is needed"):
         lyapunov_spectrum(field, initial={"y": 0.5}, parameters={"tau": 17.0}, duration=10)
     with pytest.raises(
-        ergode.PlanError, match="count is 9, and a delay of 4 steps has not as many"
+        ergode.PlanError, match="count is 9, but a delay of 4 steps does not have as"
     ):
         lyapunov_spectrum(
             field, initial={"y": 0.5}, parameters={"tau": 17.0}, duration=10, step=5.0, count=9

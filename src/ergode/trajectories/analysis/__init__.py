@@ -1,1 +1,1 @@
-"""What is read off trajectories: bifurcations and Lyapunov exponents."""
+"""Analysis of trajectories: bifurcation diagrams, basins of attraction, Lyapunov exponents."""

@@ -1,4 +1,4 @@
-"""Diagrams of what remains when transients have died: sections over a parameter, and basins."""
+"""Long-term behaviour: Poincare sections, bifurcation diagrams and basins of attraction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ results.register(
     "sections",
     [
         Variable("section", (SWEPT, "hit", "variable"), "floating", "1", "state at a crossing"),
-        Variable("section_time", (SWEPT, "hit"), "floating", "time", "when it was crossed"),
+        Variable("section_time", (SWEPT, "hit"), "floating", "time", "time of a crossing"),
         Variable("section_count", (SWEPT,), "integer", "1", "crossings after the transient"),
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
     ],
@@ -39,12 +39,12 @@ results.register(
     [
         Variable(
             "basin", (SWEPT,), "number", "1",
-            "number of the attractor; -1 for none, missing where the end was not reached",
+            "number of the attractor; -1 for none, NaN for trajectories that did not end",
         ),
-        Variable("centre", ("attractor", "feature"), "floating", "1", "what identifies it"),
+        Variable("centre", ("attractor", "feature"), "floating", "1", "features of an attractor"),
         Variable(
             "share", ("attractor",), "floating", "1",
-            "part of the trajectories that reached their end",
+            "fraction of the trajectories that reached their end",
         ),
         Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
     ],
@@ -62,34 +62,34 @@ def poincare_section(
     record: int = 256,
     **options: Any,
 ) -> xarray.Dataset:
-    """Where trajectories cross a surface, when transients have died.
+    """Poincare section: crossings of a surface after a transient.
 
     Parameters
     ----------
     field : VectorField
     section : ZeroCrossing or str
-        The surface and the direction of crossing; or a variable, whose maxima are looked for.
+        Surface and direction of crossing; or the name of a variable, whose maxima are recorded.
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
     duration : float
-        How long to look for crossings, after the transient [time].
+        Duration of the recording, after the transient [time].
     transient : float
-        How long to wait before [time].
+        Duration of the transient [time].
     record : int
-        Crossings that are kept, the last ones.
+        Number of most recent crossings to store.
     **options
-        Of `integrate`: method, tolerances, device ...
+        Options of `integrate`: method, tolerances, device ...
 
     Returns
     -------
     xarray.Dataset
         section(<swept dims>, hit, variable), section_time(<swept dims>, hit),
-        section_count(<swept dims>), status(<swept dims>); what there is not is NaN.
+        section_count(<swept dims>), status(<swept dims>). Missing crossings are NaN.
 
     Raises
     ------
     ModelError
-        The section is neither, or names an unknown variable.
+        The section is not a ZeroCrossing or the name of a variable.
     """
     return _crossings(field, section, initial, duration, parameters, transient, record, options)[0]
 
@@ -98,7 +98,7 @@ def _crossings(
     field: VectorField, section: ZeroCrossing | str, initial: Mapping[str, Any], duration: float,
     parameters: Mapping[str, Any] | None, transient: float, record: int, options: dict[str, Any],
 ) -> tuple[xarray.Dataset, np.ndarray]:  # fmt: skip
-    """A Poincare section, and the states where its trajectories have ended."""
+    """A Poincare section, and the final states of its trajectories."""
     check_field(field)
     field.refuse_arrays("a section")
     for labels in (initial, parameters):
@@ -140,7 +140,7 @@ def bifurcation_diagram(
     continuation: str | None = None,
     **options: Any,
 ) -> xarray.Dataset:
-    """Where trajectories cross a surface, over a parameter.
+    """Bifurcation diagram: Poincare sections over a range of one parameter.
 
     Parameters
     ----------
@@ -148,13 +148,14 @@ def bifurcation_diagram(
     parameter : str
         The parameter to vary.
     values : array_like
-        Its values.
+        Values of this parameter.
     section, initial, duration, parameters, transient, record, **options
-        As for `poincare_section`; `parameters` are the others.
+        As for `poincare_section`; `parameters` are the other parameters.
     continuation : {None, "up", "down"}
-        Whether every value begins where `initial` says, all at once; or, in the order of `values`
-        or against it, where the one before has ended, as an experiment would: which shows
-        hysteresis, and runs one value after the other; without delays.
+        None: all values start from `initial` and run concurrently. "up", "down": the values run
+        one after another, in the order of `values` or in reverse order, and each starts from the
+        final state of the previous one. This shows hysteresis, as in an experiment. Continuation
+        does not support delays.
 
     Returns
     -------
@@ -166,7 +167,7 @@ def bifurcation_diagram(
     ModelError
         The parameter is unknown or given twice.
     PlanError
-        The continuation is none of these, or is asked for together with another sweep.
+        The continuation is not None, "up" or "down", or is combined with delays or another sweep.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def bifurcation_diagram(
     if not isinstance(continuation, str) or continuation not in ("up", "down"):
         raise PlanError(f"continuation is {continuation!r}; expected None, 'up' or 'down'")
     if field.delays:
-        raise PlanError("a continuation goes on from states; delay equations go on from a past")
+        raise PlanError("continuation is for equations without delays: it starts from a state")
     if any(np.ndim(value) for value in (*others.values(), *initial.values())):
         raise PlanError("a continuation follows one trajectory: no other sweep is possible")
     import xarray
@@ -231,42 +232,42 @@ def basins(
     transient: float = 0.0,
     **options: Any,
 ) -> xarray.Dataset:
-    """Which attractor trajectories end at, from where they begin.
+    """Basins of attraction: the attractor that each initial state leads to.
 
     Parameters
     ----------
     field : VectorField
     initial : mapping
-        Where they begin, such as ``ergode.grid(x=..., y=...)``.
+        Initial states, such as ``ergode.grid(x=..., y=...)``.
     duration : float
-        How long to follow them [time].
+        Duration of the integration [time].
     parameters : mapping, optional
         As for `integrate`.
     attractors : array_like, shape [attractor_count, feature_count], optional
-        What identifies the attractors that are known. If not given, they are found: what lies
-        within `tolerance` of one another is one attractor.
+        Features of the known attractors. By default the attractors are found by clustering:
+        trajectories whose features differ by at most `tolerance` have one attractor.
     tolerance : float
-        How far, in every feature, a trajectory may be from its attractor.
+        Largest distance of a trajectory from its attractor, in every feature.
     observables : sequence, optional
-        Features of a trajectory, gathered after the transient: for attractors that are not
-        points. The final state if not given.
+        Features of a trajectory, accumulated after the transient, for attractors that are not
+        points. The default feature is the final state.
     transient : float
-        Time before observables count.
+        Observables before this time are ignored [time].
     **options
-        Of `integrate`.
+        Options of `integrate`.
 
     Returns
     -------
     xarray.Dataset
-        basin(<swept dims>), the number of the attractor, -1 where a trajectory ended near none of
-        them, and NaN where it failed, was stopped or was not run; centre(attractor, feature), what
-        identifies an attractor; share(attractor), the part that ended there of the trajectories
-        which reached their end; status(<swept dims>).
+        basin(<swept dims>), the number of the attractor, -1 for a trajectory near no attractor, and
+        NaN for one that failed, was stopped or did not run; centre(attractor, feature), the
+        features of an attractor; share(attractor), the fraction of trajectories that ended at the
+        attractor, among those that reached their end; status(<swept dims>).
 
     Raises
     ------
     ModelError
-        Attractors do not have as many features as trajectories.
+        Attractors and trajectories have different numbers of features.
     """
     check_field(field)
     field.refuse_arrays("basins")
@@ -321,7 +322,7 @@ def basins(
 
 
 def _clusters(rows: np.ndarray, tolerance: float) -> np.ndarray:
-    """Centres of rows that lie together, the most frequent first."""
+    """Centres of clusters of rows, largest cluster first."""
     left = rows
     centres, sizes = [], []
     while len(left):

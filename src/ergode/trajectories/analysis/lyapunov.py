@@ -1,9 +1,9 @@
-"""Lyapunov exponents: how fast neighbours part.
+"""Lyapunov exponents: growth rates of tangent vectors.
 
-Beside a trajectory its tangent vectors are followed, v' = J v (with delays, and what the delayed
-values do to it), as more variables of one larger field.  At intervals they are made orthonormal
-again, and what their lengths were is summed up: by an event, or with delays
-in their history (see `tangents`).
+Tangent vectors, v' = J v (with delays, plus the Jacobian of the delayed values times the delayed
+tangent vector), are integrated with the trajectory as additional variables of an extended field.
+They are orthonormalized at intervals, and the logarithms of their norms are accumulated.  Without
+delays an event does this; with delays the kernel does it, including the history (see `tangents`).
 
 G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15, 9 and 21 (1980);
 J. D. Farmer, Physica D 4, 366 (1982) for delay equations.
@@ -40,9 +40,9 @@ from ergode.trajectories.steppers.tableaus import RK4
 if TYPE_CHECKING:
     import xarray
 
-_MOST = 64  # exponents of a delay equation, which has no end of them
+_MOST = 64  # most exponents of a delay equation, which has infinitely many
 _RTOL, _ATOL = 1e-8, 1e-10
-_SETTLING = 4  # longest delays after which tangents may count: they begin after two
+_SETTLING = 4  # shortest transient, in longest delays; tangent vectors begin after two
 
 results.register(
     "trajectories",
@@ -69,32 +69,32 @@ def lyapunov_spectrum(
     device: str | devices.Device = "auto",
     history: Any = None,
 ) -> xarray.Dataset:
-    """Lyapunov exponents of many trajectories, the largest first.
+    """Lyapunov exponents of many trajectories, in descending order.
 
     Parameters
     ----------
     field : VectorField
-        Its Jacobian is derived by SymPy, or taken as differences along the tangents where that
-        cannot be.
+        SymPy derives its Jacobian; if it cannot, finite differences along the tangent vectors
+        replace it.
     initial, parameters : mapping
         As for `integrate`; sweeps become dims.
     duration : float
         Time over which exponents are averaged, after the transient [time].
     count : int, optional
-        How many exponents, the largest; if not given all, or with delays one, for then there is no
-        end of them.
+        Number of exponents, the largest ones. The default is all; with delays, which give
+        infinitely many, one.
     transient : float
-        Time to forget the beginning [time]; with delays at least four of the longest.
+        Duration of the transient [time]; with delays at least four times the longest delay.
     interval : float, optional
-        Time after which tangents are made orthonormal again [time]; 1, or with delays the longest,
-        if not given.
+        Time between two orthonormalizations [time]. The default is 1; with delays, the longest
+        delay.
     step : float, optional
-        With delays: the step of `integrate`, for ``"rk4"``.
+        With delays only: the step of `integrate`, for ``"rk4"``.
     rtol, atol : float, optional
-        Tolerances, without delays; 1e-8 and 1e-10 if not given.
+        Without delays only: tolerances, by default 1e-8 and 1e-10.
     device : str or Device
     history : function, optional
-        With delays: as for `integrate`.
+        With delays only: as for `integrate`.
 
     Returns
     -------
@@ -105,8 +105,9 @@ def lyapunov_spectrum(
     Raises
     ------
     PlanError
-        More exponents than there are, no step with delays, a step without or tolerances with them,
-        a time that is not positive, or a delay that depends on the state.
+        There are fewer exponents than `count`, a time is not positive, or a delay depends on the
+        state; with delays, `step` is missing or tolerances are given; without delays, `step` is
+        given.
 
     References
     ----------
@@ -162,7 +163,7 @@ def lyapunov_spectrum(
             )
         else:
             if step is not None:
-                raise PlanError(f"step is {step!r}; it is for delays, without them give tolerances")
+                raise PlanError(f"step is {step!r}; it is for delays; otherwise give rtol, atol")
             rtol, atol = check_tolerances(
                 _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
             )
@@ -198,7 +199,7 @@ def lyapunov_spectrum(
 def _of_states(
     runner: Runner, field: VectorField, layout: Layout, wanted: int, interval: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Growth [trajectory, exponent] of tangents from the last time but one to the last; status."""
+    """Growth [trajectory, exponent] of tangent vectors between the last two times; status."""
     size, count = len(field.variables), layout.count
     base = np.array([layout.rows[name] for name in field.variables], float)
     tangents = np.repeat(np.eye(size)[:wanted].reshape(-1, 1), count, axis=1)
@@ -211,7 +212,7 @@ def _of_states(
     states = outcome.states[-2:]
     grown = states[:, size : size * (wanted + 1)].reshape(2, wanted, size, count)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # What they have grown since they were made orthonormal last.
+        # Growth since the last orthonormalization.
         lengths = np.linalg.qr(grown.transpose(0, 3, 2, 1), mode="r")
         rest = np.log(np.abs(np.diagonal(lengths, axis1=2, axis2=3)))
     total = states[:, -wanted - 1 : -1].transpose(0, 2, 1) + rest
@@ -220,7 +221,7 @@ def _of_states(
 
 
 def _with_growth(extended: VectorField, count: int) -> VectorField:
-    """The field with sums of how tangents grew, and when they are to be made orthonormal."""
+    """The extended field, with variables for accumulated growth and for the next renewal time."""
     own = "".join(f"f[{i}], " for i in range(len(extended.variables)))
     still = "0.0, " * (count + 1)
     text = f"def growing(t, y, p):\n    f = field(t, y, p)\n    return ({own}{still})\n"
@@ -232,7 +233,7 @@ def _with_growth(extended: VectorField, count: int) -> VectorField:
 
 
 def _renewal(field: VectorField, count: int) -> ZeroCrossing:
-    """The event that makes tangents orthonormal, by Gram and Schmidt's method."""
+    """The event that orthonormalizes tangent vectors, by modified Gram-Schmidt."""
     size = len(field.variables)
     vectors = [range(size * (k + 1), size * (k + 2)) for k in range(count)]
     last = size * (count + 1) + count
@@ -257,7 +258,7 @@ def _of_delays(
     field: VectorField, extended: VectorField, layout: Layout, wanted: int,
     spans: tuple[float, float, float | None], step: float, place: devices.Device, history: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Exponents [trajectory, exponent] of tangents that the kernel makes orthonormal; status."""
+    """Exponents [trajectory, exponent] for delay equations, and status (see `tangents`)."""
     transient, duration, interval = spans
     count, zero = layout.count, np.zeros(layout.count)
     rows = {**layout.rows, **dict.fromkeys(extended.variables[len(field.variables) :], zero)}
@@ -272,8 +273,8 @@ def _of_delays(
     points = int(steps.lags.max()) + 1
     if wanted > points:
         raise PlanError(
-            f"count is {wanted}, and a delay of {points - 1} steps has not as many exponents; use "
-            "a smaller step"
+            f"count is {wanted}, but a delay of {points - 1} steps does not have as many "
+            "exponents; use a smaller step"
         )
     ensemble = Ensemble(
         extended, RK4, known.function, times=np.array([0.0, span]), device=place, jumps=known.jumps,
@@ -290,11 +291,11 @@ def _of_delays(
 
 
 def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
-    """The history of the field, with tangents that are zero."""
+    """The history of the extended field, with zero tangent vectors."""
     if history is None:
         return None
     if not callable(history):
-        raise PlanError("with tangents a history is a function of t")
+        raise PlanError("the history for a Lyapunov spectrum must be a function of t")
     own = "".join(f"values[{i}], " for i in range(len(field.variables)))
     zeros = "0.0, " * (len(extended.variables) - len(field.variables))
     return function_from_text(
@@ -304,7 +305,7 @@ def _with_zeros(history: Any, field: VectorField, extended: VectorField) -> Any:
 
 
 def with_tangents(field: VectorField, count: int) -> VectorField:
-    """The field with `count` tangent vectors as further variables."""
+    """The extended field: `count` tangent vectors are additional variables."""
     size, delay_count = len(field.variables), len(field.delays)
     arguments = "t, y, yd, p" if field.delays else "t, y, p"
     here = "".join(f"y[{i}], " for i in range(size))
@@ -329,7 +330,7 @@ def with_tangents(field: VectorField, count: int) -> VectorField:
                     for d in range(delay_count)
                 ]
                 terms.append(" + ".join(parts))
-    except Exception:  # no symbols: differences to both sides along each tangent
+    except Exception:  # no symbolic Jacobian: central differences along each tangent vector
         for k in range(count):
             at = size * (k + 1)
             for side, sign in (("up", "+"), ("down", "-")):

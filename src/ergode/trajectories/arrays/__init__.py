@@ -1,1 +1,1 @@
-"""Fields whose variables are arrays of any size: loops stay loops."""
+"""Fields whose variables are arrays of any size; kernels loop over the elements."""

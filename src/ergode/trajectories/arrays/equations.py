@@ -1,8 +1,8 @@
-"""The equations of a field of arrays: every unknown's derivative from the whole state.
+"""The equations of a field of arrays: the derivative of every unknown from the whole state.
 
-The state of a trajectory is one row of unknowns, the arrays one after the other.  `rate_of` and
-`arranged` are written for a field (see `functions_of`); what they are given of shapes are numbers
-that a kernel reads, so that one kernel is compiled for all sizes.
+The state of a trajectory is one row of unknowns, a concatenation of all arrays.  `rate_of` and
+`arranged` are generated for a field (see `bindings_of_arrays`).  A kernel reads the shapes at run
+time, so that one kernel serves all sizes.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from ergode.core.compiler.language import (
 from ergode.core.compiler.syntax import function_from_text
 from ergode.models.fields.arrays import ArrayField
 
-ARRAYS = option(1)  # how many there are
+ARRAYS = option(1)  # number of arrays
 IN_PLACE = option(False)  # whether one function sets all derivatives
 
-arranged = option()  # arranged(y, begins, shapes): the arrays in a row of unknowns
+arranged = option()  # arranged(y, begins, shapes): the arrays as views of a row of unknowns
 rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an unknown of array v
 fill = option()  # fill(t, y, dy, p, c): sets all derivatives
 
-# Unknowns that belong to one thread together, and whose squares are summed together.
+# Unknowns of a block.  A block belongs to one thread, which sums its squares.
 BLOCK = 1024
 
 
 class Group(NamedTuple):
-    """The threads that follow one trajectory, as one of them sees it."""
+    """A thread's view of its group, the threads that integrate one trajectory."""
 
-    rank: Any
-    size: Any
+    rank: Any  # number of the thread in the group
+    size: Any  # number of threads
 
 
 def blocks_in(n):
-    """Blocks of so many unknowns."""
+    """Number of blocks of `n` unknowns."""
     return (n + BLOCK - 1) // BLOCK
 
 
@@ -78,7 +78,7 @@ def _evaluate_cpu(group, t, state, p, run, slopes):
             begin, width = run.begins[v], run.widths[v]
             at = max(first, begin) - begin
             stop = min(last, run.begins[v + 1]) - begin
-            while at < stop:  # the rest of a row
+            while at < stop:  # one row or the rest of it
                 row = at // width
                 left = row * width
                 here = slopes[begin + left : begin + left + width]
@@ -94,10 +94,10 @@ def _evaluate_cuda(group, t, state, p, run, slopes):
     else:
         for v in unroll(range(ARRAYS)):
             begin, width = run.begins[v], np.int32(run.widths[v])
-            # The first unknown of this array that is the thread's.
+            # Offset of the thread's first unknown in this array.
             skipped = (group.rank - begin) % group.size
             for at in range(begin + skipped, run.begins[v + 1], group.size):
-                local = np.int32(at - begin)  # divisions of 64 bits are slow
+                local = np.int32(at - begin)  # 64-bit division is slow on a GPU
                 row = np.int32(local // width)
                 j = np.int32(local - row * width)
                 slopes[at] = rate_of(
@@ -111,7 +111,7 @@ evaluate = ByTarget(cpu=_evaluate_cpu, cuda=_evaluate_cuda)
 
 @noinline_cpu
 def evaluate_lanes(t, state, parameters, run, slopes):
-    """Derivatives of all unknowns [unknown, lane], at a time for each lane."""
+    """Derivatives of all unknowns [unknown, lane]; every lane has its own time."""
     for v in unroll(range(ARRAYS)):
         begin, width = run.begins[v], run.widths[v]
         for at in range(begin, run.begins[v + 1]):
@@ -127,11 +127,11 @@ def evaluate_lanes(t, state, parameters, run, slopes):
 parameters_of = option()  # parameters_of(rows, column): a tuple of the parameters
 
 
-# ---- what is written for a field
+# ---- functions generated for a field
 
 
 def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any]:
-    """What a kernel is specialised to, for a field of arrays."""
+    """Bindings of a kernel for a field of arrays."""
     texts = tuple(formula_text(one) for one in field.functions)
     numbers = tuple(len(shape) for shape in field.shapes)
     shapes = ("in place",) if field.in_place else numbers
@@ -140,7 +140,7 @@ def bindings_of_arrays(field: ArrayField, parameter_count: int) -> dict[Any, Any
 
 
 class _Functions:
-    """Functions that are equal if their texts are."""
+    """Functions that compare equal if their source texts are equal; a key of `lru_cache`."""
 
     def __init__(self, functions: tuple[Callable[..., Any], ...], texts: tuple[str, ...]) -> None:
         self.functions, self._texts = functions, texts

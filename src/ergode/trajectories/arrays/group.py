@@ -1,14 +1,14 @@
-"""A group of threads follows one trajectory: explicit Runge-Kutta steps on arrays of unknowns.
+"""A group of threads integrates one trajectory: explicit Runge-Kutta on arrays of unknowns.
 
-Every thread has unknowns of its own.  In a stage it computes their state, waits for the others, and
-computes their slopes, which may depend on any unknown.  Two rows for the states of stages make one
-barrier a stage enough.  Times, steps and errors are the same numbers in every thread.
+Every thread owns some unknowns.  In a stage it computes their state, waits at a barrier, and
+computes their slopes, which may depend on any unknown.  Stage states alternate between two rows, so
+that one barrier per stage suffices.  All threads compute identical times, steps and errors.
 
-A group is one thread or all threads of a CPU, one thread, one block or the whole grid of a GPU.  On
-a CPU, sums are over blocks of unknowns, and then over the blocks in their order: no result depends
-on the number of threads.
+A group is one thread or all threads of a CPU; or one thread, one block or the whole grid of a GPU.
+On a CPU, squares are summed within blocks of unknowns, then over the blocks in a fixed order, so
+that no result depends on the number of threads.
 
-The tableaus are those of `steppers.tableaus`; slopes are kept without the step as a factor.
+The tableaus are those of `steppers.tableaus`; slopes are stored without the factor h.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ _WARPS = 32  # most warps of a block
 
 
 class Run(NamedTuple):
-    """What the trajectories of a run are."""
+    """Inputs of a run."""
 
-    times: Any  # real [time]: when to save states; where steps are of one size, since the origin
+    times: Any  # real [time]: when states are saved; with fixed steps, relative to the origin
     initial: Any  # real [unknown, trajectory]
     parameters: Any  # real [parameter, trajectory]
-    sizes: Any  # real [trajectory]: of the steps, where they are of one size
-    counts: Any  # int64 [trajectory]: of these steps
-    begins: Any  # int64 [array]: first unknown, and the number of all
+    sizes: Any  # real [trajectory]: size of fixed steps [time]
+    counts: Any  # int64 [trajectory]: number of fixed steps
+    begins: Any  # int64 [array + 1]: first unknown of each array, then the number of unknowns
     widths: Any  # int64 [array]: length of the last dimension
     shapes: Any  # int64 [array, dimension]
     constants: Any  # tuple of arrays
@@ -79,28 +79,28 @@ class Run(NamedTuple):
     rtol: Any  # real
     atol: Any  # real
     largest: Any  # real: largest step [time]
-    most: Any  # int64: most steps
+    most: Any  # int64: largest number of steps, rejected ones included
     origin: Any  # real: first time
     last: Any  # real: last time
 
 
 class Out(NamedTuple):
-    """What became of trajectories."""
+    """Outputs of a run."""
 
     states: Any  # real [time, unknown, trajectory]
     status: Any  # uint8 [trajectory]
-    taken: Any  # int64 [trajectory]: steps that were kept
-    rejected: Any  # int64 [trajectory]: steps that were not
+    taken: Any  # int64 [trajectory]: accepted steps
+    rejected: Any  # int64 [trajectory]: rejected steps
 
 
 class Workspace(NamedTuple):
-    """Memory of a group."""
+    """Workspace of a group."""
 
-    y: Any  # real [unknown]: state where a step begins
-    stage: Any  # real [3, unknown]: states of stages, and where a step ends
-    k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, and of extra ones
+    y: Any  # real [unknown]: state at the beginning of a step
+    stage: Any  # real [3, unknown]: states of stages, and at the end of a step
+    k: Any  # real [stage, unknown]: slopes of the stages, at the end of the step, of extra stages
     parts: Any  # real [2, block]: sums of squares
-    words: Any  # int64: of the barrier
+    words: Any  # int64: words of the barrier
     scratch: Any  # real [2, warp]: shared memory of a block
 
 
@@ -125,7 +125,7 @@ RECENT = 25  # steps that a spectral radius is good for
 
 
 def _sums_cpu(group, term, h, rtol, atol, w):
-    """Sums over all unknowns of two squares; `term` names them (see `_squares`)."""
+    """Two sums of squares over all unknowns; `term` selects the squares (see `_squares`)."""
     n = w.y.size
     blocks = blocks_in(n)
     for block in range(
@@ -148,7 +148,7 @@ def _sums_cpu(group, term, h, rtol, atol, w):
 
 
 def _sums_cuda(group, term, h, rtol, atol, w):
-    """Sums over all unknowns of two squares; every thread gets them."""
+    """Two sums of squares over all unknowns; every thread receives them."""
     first, second = real(0.0), real(0.0)
     for i in share(group, w.y.size):
         part = _squares(term, i, h, rtol, atol, w)
@@ -193,7 +193,7 @@ _BEGIN, _CHANGE, _ERRORS, LENGTHS = 0, 1, 2, 3
 
 
 def _squares(term, i, h, rtol, atol, w):
-    """Squares of two numbers of an unknown, in units of the tolerance."""
+    """The two squares of a term for unknown `i`, in units of the tolerance."""
     if term == _ERRORS:
         scale = h / fma(rtol, max(abs(w.y[i]), abs(w.stage[END, i])), atol)
         first = sum(ERROR[j] * w.k[j, i] for j in range(len(ERROR)) if ERROR[j] != 0.0)
@@ -289,7 +289,7 @@ def _chosen_steps(me, group, p, run, out, w):
             limit = run.limits[run.limits.size - 1]
             h = limit / radius if h * radius > limit else h
         left = goal - t
-        # What would be left for a last step, too small for its times to differ, goes with this one.
+        # A remainder too small to advance the time is merged into this step.
         is_whole = h * (1.0 + 64.0 * EPSILON) < left
         size = h if is_whole else left
         t1 = t + size if is_whole else goal
@@ -368,7 +368,7 @@ def _tableau_stages(group, t, h, t1, p, run, w):
 
 
 def _complete(group, t, h, p, run, w):
-    """The stages that only the state between the ends needs."""
+    """Compute the extra stages of the dense output."""
     for s in range(len(EXTRA_C)):
         time = t
         for q in unroll(range(len(EXTRA_C))):
@@ -387,7 +387,7 @@ def _complete(group, t, h, p, run, w):
 
 
 def _save(me, group, cursor, x, h, out, w):
-    """Save the state at the fraction `x` of a step; exact at its ends, even if that is infinity."""
+    """Save the state at the fraction `x` of a step; exact at its ends, even if it is infinite."""
     weights = dense_weights(x)
     for i in share(group, w.y.size):
         value = w.y[i]
@@ -402,7 +402,7 @@ def _save(me, group, cursor, x, h, out, w):
 
 
 def _commit(group, w):
-    """Go on from the end of the step."""
+    """Advance to the end of the step."""
     for i in share(group, w.y.size):
         w.y[i] = w.stage[END, i]
         w.k[0, i] = w.k[len(C), i]
@@ -414,7 +414,7 @@ ROWS = option()  # rows of slopes: stages, the end of the step, and extra stages
 
 
 def alone_cpu(start, stop, run, out):
-    """Integrate trajectories `start` to `stop`, each on this thread alone."""
+    """Integrate trajectories `start` to `stop` on this thread, one after another."""
     n = run.initial.shape[0]
     w = Workspace(
         np.empty(n, real), np.empty((3, n), real), np.empty((ROWS, n), real),
@@ -426,13 +426,13 @@ def alone_cpu(start, stop, run, out):
 
 
 def together_cpu(thread_rank, thread_count, run, out, w):
-    """Integrate all trajectories, one after the other, each on all threads."""
+    """Integrate all trajectories, one after another, each on all threads."""
     for me in range(run.initial.shape[1]):
         follow(me, Group(thread_rank, thread_count), run, out, w)
 
 
 def alone_cuda(run, out, w):
-    """Integrate every trajectory, one a thread; arrays of `w` end with the trajectory."""
+    """Integrate every trajectory, one per thread; the last axis of `w` is the trajectory."""
     me = cuda.grid(1)
     if me < out.status.size:
         mine = Workspace(w.y[:, me], w.stage[:, :, me], w.k[:, :, me], w.parts, w.words, w.scratch)
@@ -440,7 +440,7 @@ def alone_cuda(run, out, w):
 
 
 def block_cuda(run, out, w):
-    """Integrate trajectories, one a block at a time; arrays of `w` begin with the block."""
+    """Integrate trajectories, one per block at a time; the first axis of `w` is the block."""
     n = run.initial.shape[0]
     block = np.int64(cuda.blockIdx.x)
     scratch = cuda.shared.array((2, _WARPS), real)
@@ -463,7 +463,7 @@ def block_cuda(run, out, w):
 
 
 def grid_cuda(run, out, w):
-    """Integrate all trajectories, one after the other, each on the whole grid."""
+    """Integrate all trajectories, one after another, each on the whole grid."""
     cuda.cg.this_grid()  # a cooperative launch: all blocks are resident at once
     group = Group(np.int64(cuda.grid(1)), np.int64(cuda.gridsize(1)))
     scratch = cuda.shared.array((2, _WARPS), real)
@@ -477,4 +477,4 @@ GROUPS: dict[str, dict[Any, Any]] = {
     "block": {barrier: barrier_block, IN_BLOCK: True},
     "grid": {barrier: barrier_grid, IN_BLOCK: True, IN_GRID: True},
 }
-"""What a CUDA kernel is made for, by its group."""
+"""Bindings of a CUDA kernel, by the size of its group."""

@@ -1,8 +1,8 @@
-"""A thread of a CPU follows several trajectories of one field of arrays, side by side in lanes.
+"""One CPU thread integrates several trajectories of a field of arrays, one per lane.
 
-The innermost loops are over lanes, so that the compiler makes vector instructions of them whatever
-the equations read of their neighbours.  Every lane has its own time and step; one that has ended
-is carried along until all have.  Numbers are those of `group`, bit for bit.
+The innermost loops are over lanes, so that the compiler vectorises them whatever unknowns the
+equations read.  Every lane has its own time and step.  A lane that has ended idles until all lanes
+have ended.  Results are bitwise equal to those of `group`.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from ergode.trajectories.steppers.stepper import ADAPTS, DENSE
 
 
 class Lanes(NamedTuple):
-    """Workspace of a thread: as `group.Workspace`, and where every lane is; each [..., lane]."""
+    """Workspace of a thread: as `group.Workspace`, and the state of every lane; [..., lane]."""
 
-    y: Any  # real [unknown, lane]
-    stage: Any  # real [3, unknown, lane]
-    k: Any  # real [stage, unknown, lane]
+    y: Any  # real [unknown, lane]: state at the beginning of the step
+    stage: Any  # real [3, unknown, lane]: states of stages, and at the end of the step
+    k: Any  # real [stage, unknown, lane]: slopes
     p: Any  # real [parameter, lane]
-    t: Any  # real: time where the step begins
-    t1: Any  # real: where it ends
+    t: Any  # real: time at the beginning of the step
+    t1: Any  # real: time at the end of the step
     at: Any  # real: time of a stage
-    size: Any  # real: of the step
-    h: Any  # real: step that is wanted
-    previous: Any  # real: logarithm of the error of the last step that was kept
-    sums: Any  # real [2, lane]: of squares
-    part: Any  # real [2, lane]: of these, of a block of unknowns
-    is_kept: Any  # int64: whether the step is
-    is_rejected: Any  # int64: whether the last step was not
-    is_working: Any  # int64
-    cursor: Any  # int64: the next time to save
-    knot: Any  # int64: the next time that no step crosses
-    taken: Any  # int64
-    rejected: Any  # int64
+    size: Any  # real: size of the step
+    h: Any  # real: proposed step
+    previous: Any  # real: logarithm of the error of the last accepted step
+    sums: Any  # real [2, lane]: sums of squares
+    part: Any  # real [2, lane]: sums of squares over one block of unknowns
+    is_kept: Any  # int64: whether the step is accepted
+    is_rejected: Any  # int64: whether the last step was rejected
+    is_working: Any  # int64: whether the lane has not ended
+    cursor: Any  # int64: index of the next time to save
+    knot: Any  # int64: index of the next time that no step crosses
+    taken: Any  # int64: accepted steps
+    rejected: Any  # int64: rejected steps
 
 
 def lanes_cpu(start, stop, run, out, width):
@@ -80,7 +80,7 @@ def lanes_cpu(start, stop, run, out, width):
 def _follow(first, stop, run, out, lanes):
     n, width = lanes.y.shape
     for lane in range(width):
-        # Lanes without a trajectory of their own repeat the last one.
+        # Surplus lanes repeat the last trajectory.
         me = min(first + lane, stop - 1)
         for i in range(n):
             lanes.y[i, lane] = run.initial[i, me]
@@ -112,7 +112,7 @@ def _follow(first, stop, run, out, lanes):
 
 def _equal_steps(first, run, out, lanes):
     n, width = lanes.y.shape
-    # Without delays, all trajectories take the same steps.
+    # Without delays, step size and step count are equal for all trajectories.
     h, last = run.sizes[first], run.counts[first]
     cursor = 0
     wanted, fraction = locate(run.times[0], h, last)
@@ -172,7 +172,7 @@ def _chosen_steps(first, run, out, lanes):
 
 
 def _goal(lane, run, lanes):
-    """Where the steps of a lane go to: the next knot, or the end."""
+    """Goal of the steps of a lane: the next knot, or the last time."""
     knot = lanes.knot[lane]
     while knot < run.knots.size and run.knots[knot] <= lanes.t[lane]:
         knot += 1
@@ -181,7 +181,7 @@ def _goal(lane, run, lanes):
 
 
 def _choose(lane, run, lanes):
-    """Size and end of the next step of a lane."""
+    """Set size and end of the next step of a lane."""
     t, h = lanes.t[lane], lanes.h[lane]
     goal = _goal(lane, run, lanes)
     left = goal - t
@@ -192,7 +192,7 @@ def _choose(lane, run, lanes):
 
 
 def _judge(me, lane, run, out, lanes):
-    """Go on from a step of a lane, or from its rejection; one if the lane has ended, else zero."""
+    """Accept or reject the step of a lane; returns 1 if the lane has ended, else 0."""
     log_error, kept = lanes.sums[0, lane], lanes.is_kept[lane] > 0
     if kept:
         lanes.t[lane] = lanes.t1[lane]
@@ -223,7 +223,7 @@ def _judge(me, lane, run, out, lanes):
 
 
 def _first_steps(run, lanes):
-    """A step to begin with for every lane (see `adaptive.control.first_step`)."""
+    """Initial step of every lane (see `adaptive.control.first_step`)."""
     n, width = lanes.y.shape
     for lane in range(width):
         lanes.sums[0, lane] = 0.0
@@ -296,7 +296,7 @@ def _sum_errors(run, lanes):
 
 @noinline_cpu
 def _take_stages(run, lanes):
-    """All stages of a step of every lane, its end, and the slope there."""
+    """Compute all stages of a step of every lane, the state at its end, and the slope there."""
     n, width = lanes.y.shape
     for s in range(1, len(C) + 1):
         row = END
@@ -322,7 +322,7 @@ def _take_stages(run, lanes):
 
 
 def _save_passed(me, lane, completed, run, out, lanes):
-    """Save the times in a step of a lane; whether the extra stages of all lanes are there now."""
+    """Save the times within a step of a lane; returns whether the extra stages are computed."""
     times, t1 = run.times, lanes.t1[lane]
     cursor = lanes.cursor[lane]
     while cursor < times.size and times[cursor] <= t1:
@@ -339,7 +339,7 @@ def _save_passed(me, lane, completed, run, out, lanes):
 
 @noinline_cpu
 def _complete(run, lanes):
-    """The stages of every lane that only the state between the ends needs."""
+    """Compute the extra stages of the dense output in every lane."""
     n, width = lanes.y.shape
     for s in range(len(EXTRA_C)):
         for q in unroll(range(len(EXTRA_C))):
@@ -375,7 +375,7 @@ def _save(me, lane, cursor, x, out, lanes):
 
 @noinline_cpu
 def _commit(lanes):
-    """Go on from the end of the steps that are kept."""
+    """Advance the lanes whose steps are accepted."""
     n, width = lanes.y.shape
     for i in range(n):
         for lane in range(width):

@@ -1,4 +1,4 @@
-"""Runs of fields of arrays: who follows a trajectory, in what memory, and in what chunks."""
+"""Runner for fields of arrays: threads per trajectory, memory and chunks."""
 
 from __future__ import annotations
 
@@ -40,22 +40,23 @@ from ergode.trajectories.methods import Method
 from ergode.trajectories.steppers import chebyshev, equations, explicit, stepper
 from ergode.trajectories.steppers.tableaus import hermite_dense
 
-# Lanes are worth it while their states and slopes are in a core's cache.
+# Lanes pay off while their states and slopes fit in the cache of a core.
 _CACHE_BYTES, _LEAST_LANES, _MOST_LANES = 2**20, 8, 64
-# Unknowns from which on all threads of a CPU, or the whole grid of a GPU, follow one trajectory.
+# From this number of unknowns, all CPU threads, or the whole GPU grid, integrate one trajectory.
 _MANY_CPU, _MANY_CUDA = 8 * 1024, 16 * 1024
-# Unknowns up to which a thread of a GPU has a trajectory for itself.
+# Up to this number of unknowns, one GPU thread integrates one trajectory.
 _FEW_CUDA = 8
 _THREADS = 128
 _BLOCK_THREADS = 256
-# Shared memory that leaves a multiprocessor several blocks, and most that is used.
+# Shared memory of a block [bytes]: limit for the whole workspace, so that several blocks fit on a
+# multiprocessor; and limit for the stage states alone.
 _SHARED_BYTES, _SHARED_MOST = 48 * 1024, 192 * 1024
 
 
 def bindings_of(
     field: VectorField, method: Method, control: Control, precision: Precision
 ) -> dict[Any, Any]:
-    """What a kernel is specialised to."""
+    """Bindings of the kernel."""
     tableau, arrays = method.tableau, field.arrays
     assert arrays is not None
     adapts = control.step is None
@@ -87,15 +88,15 @@ def bindings_of(
 
 
 class Runner:
-    """Trajectories of a field of arrays with an explicit method, on one device.
+    """Integrates trajectories of a field of arrays with an explicit method on one device.
 
     Parameters
     ----------
     field, method, control, times, device, precision
-        As for `integrate`, already checked.  Steps are of one size where `control` has a step.
+        As for `integrate`, already checked.  Steps are fixed if `control` has a step.
     """
 
-    least_lag = 0  # of delays, which there are none of
+    least_lag = 0  # fields of arrays have no delays
 
     def __init__(
         self, field: VectorField, method: Method, control: Control, *, times: np.ndarray,
@@ -117,13 +118,13 @@ class Runner:
 
     @property
     def rows(self) -> int:
-        """Rows of unknowns that one trajectory works with: states, and the slopes below."""
+        """Rows of unknowns in the workspace of one trajectory: states, and rows of slopes."""
         return 4 + self.slopes
 
     def integrate(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, show: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """States [time, unknown, trajectory] and status of every trajectory, in equal steps."""
+        """States [time, unknown, trajectory] and status of every trajectory, with fixed steps."""
         outcome = self.run(initial, parameters, steps, show)
         return outcome.states, outcome.status
 
@@ -131,7 +132,7 @@ class Runner:
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps | None = None,
         show: bool = False,
     ) -> Outcome:  # fmt: skip
-        """Integrate trajectories from `initial` [unknown, trajectory], in equal steps if given."""
+        """Integrate trajectories from `initial` [unknown, trajectory]; `steps`: fixed steps."""
         count = initial.shape[1]
         outcome = Outcome.empty(
             self._grid.size, self.arrays.size, self.control, count, self.precision
@@ -144,7 +145,7 @@ class Runner:
             try:
                 with kernels.readable_errors():
                     followers.integrate(run, outcome, chunk, report)
-            except Abandoned as error:  # who still computes writes to the old arrays
+            except Abandoned as error:  # threads that still run write to the old arrays
                 outcome.detach()
                 for first, last in error.spans or [(start, stop)]:
                     outcome.status[first:last] = Status.NOT_RUN
@@ -219,7 +220,7 @@ def _out_of(outcome: Outcome) -> Out:
 
 
 class CPUFollowers:
-    """Threads of a CPU: each follows lanes of trajectories, or one, or all follow the same."""
+    """CPU threads: lanes of trajectories per thread, one per thread, or one on all threads."""
 
     def __init__(self, runner: Runner, count: int) -> None:
         self._runner, self._count = runner, count
@@ -231,7 +232,7 @@ class CPUFollowers:
         may_lane = not runner.arrays.in_place and not runner.is_stabilised
         if room >= _LEAST_LANES and count >= _LEAST_LANES and may_lane:
             pieces = -(-count // min(room, _MOST_LANES))
-            pieces = -(-pieces // threads) * threads  # as many for every thread
+            pieces = -(-pieces // threads) * threads  # an equal number for every thread
             self._width = max(-(-count // pieces), _LEAST_LANES)
             body: Callable[..., Any] = lanes_cpu
         elif count < threads and n >= _MANY_CPU and not runner.arrays.in_place:
@@ -239,13 +240,14 @@ class CPUFollowers:
             body = together_cpu
         else:
             body = alone_cpu
-        rows = {} if body is together_cpu else {ROWS: runner.slopes}  # these have their own memory
+        # Without a shared workspace, the kernel allocates ROWS rows of slopes.
+        rows = {} if body is together_cpu else {ROWS: runner.slopes}
         self.kernel = kernels.cpu_kernel(
             body, precision=runner.precision, bindings={**runner.bindings, **rows}
         )
 
     def chunk_size(self) -> int:
-        """Trajectories to run together: all, for threads work on few at a time."""
+        """Trajectories per chunk: all, since a thread needs workspace for few at a time."""
         return self._count
 
     def integrate(
@@ -282,7 +284,7 @@ class CPUFollowers:
 
 
 class CUDAFollowers:
-    """Threads of a GPU: one, a block or the whole grid follows a trajectory."""
+    """CUDA threads: one thread, one block or the whole grid integrates a trajectory."""
 
     def __init__(self, runner: Runner, count: int) -> None:
         self._runner, self._count = runner, count
@@ -307,13 +309,13 @@ class CUDAFollowers:
         )  # fmt: skip
 
     def chunk_size(self) -> int:
-        """Trajectories to run together: as many as memory has room for."""
+        """Trajectories per chunk: as many as fit in device memory."""
         runner = self._runner
         word = np.dtype(runner.precision).itemsize
         n, device = runner.arrays.size, runner.device
         results = runner._grid.size + 1
         own = runner.rows if self.group == "thread" else 0
-        if self.group != "thread":  # whose workspace is that of the groups
+        if self.group != "thread":  # the workspace belongs to groups, not to trajectories
             launch.count_that_fits(
                 device, word * n * runner.rows, "the workspace of one trajectory",
                 "choose a method of fewer stages",
@@ -346,20 +348,20 @@ class CUDAFollowers:
         report(count)
 
     def _blocks(self, run: Run, out: Out, count: int) -> int:
-        """Blocks of the grid."""
+        """Number of blocks of the grid."""
         device, n = self._runner.device, self._runner.arrays.size
         if self.group == "thread":
             return -(-count // self.threads)
         if self.group == "grid":
             most = device.resident_blocks(self.kernel, self.threads, run, out, self.workspace(1, 1))
             return min(most, -(-n // self.threads))
-        # A few times as many as are resident, within an eighth of the memory.
+        # A few times the number of resident blocks, with workspace in an eighth of the memory.
         word = np.dtype(self._runner.precision).itemsize
         room = device.memory_bytes // (8 * word * n * self._runner.rows)
         return max(1, min(count, 32 * device.core_count, room))
 
     def workspace(self, blocks: int, count: int) -> Workspace:
-        """Memory of the groups (see `group`)."""
+        """Allocate the workspace of the groups (see `group`)."""
         runner = self._runner
         n, rows, empty = runner.arrays.size, runner.slopes, runner.device.empty
         if self.group == "thread":
