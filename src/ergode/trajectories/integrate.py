@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +19,7 @@ from ergode.core.arguments import (
     time_grid,
 )
 from ergode.core.compiler.source import PRECISIONS, Precision
-from ergode.core.errors import PlanError
-from ergode.core.formulation import COMPILE, Compile, Formulation
-from ergode.core.results import SWEPT, Variable
-from ergode.core.status import Status
+from ergode.core.formulation import COMPILE, Compile
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
@@ -34,72 +30,19 @@ from ergode.models.sweep import (
     lay_out_arrays,
     refuse_reserved,
     replicated,
-    stacked,
 )
-from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
-from ergode.trajectories.adaptive.runner import Runner
-from ergode.trajectories.arrays.implicit import ImplicitRunner
-from ergode.trajectories.arrays.runner import Runner as ArrayRunner
-from ergode.trajectories.delays.history import InitialHistory, initial_history
+from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
-from ergode.trajectories.fixed.refinement import Refinement
-from ergode.trajectories.fixed.runner import Ensemble
-from ergode.trajectories.methods import Choice, MethodName, choose
+from ergode.trajectories.labels import dataset
+from ergode.trajectories.methods import MethodName, choose
 from ergode.trajectories.observables import check_observables
+from ergode.trajectories.runs import Problem, follow_apart, follow_arrays, follow_together
+from ergode.trajectories.tolerances import check_steps, check_tolerances
 
 if TYPE_CHECKING:
     import xarray
-
-_RTOL, _ATOL = 1e-6, 1e-9
-# A trajectory that needs more adaptive explicit steps than this counts as stiff.
-_EXPLICIT_STEPS = 100_000
-
-results.register(
-    "trajectories",
-    "states",
-    [
-        Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
-        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
-        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
-        Variable(
-            "event_time",
-            (SWEPT, "event", "hit"),
-            "floating",
-            "time",
-            "time of the last hits",
-            True,
-        ),
-        Variable(
-            "event_state",
-            (SWEPT, "event", "hit", "variable"),
-            "floating",
-            "1",
-            "state at the last hits",
-            True,
-        ),
-        Variable(
-            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
-        ),
-        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
-        Variable(
-            "step_state", (SWEPT, "step", "variable"), "floating", "1", "state after a step", True
-        ),
-    ],
-)
-
-results.register(
-    "trajectories",
-    "arrays",  # further variables have the names of the model's variables
-    [
-        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
-        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
-        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
-    ],
-    coords=["time"],
-)
 
 
 def integrate(
@@ -283,7 +226,7 @@ def integrate(
     choice("precision", precision, PRECISIONS)
     choice("compile", compile, COMPILE)
     rtol, atol = check_tolerances(rtol, atol, step, precision)
-    _check_steps(step, max_step)
+    check_steps(step, max_step)
     check_switch("integrate", "every_step", every_step)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
@@ -315,7 +258,7 @@ def integrate(
         observables=observables,
         recorded=integer("record", record, 0, 2**31 - 1),
     )
-    problem = _Problem(
+    problem = Problem(
         field, rows, layout, grid, known, devices.resolve(device), precision,
         integer("noise_per_step", noise_per_step, 1, 64), integer("seed", seed, 0, 2**64 - 1),
         compile, progress,
@@ -323,13 +266,13 @@ def integrate(
     attrs = {} if replicates is None else {"replicates": replicates, "seed": seed}
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
-            found = _follow_arrays(problem, chosen, control)
+            found = follow_arrays(problem, chosen, control)
         elif chosen.is_fixed:
-            found = _follow_together(problem, chosen, control)
+            found = follow_together(problem, chosen, control)
         else:
-            found = _follow_apart(problem, chosen, control, every_step)
+            found = follow_apart(problem, chosen, control, every_step)
         run.ends_with(found.status)
-        return _dataset(problem, chosen, control, found, stopwatch, attrs)
+        return dataset(problem, chosen, control, found, stopwatch, attrs)
 
 
 def _layout(
@@ -348,295 +291,3 @@ def _layout(
     refuse_reserved(initial, reserved, numbers=True)
     dims = {dim for dims in field.arrays.dims for dim in dims}
     return lay_out_arrays(shapes, initial, field.parameters, parameters, reserved=reserved | dims)
-
-
-class _Problem(NamedTuple):
-    """The problem: equations, values, times, device and options."""
-
-    field: VectorField
-    rows: Mapping[str, np.ndarray]  # values of every variable and parameter [trajectory]
-    layout: Layout
-    grid: np.ndarray
-    history: InitialHistory
-    device: devices.Device
-    precision: Precision
-    noise_substeps: int
-    seed: int
-    compile: Compile
-    show: bool  # whether to show progress
-
-
-class _Found(NamedTuple):
-    """Results of all trajectories."""
-
-    states: np.ndarray  # [time, variable, trajectory]
-    status: np.ndarray  # [trajectory]
-    work: dict[str, Any]  # attributes of the result
-    values: dict[str, np.ndarray]  # further results by name, swept dimensions first
-
-
-def _check_steps(step: float | None, max_step: float | None) -> None:
-    """Check that steps are positive, and that `max_step` is not given with a fixed step."""
-    for name, value in {"step": step, "max_step": max_step}.items():
-        if value is not None:
-            number(name, value, above=0)
-    if step is not None and max_step is not None:
-        raise PlanError(
-            f"step is {step!r} and max_step {max_step!r}; give step for fixed steps, or max_step "
-            "for adaptive steps"
-        )
-
-
-def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Attributes of the result: methods used, and the reason."""
-    used, reason = chosen.method.name, chosen.reason
-    if work.get("stiff_trajectories"):
-        mixed = work["stiff_trajectories"] < count
-        stiff = work["stiff_method"]
-        used = f"{used}, {stiff}" if mixed else stiff
-        reason = (
-            f"{work['stiff_trajectories']} of {count} trajectories are stiff: "
-            f"'{chosen.method.name}' did not end within {_EXPLICIT_STEPS:,} steps"
-        )
-    return {"method": used, "method_reason": reason}
-
-
-def _dataset(
-    problem: _Problem, chosen: Choice, control: Control, found: _Found, stopwatch: Stopwatch,
-    more: Mapping[str, Any],
-) -> xarray.Dataset:  # fmt: skip
-    """Labelled results; `more` are further attributes."""
-    field, layout, grid = problem.field, problem.layout, problem.grid
-    attrs = results.provenance(
-        stopwatch,
-        engine="trajectories",
-        **_method_attributes(chosen, found.work, layout.count),
-        order=chosen.order,
-        device=problem.device.name,
-        device_model=problem.device.model,
-        device_reason=problem.device.reason,
-        precision=problem.precision,
-        trajectories=layout.count,
-        model_digest=field.digest,
-        **found.work,
-        **more,
-        interrupted=int(bool((found.status == Status.NOT_RUN).any())),
-    )
-    if control.step is None:
-        attrs.update(rtol=control.rtol, atol=control.atol)
-    if field.arrays is not None:
-        return _dataset_of_arrays(problem, found, attrs)
-    coords = {"time": grid, "variable": list(field.variables), **layout.coords}
-    if control.events:
-        coords["event"] = [event.name for event in control.events]
-    if control.observables:
-        coords["observable"] = [one.name for one in control.observables]
-    shape = (*layout.shape, grid.size, len(field.variables))
-    values = found.values
-    values["state"] = np.moveaxis(found.states, 2, 0).reshape(shape)
-    values["status"] = found.status.reshape(layout.shape)
-    _leave_out_failed(values)
-    return results.dataset(
-        "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
-        computed_rows=_computed_rows(values["state"]),
-    )  # fmt: skip
-
-
-def _dataset_of_arrays(
-    problem: _Problem, found: _Found, attrs: Mapping[str, Any]
-) -> xarray.Dataset:
-    """Labelled results for variables that are arrays."""
-    arrays, layout = problem.field.arrays, problem.layout
-    assert arrays is not None
-    states = np.moveaxis(found.states, 2, 0).reshape(*layout.shape, problem.grid.size, -1)
-    views = dict(zip(arrays.names, arrays.views(states), strict=True))
-    own = [
-        Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
-        for name, dims in zip(arrays.names, arrays.dims, strict=True)
-    ]
-    return results.dataset(
-        "trajectories", "arrays", {**found.values, **views,
-                                   "status": found.status.reshape(layout.shape)},
-        coords={"time": problem.grid, **layout.coords}, attrs=attrs, swept=layout.dims,
-        computed_rows=_computed_rows(states), own=own,
-    )  # fmt: skip
-
-
-def _computed_rows(states: np.ndarray) -> np.ndarray:
-    """Number of times of the grid up to the first state that is not finite, per trajectory."""
-    rows = np.full(states.shape[:-2], states.shape[-2])
-    if not np.isfinite(states).all():
-        missing = ~np.isfinite(states).all(axis=-1)
-        rows = np.where(missing.any(-1), missing.argmax(-1), rows)
-    return rows
-
-
-def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
-    """Set event counts and observables of failed trajectories to NaN."""
-    status = values["status"]
-    failed = np.isin(status, [one for one in Status if one.is_error and one != Status.INACCURATE])
-    for name in ("event_count", "observed"):
-        if name in values and failed.any():
-            values[name] = np.where(failed[..., None], np.nan, values[name])
-
-
-def _follow_together(problem: _Problem, chosen: Choice, control: Control) -> _Found:
-    """Integrate with fixed steps (`fixed`)."""
-    tableau, known = chosen.method.tableau, problem.history
-    assert tableau is not None
-    ensemble = Ensemble(
-        problem.field, tableau, known.function, times=problem.grid, device=problem.device,
-        precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
-        noise_substeps=problem.noise_substeps, seed=problem.seed, when=problem.compile,
-    )  # fmt: skip
-    run = Refinement(
-        problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
-    )
-    out, status = (
-        run.within(control.rtol, control.atol, chosen.order)
-        if control.step is None
-        else run.with_step(control.step)
-    )
-    work = {"step": run.step, "steps_taken": run.steps_taken}
-    return _Found(out, status, work | _equations(ensemble.formulation), {})
-
-
-def _follow_arrays(problem: _Problem, chosen: Choice, control: Control) -> _Found:
-    """Integrate variables that are arrays."""
-    field, layout, precision = problem.field, problem.layout, problem.precision
-    grid, count = problem.grid, layout.count
-    launch.check_room(
-        np.dtype(precision).itemsize * (grid.size + 1) * field.size * count,
-        f"an array of states at {grid.size:,} times, for {count:,} trajectories,",
-        "use fewer times or trajectories",
-    )
-    options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
-    if chosen.is_fixed:
-        # Step halving runs the kernel for fixed steps, once for every step size.
-        equal = replace(control, step=control.step or 1.0)
-        runner = ArrayRunner(field, chosen.method, equal, **options)
-        run = Refinement(field, runner, problem.rows, count, grid, problem.show)
-        out, status = (
-            run.within(control.rtol, control.atol, chosen.order)
-            if control.step is None
-            else run.with_step(control.step)
-        )
-        return _Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
-    follower: type[ImplicitRunner | ArrayRunner] = (
-        ImplicitRunner if chosen.method.stiff else ArrayRunner
-    )
-    if chosen.method.stiff and problem.device.target != "cpu":
-        chosen.method.refuse("is for a CPU where variables are arrays; choose 'rkc2'")
-    initial, parameters = (
-        stacked(problem.rows, names, count, precision)
-        for names in (field.variables, field.parameters)
-    )
-    outcome = follower(field, chosen.method, control, **options).run(
-        initial, parameters, show=problem.show
-    )
-    work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
-    return _Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
-
-
-def _equations(*used: Formulation) -> dict[str, str]:
-    """Attribute ``equations``: program (interpreted), compiled, or both in turn."""
-    names = dict.fromkeys(name for one in used for name in one.used)
-    return {"equations": ", ".join(names)} if names else {}
-
-
-def _follow_apart(problem: _Problem, chosen: Choice, control: Control, every_step: bool) -> _Found:
-    """Integrate with `adaptive`: adaptive steps, events, observables."""
-    field, grid, count = problem.field, problem.grid, problem.layout.count
-    names = field.variables, field.parameters
-    sizes = grid.size, field.size
-    Outcome.check_room(*sizes, control, count, problem.precision)
-    initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
-    first = replace(control, step_log=int(every_step))
-    if chosen.otherwise is not None:
-        first = replace(first, max_steps=min(control.max_steps, _EXPLICIT_STEPS))
-    options: dict[str, Any] = {
-        "times": grid, "device": problem.device, "precision": problem.precision,
-        "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
-        "when": problem.compile,
-    }  # fmt: skip
-    runner = Runner(field, chosen.method, first, **options)
-    outcome = runner.integrate(initial, parameters, show=problem.show)
-    if every_step and runner.interrupted:
-        raise KeyboardInterrupt
-    if every_step:  # the first run counted the steps
-        step_log = int(outcome.taken.max()) + 1
-        logged = replace(control, step_log=step_log)
-        Outcome.check_room(*sizes, logged, count, problem.precision)
-        runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
-        outcome = runner.integrate(initial, parameters)
-    work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
-    used = [runner.formulation]
-    if chosen.otherwise is not None:
-        failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
-        slow = np.flatnonzero(failed)
-        if runner.interrupted:
-            outcome.leave_out(failed)
-        elif slow.size and not every_step:
-            runner = Runner(field, chosen.otherwise, control, **options)
-            again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
-            used.append(runner.formulation)
-            outcome.put(slow, again)
-        work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
-    work = {
-        "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
-        **_equations(*used),
-    }  # fmt: skip
-    values = _values(outcome, control, problem.layout.shape)
-    return _Found(outcome.states, outcome.status, work, values)
-
-
-def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Results other than the states, with the swept dimensions first."""
-
-    def swept(array: np.ndarray) -> np.ndarray:
-        return np.moveaxis(array, -1, 0).reshape((*shape, *array.shape[:-1]))
-
-    values = {"step_count": swept(outcome.taken), "rejected_count": swept(outcome.rejected)}
-    if control.events:
-        values["event_count"] = swept(outcome.hit_counts)
-        if control.recorded:
-            hits = chronological(outcome.hit_counts, outcome.hits)
-            values["event_time"] = swept(hits[:, :, 0])
-            values["event_state"] = swept(hits[:, :, 1:])
-    if control.observables:
-        values["observed"] = swept(outcome.observed)
-    if outcome.step_log.size:
-        values["step_time"] = swept(outcome.step_log[:, 0])
-        values["step_state"] = swept(outcome.step_log[:, 1:])
-    return values
-
-
-def check_tolerances(
-    rtol: float | None, atol: float | None, step: float | None, precision: Precision
-) -> tuple[float, float]:
-    """The checked tolerances, with defaults.
-
-    Raises
-    ------
-    PlanError
-        A tolerance is not positive, `rtol` is above 1 or too small for the precision, or a
-        tolerance is given together with a step.
-    """
-    for name, value in {"rtol": rtol, "atol": atol}.items():
-        if value is not None and step is not None:
-            raise PlanError(
-                f"step is {step!r} and {name} {value!r}; give a step, or tolerances that control it"
-            )
-        if value is not None:
-            number(name, value, above=0)
-    rtol = _RTOL if rtol is None else float(rtol)
-    atol = _ATOL if atol is None else float(atol)
-    if rtol > 1:
-        raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
-    least = 4.0 * float(np.finfo(precision).eps)
-    if rtol < least:
-        raise PlanError(
-            f"rtol is {rtol:g}; expected at least {least:.2g}: the machine epsilon of "
-            f"{precision} is {least / 4:.2g}"
-        )
-    return rtol, atol

@@ -10,6 +10,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories import runs
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cuda
 from ergode.trajectories.adaptive.outcome import control_of
@@ -120,9 +121,7 @@ def test_derivatives_are_those_of_the_function():
 
 
 def test_auto_turns_to_a_stiff_method(monkeypatch):
-    from ergode.trajectories import integrate as module  # the function has the module's name
-
-    monkeypatch.setitem(module.__globals__, "_EXPLICIT_STEPS", 2000)
+    monkeypatch.setattr(runs, "EXPLICIT_STEPS", 2000)
     field = VectorField(van_der_pol, ["x", "v"], ["mu"])
     result = solve(
         field, times=[0.0, 2.0], initial={"x": 2.0, "v": 0.0}, parameters={"mu": [5.0, 1e5]}

@@ -32,10 +32,10 @@ from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.fixed.runner import Ensemble, Growth
-from ergode.trajectories.integrate import check_tolerances
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.derivatives import Symbols, function_of
 from ergode.trajectories.steppers.tableaus import RK4
+from ergode.trajectories.tolerances import check_tolerances
 
 if TYPE_CHECKING:
     import xarray

@@ -1,0 +1,156 @@
+"""What a run of equations is called in its result: variables, dims and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import results
+from ergode.core.results import SWEPT, Variable
+from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
+from ergode.trajectories.adaptive.outcome import Control
+from ergode.trajectories.methods import Choice
+from ergode.trajectories.runs import EXPLICIT_STEPS, Found, Problem
+
+if TYPE_CHECKING:
+    import xarray
+
+results.register(
+    "trajectories",
+    "states",
+    [
+        Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
+        Variable("event_count", (SWEPT, "event"), "number", "1", "occurrences of an event", True),
+        Variable(
+            "event_time",
+            (SWEPT, "event", "hit"),
+            "floating",
+            "time",
+            "time of the last hits",
+            True,
+        ),
+        Variable(
+            "event_state",
+            (SWEPT, "event", "hit", "variable"),
+            "floating",
+            "1",
+            "state at the last hits",
+            True,
+        ),
+        Variable(
+            "observed", (SWEPT, "observable"), "floating", "1", "value of an observable", True
+        ),
+        Variable("step_time", (SWEPT, "step"), "floating", "time", "end of every step", True),
+        Variable(
+            "step_state", (SWEPT, "step", "variable"), "floating", "1", "state after a step", True
+        ),
+    ],
+)
+
+results.register(
+    "trajectories",
+    "arrays",  # further variables have the names of the model's variables
+    [
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+        Variable("step_count", (SWEPT,), "integer", "1", "accepted steps", True),
+        Variable("rejected_count", (SWEPT,), "integer", "1", "rejected steps", True),
+    ],
+    coords=["time"],
+)
+
+
+def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Attributes of the result: methods used, and the reason."""
+    used, reason = chosen.method.name, chosen.reason
+    if work.get("stiff_trajectories"):
+        mixed = work["stiff_trajectories"] < count
+        stiff = work["stiff_method"]
+        used = f"{used}, {stiff}" if mixed else stiff
+        reason = (
+            f"{work['stiff_trajectories']} of {count} trajectories are stiff: "
+            f"'{chosen.method.name}' did not end within {EXPLICIT_STEPS:,} steps"
+        )
+    return {"method": used, "method_reason": reason}
+
+
+def dataset(
+    problem: Problem, chosen: Choice, control: Control, found: Found, stopwatch: Stopwatch,
+    more: Mapping[str, Any],
+) -> xarray.Dataset:  # fmt: skip
+    """Labelled results; `more` are further attributes."""
+    field, layout, grid = problem.field, problem.layout, problem.grid
+    attrs = results.provenance(
+        stopwatch,
+        engine="trajectories",
+        **_method_attributes(chosen, found.work, layout.count),
+        order=chosen.order,
+        device=problem.device.name,
+        device_model=problem.device.model,
+        device_reason=problem.device.reason,
+        precision=problem.precision,
+        trajectories=layout.count,
+        model_digest=field.digest,
+        **found.work,
+        **more,
+        interrupted=int(bool((found.status == Status.NOT_RUN).any())),
+    )
+    if control.step is None:
+        attrs.update(rtol=control.rtol, atol=control.atol)
+    if field.arrays is not None:
+        return _of_arrays(problem, found, attrs)
+    coords = {"time": grid, "variable": list(field.variables), **layout.coords}
+    if control.events:
+        coords["event"] = [event.name for event in control.events]
+    if control.observables:
+        coords["observable"] = [one.name for one in control.observables]
+    shape = (*layout.shape, grid.size, len(field.variables))
+    values = found.values
+    values["state"] = np.moveaxis(found.states, 2, 0).reshape(shape)
+    values["status"] = found.status.reshape(layout.shape)
+    _leave_out_failed(values)
+    return results.dataset(
+        "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
+        computed_rows=_computed_rows(values["state"]),
+    )  # fmt: skip
+
+
+def _of_arrays(problem: Problem, found: Found, attrs: Mapping[str, Any]) -> xarray.Dataset:
+    """Labelled results for variables that are arrays."""
+    arrays, layout = problem.field.arrays, problem.layout
+    assert arrays is not None
+    states = np.moveaxis(found.states, 2, 0).reshape(*layout.shape, problem.grid.size, -1)
+    views = dict(zip(arrays.names, arrays.views(states), strict=True))
+    own = [
+        Variable(name, (SWEPT, "time", *dims), "floating", "1", "state at a time")
+        for name, dims in zip(arrays.names, arrays.dims, strict=True)
+    ]
+    return results.dataset(
+        "trajectories", "arrays", {**found.values, **views,
+                                   "status": found.status.reshape(layout.shape)},
+        coords={"time": problem.grid, **layout.coords}, attrs=attrs, swept=layout.dims,
+        computed_rows=_computed_rows(states), own=own,
+    )  # fmt: skip
+
+
+def _computed_rows(states: np.ndarray) -> np.ndarray:
+    """Number of times of the grid up to the first state that is not finite, per trajectory."""
+    rows = np.full(states.shape[:-2], states.shape[-2])
+    if not np.isfinite(states).all():
+        missing = ~np.isfinite(states).all(axis=-1)
+        rows = np.where(missing.any(-1), missing.argmax(-1), rows)
+    return rows
+
+
+def _leave_out_failed(values: dict[str, np.ndarray]) -> None:
+    """Set event counts and observables of failed trajectories to NaN."""
+    status = values["status"]
+    failed = np.isin(status, [one for one in Status if one.is_error and one != Status.INACCURATE])
+    for name in ("event_count", "observed"):
+        if name in values and failed.any():
+            values[name] = np.where(failed[..., None], np.nan, values[name])

@@ -1,0 +1,183 @@
+"""A run of an ensemble of equations: by the runner of its method, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergode.core import devices, launch
+from ergode.core.compiler.source import Precision
+from ergode.core.formulation import Compile, Formulation
+from ergode.core.status import Status
+from ergode.models.fields.vector_field import VectorField
+from ergode.models.sweep import Layout, stacked
+from ergode.trajectories.adaptive.outcome import Control, Outcome, chronological
+from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.arrays.implicit import ImplicitRunner
+from ergode.trajectories.arrays.runner import Runner as ArrayRunner
+from ergode.trajectories.delays.history import InitialHistory
+from ergode.trajectories.fixed.refinement import Refinement
+from ergode.trajectories.fixed.runner import Ensemble
+from ergode.trajectories.methods import Choice
+
+# A trajectory that needs more adaptive explicit steps than this counts as stiff.
+EXPLICIT_STEPS = 100_000
+
+
+class Problem(NamedTuple):
+    """The problem: equations, values, times, device and options."""
+
+    field: VectorField
+    rows: Mapping[str, np.ndarray]  # values of every variable and parameter [trajectory]
+    layout: Layout
+    grid: np.ndarray
+    history: InitialHistory
+    device: devices.Device
+    precision: Precision
+    noise_substeps: int
+    seed: int
+    compile: Compile
+    show: bool  # whether to show progress
+
+
+class Found(NamedTuple):
+    """Results of all trajectories."""
+
+    states: np.ndarray  # [time, variable, trajectory]
+    status: np.ndarray  # [trajectory]
+    work: dict[str, Any]  # attributes of the result
+    values: dict[str, np.ndarray]  # further results by name, swept dimensions first
+
+
+def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found:
+    """Integrate with fixed steps (`fixed`)."""
+    tableau, known = chosen.method.tableau, problem.history
+    assert tableau is not None
+    ensemble = Ensemble(
+        problem.field, tableau, known.function, times=problem.grid, device=problem.device,
+        precision=problem.precision, jumps=known.jumps, scheme=chosen.method.scheme,
+        noise_substeps=problem.noise_substeps, seed=problem.seed, when=problem.compile,
+    )  # fmt: skip
+    run = Refinement(
+        problem.field, ensemble, problem.rows, problem.layout.count, problem.grid, problem.show
+    )
+    out, status = (
+        run.within(control.rtol, control.atol, chosen.order)
+        if control.step is None
+        else run.with_step(control.step)
+    )
+    work = {"step": run.step, "steps_taken": run.steps_taken}
+    return Found(out, status, work | _equations(ensemble.formulation), {})
+
+
+def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
+    """Integrate variables that are arrays."""
+    field, layout, precision = problem.field, problem.layout, problem.precision
+    grid, count = problem.grid, layout.count
+    launch.check_room(
+        np.dtype(precision).itemsize * (grid.size + 1) * field.size * count,
+        f"an array of states at {grid.size:,} times, for {count:,} trajectories,",
+        "use fewer times or trajectories",
+    )
+    options: dict[str, Any] = {"times": grid, "device": problem.device, "precision": precision}
+    if chosen.is_fixed:
+        # Step halving runs the kernel for fixed steps, once for every step size.
+        equal = replace(control, step=control.step or 1.0)
+        runner = ArrayRunner(field, chosen.method, equal, **options)
+        run = Refinement(field, runner, problem.rows, count, grid, problem.show)
+        out, status = (
+            run.within(control.rtol, control.atol, chosen.order)
+            if control.step is None
+            else run.with_step(control.step)
+        )
+        return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+    follower: type[ImplicitRunner | ArrayRunner] = (
+        ImplicitRunner if chosen.method.stiff else ArrayRunner
+    )
+    if chosen.method.stiff and problem.device.target != "cpu":
+        chosen.method.refuse("is for a CPU where variables are arrays; choose 'rkc2'")
+    initial, parameters = (
+        stacked(problem.rows, names, count, precision)
+        for names in (field.variables, field.parameters)
+    )
+    outcome = follower(field, chosen.method, control, **options).run(
+        initial, parameters, show=problem.show
+    )
+    work = {"steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum()}
+    return Found(outcome.states, outcome.status, work, _values(outcome, control, layout.shape))
+
+
+def _equations(*used: Formulation) -> dict[str, str]:
+    """Attribute ``equations``: program (interpreted), compiled, or both in turn."""
+    names = dict.fromkeys(name for one in used for name in one.used)
+    return {"equations": ", ".join(names)} if names else {}
+
+
+def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
+    """Integrate with `adaptive`: adaptive steps, events, observables."""
+    field, grid, count = problem.field, problem.grid, problem.layout.count
+    names = field.variables, field.parameters
+    sizes = grid.size, field.size
+    Outcome.check_room(*sizes, control, count, problem.precision)
+    initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
+    first = replace(control, step_log=int(every_step))
+    if chosen.otherwise is not None:
+        first = replace(first, max_steps=min(control.max_steps, EXPLICIT_STEPS))
+    options: dict[str, Any] = {
+        "times": grid, "device": problem.device, "precision": problem.precision,
+        "history": problem.history, "noise_substeps": problem.noise_substeps, "seed": problem.seed,
+        "when": problem.compile,
+    }  # fmt: skip
+    runner = Runner(field, chosen.method, first, **options)
+    outcome = runner.integrate(initial, parameters, show=problem.show)
+    if every_step and runner.interrupted:
+        raise KeyboardInterrupt
+    if every_step:  # the first run counted the steps
+        step_log = int(outcome.taken.max()) + 1
+        logged = replace(control, step_log=step_log)
+        Outcome.check_room(*sizes, logged, count, problem.precision)
+        runner = Runner(field, chosen.method, replace(first, step_log=step_log), **options)
+        outcome = runner.integrate(initial, parameters)
+    work: dict[str, Any] = {"cell": runner.widest} if runner.widest else {}
+    used = [runner.formulation]
+    if chosen.otherwise is not None:
+        failed = np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL))
+        slow = np.flatnonzero(failed)
+        if runner.interrupted:
+            outcome.leave_out(failed)
+        elif slow.size and not every_step:
+            runner = Runner(field, chosen.otherwise, control, **options)
+            again = runner.integrate(initial[:, slow], parameters[:, slow], slow)
+            used.append(runner.formulation)
+            outcome.put(slow, again)
+        work |= {"stiff_method": chosen.otherwise.name, "stiff_trajectories": slow.size}
+    work = {
+        "steps_taken": outcome.taken.sum(), "steps_rejected": outcome.rejected.sum(), **work,
+        **_equations(*used),
+    }  # fmt: skip
+    values = _values(outcome, control, problem.layout.shape)
+    return Found(outcome.states, outcome.status, work, values)
+
+
+def _values(outcome: Outcome, control: Control, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Results other than the states, with the swept dimensions first."""
+
+    def swept(array: np.ndarray) -> np.ndarray:
+        return np.moveaxis(array, -1, 0).reshape((*shape, *array.shape[:-1]))
+
+    values = {"step_count": swept(outcome.taken), "rejected_count": swept(outcome.rejected)}
+    if control.events:
+        values["event_count"] = swept(outcome.hit_counts)
+        if control.recorded:
+            hits = chronological(outcome.hit_counts, outcome.hits)
+            values["event_time"] = swept(hits[:, :, 0])
+            values["event_state"] = swept(hits[:, :, 1:])
+    if control.observables:
+        values["observed"] = swept(outcome.observed)
+    if outcome.step_log.size:
+        values["step_time"] = swept(outcome.step_log[:, 0])
+        values["step_state"] = swept(outcome.step_log[:, 1:])
+    return values
