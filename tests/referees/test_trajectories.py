@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import trajectories_arrays as array_fields
 import trajectories_plain as plain
 import trajectories_round as round_numbers
 from trajectories_models import END, draw_model, event_functions, history_of
@@ -346,6 +347,40 @@ def test_round_numbers_for_long(device):
     while time.monotonic() < until:
         wrong += round_numbers.compare(seed, device, *ROUND[seed % len(ROUND)])
         seed += 1
+    assert not wrong, "\n".join(wrong)
+
+
+# A table in time breaks what has steps of one size.
+ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0.002}, 2e-4),
+          "rk4 float32": ({"step": 0.005, "precision": "float32"}, 2e-3),
+          "rk4 refined": ({"rtol": 1e-5, "atol": 1e-5}, 2e-3)}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_fields_of_arrays(device):
+    """A component with data, and several arrays in place: sizes share a kernel."""
+    wrong = [
+        line for structure, method in ((11, "tsit5"), (0, "rk4")) for seed in range(4)
+        for line in array_fields.compare(structure, seed, {method: ARRAYS[method]}, device)
+    ]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_fields_of_arrays_for_long(device):
+    begin = int(os.environ.get("ERGODE_REFEREE_SEED", int(time.time()) % 10**7))
+    print(f"ERGODE_REFEREE_SEED={begin}")
+    until = time.monotonic() + 0.2 * float(os.environ.get("ERGODE_REFEREE_SECONDS", "600"))
+    wrong, structure = [], begin
+    while time.monotonic() < until:
+        some = np.random.default_rng(structure).choice(list(ARRAYS), 3, replace=False)
+        for seed in range(structure, structure + 6):
+            wrong += array_fields.compare(
+                structure, seed, {name: ARRAYS[name] for name in some}, device
+            )
+        structure += 1
     assert not wrong, "\n".join(wrong)
 
 

@@ -1,5 +1,6 @@
 """What contradicts itself, or is below what numbers can do, is refused; what failed is missing."""
 
+import functools
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import ergode
 from ergode.core.status import Status
 from ergode.trajectories import Mean, ZeroCrossing, integrate, lyapunov_spectrum
+from ergode.trajectories.events import check_events
 
 
 def decay(t, y, p):
@@ -134,3 +136,123 @@ def test_exponents_of_what_failed_are_missing():
     assert np.isfinite(found["exponent"].values[0]).all()
     assert np.isnan(found["exponent"].values[1]).all()
     assert found["status"].values[1] != Status.DONE
+
+
+def late_logarithm(t, y, p):
+    return math.log(max(t - p[0], 0.0)) + 1.0
+
+
+def test_an_event_that_is_always_infinite_is_a_failure():
+    """It was counted zero times, and the trajectories were done; infinite for a while it may be."""
+    field = ergode.VectorField(lambda t, y, p: (0.0 * y[0],), ["y"], ["begin"])
+    with pytest.warns(ergode.FailureWarning, match="1 of 2"):
+        result = integrate(
+            field, times=[0.0, 2.0], initial={"y": 2.0}, parameters={"begin": [0.5, 3.0]},
+            device="cpu", events=[ZeroCrossing(late_logarithm)],
+        )  # fmt: skip
+    assert result["status"].values.tolist() == [Status.DONE, Status.NOT_FINITE]
+    assert result["event_time"].values[0, 0, 0] == pytest.approx(0.5 + math.exp(-1.0), rel=1e-9)
+
+
+def above(y):
+    return y > 0.5
+
+
+def two_returns(t, y, p):
+    if y[0] > 0.5:
+        return 1.0
+    return 0.0
+
+
+def by_name(t, y, p):
+    inside = above(y[0]) and t < 3.0
+    return SCALE * inside
+
+
+SCALE = -3.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, y, p: 1.0 * (y[0] > 0.5),
+        lambda t, y, p: abs(2 * (y[0] > 0.5) - 2 * (t > 1.0)),
+        two_returns,
+        by_name,
+    ],
+)
+def test_a_condition_is_seen_through_products_names_and_calls(function):
+    with pytest.raises(ergode.ModelError, match="returns a condition, .* a - b instead of a > b"):
+        integrate(
+            DECAY, times=[0, 1], initial={"y": 1}, device="cpu", events=[ZeroCrossing(function)]
+        )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, y, p: 2.0 * (y[0] > 0.5) - 1.0,
+        lambda t, y, p: 1.0 if y[0] > 0.5 else -1.0,
+        lambda t, y, p: (y[0] > 0.5) * (y[0] - 0.7),
+        lambda t, y, p: y[0] - (0.5 if t > 1.0 else 0.7),
+    ],
+)
+def test_what_changes_its_sign_is_no_condition(function):
+    check_events([ZeroCrossing(function)], DECAY)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"step": 1e-300}, r"a step of 1e-300 takes 1e\+300 steps"),
+        ({"step": 5e-324}, "a step of 4.94066e-324 takes inf steps"),
+        ({"times": [-1.7e308, 1.7e308]}, "float64 does not hold the difference"),
+        (
+            {"times": [1e9, 1e9 + 1.0], "precision": "float32"},
+            r"times\[1\] = 1000000001.0 is times\[0\] = 1000000000.0 in float32",
+        ),
+    ],
+)
+def test_settings_that_no_number_can_hold_are_refused(options, said):
+    """Some were errors of Python's, and times that are one number in float32 lost their states."""
+    with pytest.raises(ergode.ErgodeError, match=said):
+        integrate(DECAY, **{"times": [0.0, 1.0], "initial": {"y": 1.0}, "device": "cpu", **options})
+
+
+def test_delays_next_to_nothing_are_refused():
+    field = ergode.VectorField(lambda t, y, yd, p: (-yd[0],), ["y"], ["tau"], [("y", "tau")])
+    with pytest.raises(ergode.PlanError, match="takes inf steps"):
+        integrate(
+            field, times=[0.0, 1.0], initial={"y": 1.0}, parameters={"tau": 5e-324}, device="cpu"
+        )
+
+
+def test_times_far_from_zero_keep_the_tolerance():
+    """The end of a step was rounded, its size was not: an error of 2e-4 at a tolerance of 1e-6."""
+    found = integrate(DECAY, times=[1e12, 1e12 + 1.0], initial={"y": 1.0}, device="cpu")
+    np.testing.assert_allclose(found["state"].values[-1, 0], math.exp(-1.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"max_step": math.inf}, {"atol": 5e-324}])
+def test_settings_of_no_bound(options):
+    found = integrate(DECAY, times=[0.0, 1.0], initial={"y": 0.0}, device="cpu", **options)
+    assert found["status"] == Status.DONE
+    assert found["state"].values[-1, 0] == 0.0
+
+
+def test_a_function_that_reads_beyond_a_tuple_is_named():
+    def beyond(t, y, p, table=(1.0, 2.0)):
+        return (y[len(table)],)
+
+    field = ergode.VectorField(functools.partial(beyond, table=(1.0, 2.0)), ["y"])
+    with pytest.raises(ergode.ModelError, match="the field of 'beyond'.* beyond the end of a tup"):
+        integrate(field, times=[0.0, 1.0], initial={"y": 1.0}, device="cpu")
+
+
+def test_data_of_a_field_are_in_the_range_of_its_precision():
+    field = ergode.VectorField(
+        component=lambda i, t, y, p, c: c.A[i] - y[i], variables=("y", 2),
+        constants={"A": [1.0, 1e39]},
+    )  # fmt: skip
+    with pytest.raises(ergode.PlanError, match=r"constant 'A' is 1e\+39; float32 holds"):
+        integrate(field, times=[0.0, 1.0], initial={"y": 1.0}, device="cpu", precision="float32")

@@ -45,12 +45,18 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(grid))
     if bad.size:
         raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
-    falls = np.flatnonzero(np.diff(grid) <= 0)
+    falls = np.flatnonzero(grid[1:] <= grid[:-1])
     if falls.size:
         i = int(falls[0])
         raise ModelError(
             f"times must ascend, but times[{i + 1}] = {grid[i + 1]:g} follows times[{i}] = "
             f"{grid[i]:g}"
+        )
+    with np.errstate(over="ignore"):
+        span = grid[-1] - grid[0]
+    if not np.isfinite(span):
+        raise ModelError(
+            f"times are from {grid[0]:g} to {grid[-1]:g}, and float64 does not hold the difference"
         )
     return grid
 
@@ -61,6 +67,23 @@ def count_of(times: Any) -> int:
         return int(times.size) if hasattr(times, "size") else len(times)
     except (TypeError, ValueError, OverflowError):
         return 1
+
+
+def check_apart(times: np.ndarray, precision: str) -> None:
+    """Refuse times that a precision does not tell apart.
+
+    Raises
+    ------
+    PlanError
+        The message names the first two.
+    """
+    same = np.flatnonzero(np.diff(times.astype(precision)) <= 0)
+    if same.size:
+        i = int(same[0])
+        raise PlanError(
+            f"times[{i + 1}] = {float(times[i + 1])!r} is times[{i}] = {float(times[i])!r} in "
+            f"{precision}; use precision='float64', or count time from a later origin"
+        )
 
 
 def _kind(values: Any) -> str:

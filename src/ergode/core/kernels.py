@@ -172,9 +172,23 @@ def _of(
 _UNKNOWN = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 
 
+_BEYOND = "tuple index out of range"
+
+
+def _beyond(what: str) -> ModelError:
+    return ModelError(
+        f"{what} reads beyond the end of a tuple; keep its index between 0 and its length"
+    )
+
+
 @contextmanager
-def readable_errors() -> Iterator[None]:
+def readable_errors(what: str = "a function of the model") -> Iterator[None]:
     """Make one line of what the compiler says about a kernel with a user's formula in it.
+
+    Parameters
+    ----------
+    what : str
+        What the user calls the formula.
 
     Raises
     ------
@@ -184,25 +198,24 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except IndexError as error:
-        if str(error) != "tuple index out of range":
+        if str(error) != _BEYOND:
             raise
-        raise ModelError(
-            "a function of the model reads beyond the end of a tuple; keep its index between 0 and "
-            "its length"
-        ) from error
+        raise _beyond(what) from error
     except Exception as error:
         if not type(error).__module__.startswith(("numba.", "numba_cuda.")):
             raise
+        if _BEYOND in str(error):
+            raise _beyond(what) from error
         unknown = _UNKNOWN.search(str(error))
         if unknown:
             raise ModelError(
-                f"a function of the model uses {unknown[2]}.{unknown[1]}, which cannot be "
-                "compiled; write it with arithmetic and other functions of numbers"
+                f"{what} uses {unknown[2]}.{unknown[1]}, which cannot be compiled; write it with "
+                "arithmetic and other functions of numbers"
             ) from error
         said = [line.strip() for line in str(error).splitlines() if line.strip()]
         found = [line for line in said if not line.startswith(("Failed in", "During:"))]
-        what = " ".join([*found[:1], *(line[4:] for line in found if line.startswith(">>> "))][:2])
-        raise ModelError(f"a function of the model cannot be compiled: {what}") from error
+        why = " ".join([*found[:1], *(line[4:] for line in found if line.startswith(">>> "))][:2])
+        raise ModelError(f"{what} cannot be compiled: {why}") from error
 
 
 @cache

@@ -15,6 +15,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
+from ergode.models.fields.conditions import check_crosses
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import inside_step
@@ -29,13 +30,13 @@ class ZeroCrossing(HoldsFunctions):
     function : function
         Event function ``g(t, y, p)``, or for a field with delays ``g(t, y, yd, p)``. It returns a
         number and is compiled like the field. If it returns NaN, the trajectory ends with the
-        status ``NOT_FINITE``.
+        status ``NOT_FINITE``, and likewise if it is infinite throughout.
     direction : {0, 1, -1}
         Count all crossings, only rising ones, or only falling ones.
     effect : function, optional
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
         event, a tuple like the field's. Simultaneous events act in the order in which they are
-        given.
+        given. A result at the moment of an event is the state before it.
     terminal : bool
         Whether the event ends the trajectory. Its status is then ``STOPPED``, and later values are
         NaN.
@@ -98,6 +99,7 @@ def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
     for event in events:
         if not isinstance(event, ZeroCrossing):
             raise ModelError(f"events has {event!r}; expected ergode.trajectories.ZeroCrossing")
+        check_crosses(event.function)
         check_function(event.function, arguments, None, f"event '{event.name}'")
         if event.effect is not None:
             check_function(

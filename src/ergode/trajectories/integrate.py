@@ -237,10 +237,10 @@ def integrate(
     if replicates is not None:
         layout = replicated(layout, integer("replicates", replicates, 1, 2**31 - 1))
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
-    check_range({**rows, "times": grid}, precision)
     if history is not None:
         field.refuse_arrays("history")
     known = initial_history(field, history, float(grid[0]), rows, layout.count)
+    check_range({**rows, "times": grid, **known.numbers, **field.numbers}, precision)
     delays = [delay for _, delay in field.delays if isinstance(delay, str)]
     common = have_common_step(delays, [rows[delay] for delay in delays])
     chosen = choose(

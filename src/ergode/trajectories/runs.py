@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import devices, launch
+from ergode.core.arguments import check_apart
 from ergode.core.compiler.source import Precision
 from ergode.core.formulation import Compile, Formulation
 from ergode.core.status import Status
@@ -94,6 +95,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control) -> Found:
             else run.with_step(control.step)
         )
         return Found(out, status, {"step": run.step, "steps_taken": run.steps_taken}, {})
+    check_apart(grid, precision)
     follower: type[ImplicitRunner | ArrayRunner] = (
         ImplicitRunner if chosen.method.stiff else ArrayRunner
     )
@@ -121,6 +123,7 @@ def follow_apart(problem: Problem, chosen: Choice, control: Control, every_step:
     field, grid, count = problem.field, problem.grid, problem.layout.count
     names = field.variables, field.parameters
     sizes = grid.size, field.size
+    check_apart(grid, problem.precision)
     Outcome.check_room(*sizes, control, count, problem.precision)
     initial, parameters = (stacked(problem.rows, some, count, problem.precision) for some in names)
     first = replace(control, step_log=int(every_step))

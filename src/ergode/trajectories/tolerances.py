@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ergode.core.arguments import number
@@ -14,13 +16,17 @@ _RTOL, _ATOL = 1e-6, 1e-9
 def check_steps(step: float | None, max_step: float | None) -> None:
     """Check that steps are positive, and that `max_step` is not given with a fixed step."""
     for name, value in {"step": step, "max_step": max_step}.items():
-        if value is not None:
+        if value is not None and not (name == "max_step" and _is_infinite(value)):
             number(name, value, above=0)
-    if step is not None and max_step is not None:
+    if step is not None and max_step is not None and not _is_infinite(max_step):
         raise PlanError(
             f"step is {step!r} and max_step {max_step!r}; give step for fixed steps, or max_step "
             "for adaptive steps"
         )
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and value == np.inf
 
 
 def check_tolerances(
@@ -51,4 +57,5 @@ def check_tolerances(
             f"rtol is {rtol:g}; expected at least {least:.2g}: the machine epsilon of "
             f"{precision} is {least / 4:.2g}"
         )
-    return rtol, atol
+    # What a precision takes for zero is no scale of a variable that is zero.
+    return rtol, max(atol, float(np.finfo(precision).tiny))

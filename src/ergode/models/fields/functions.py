@@ -77,11 +77,6 @@ def check_function(
         elif node.value is None or isinstance(node.value, ast.Tuple | ast.List | ast.Dict):
             found = ast.unparse(node.value) if node.value is not None else "nothing"
             raise ModelError(f"function '{name}' returns {found}; expected a number")
-        elif _is_condition(node.value):
-            raise ModelError(
-                f"function '{name}' returns a condition, {ast.unparse(node.value)}; expected a "
-                "number that changes its sign there, such as the difference a - b instead of a > b"
-            )
     _check_indices(tree, arguments)
     check_parts(function, tree)
     if tries:
@@ -175,22 +170,6 @@ def _whole_constant(node: ast.expr) -> int | None:
     except ValueError:
         return None
     return value if type(value) is int else None
-
-
-def _is_condition(node: ast.expr) -> bool:
-    """Whether an expression is true or false, or one and zero for these."""
-    if isinstance(node, ast.BoolOp):
-        return all(map(_is_condition, node.values))
-    if isinstance(node, ast.IfExp):
-        ends = [node.body, node.orelse]
-        return all(isinstance(one, ast.Constant) for one in ends) and any(
-            isinstance(one, ast.Constant) and one.value == 0 for one in ends
-        )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        converted = node.func.id in ("bool", "float", "int") and len(node.args) == 1
-        return converted and _is_condition(node.args[0])
-    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return negation or isinstance(node, ast.Compare)
 
 
 def _check_return(name: str, value: ast.expr | None, variables: Sequence[str]) -> None:

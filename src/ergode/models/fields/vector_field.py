@@ -206,6 +206,22 @@ class VectorField(HoldsFunctions):
         return card(f"VectorField{name}", facts)
 
     @property
+    def numbers(self) -> dict[str, Any]:
+        """Data of the equations, by what messages call them."""
+        if self.arrays is None:
+            return {}
+        names = dict(self.constants or {})
+        return {f"constant '{name}'": data for name, data in zip(names, self.arrays.constants,
+                                                                 strict=True)}  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        """What messages call it, by its functions."""
+        own = (self.function,) if self.arrays is None else self.arrays.functions
+        names = dict.fromkeys(getattr(one, "__name__", "function") for one in own)
+        return f"the field of {', '.join(map(repr, names))}, or a function used with it,"
+
+    @property
     def state_dependent(self) -> bool:
         """Whether any delay depends on the state."""
         return any(isinstance(delay, Delay) for _, delay in self.delays)

@@ -71,11 +71,13 @@ def next_size(h, size, log_error, previous, kept, last_step_rejected, way, short
 
     A step truncated at its goal (`size` < `h`) does not reduce the proposal if it is accepted.  If
     an event ended the step (`short`), the next step is at most `way`, the time from the beginning
-    of the step to the event: the next event may be equally close.
+    of the step to the event: the next event may be equally close.  An event may be close to the
+    beginning of a step by chance, so a short `way` alone does not end a trajectory.
     """
     following = growth(log_error, previous, kept, last_step_rejected) * size
-    following = max(following, h) if kept & (size < h) else following
-    following = min(following, way) if short else following
+    # By more than rounding, for that is no goal.
+    following = max(following, h) if kept & (size < real(0.99) * h) else following
+    following = max(min(following, way), real(1e-4) * h) if short else following
     return min(following, largest)
 
 

@@ -80,11 +80,13 @@ from ergode.trajectories.steppers.equations import (
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
+    all_met,
     are_numbers,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
     may_happen,
+    met_here,
 )
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
@@ -100,6 +102,7 @@ class Trajectory(NamedTuple):
     y: Any  # [variable]: state
     f: Any  # [variable]: slope
     g: Any  # [event]: values of the event functions
+    met: Any  # [event]: which of these have been finite
     s: Any  # accumulators of the observables
     h: Any  # proposed step
     previous: Any  # logarithm of the error of the last accepted step
@@ -143,8 +146,9 @@ def integrate_cuda(run, out, storage):
             )
             h = min(h, run.largest)
             fresh = False
+        g = gaps_here(at.t, at.y, history, p)
         at = Trajectory(
-            at.t, at.y, f, gaps_here(at.t, at.y, history, p), at.s, h, at.previous,
+            at.t, at.y, f, g, met_here(at.met, g), at.s, h, at.previous,
             at.last_step_rejected, at.cursor, at.kept_count, at.rejected_count, at.outcome,
         )  # fmt: skip
         while at.t < goal and at.outcome == DONE:
@@ -154,7 +158,7 @@ def integrate_cuda(run, out, storage):
             at = _with_outcome(at, INACCURATE if interpolation_error > run.limit else DONE)
         n = np.int32(n + 1)
         now = np.int32(now + 1) if now + 1 < period else np.int32(0)
-    _finish(at, interpolation_error, p, me, out)
+    _finish(at, interpolation_error, p, me, run, out)
 
 
 def _begun(p, me, run, out):
@@ -166,6 +170,7 @@ def _begun(p, me, run, out):
     log_step(0, run.origin, y, out.step_log, me)
     return Trajectory(
         run.origin, y, y, tuple(real(0.0) for e in range(EVENTS)),
+        tuple(real(0.0) for e in range(EVENTS)),
         tuple(real(s[j]) for j in range(SEEN)), run.sizes[me], real(SMALLEST), False, np.int64(1),
         np.int64(0), np.int64(0), DONE,
     )  # fmt: skip
@@ -173,7 +178,7 @@ def _begun(p, me, run, out):
 
 def _with_outcome(at, outcome):
     return Trajectory(
-        at.t, at.y, at.f, at.g, at.s, at.h, at.previous, at.last_step_rejected, at.cursor,
+        at.t, at.y, at.f, at.g, at.met, at.s, at.h, at.previous, at.last_step_rejected, at.cursor,
         at.kept_count, at.rejected_count, outcome,
     )  # fmt: skip
 
@@ -213,8 +218,8 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
 def _one_step(at, goal, history, p, n, stored, run, out):
     """The trajectory after one attempted step."""
     t, y, f, h, me = at.t, at.y, at.f, at.h, stored.me
-    g, s, cursor, kept_count, rejected_count = (
-        at.g, at.s, at.cursor, at.kept_count, at.rejected_count,
+    g, met, s, cursor, kept_count, rejected_count = (
+        at.g, at.met, at.s, at.cursor, at.kept_count, at.rejected_count,
     )  # fmt: skip
     previous, last_step_rejected, outcome = at.previous, at.last_step_rejected, at.outcome
     if SCHEME == 0 or SHARED:
@@ -229,7 +234,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
     way, short = size, False
     if kept:
         g1 = gaps_here(t1, y1, history, p)
-        looked = t1 >= run.times[cursor]
+        looked = cursor < run.times.size and t1 >= run.times[cursor]
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             g = gaps_at_begin(g, inside)
@@ -256,6 +261,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         outcome = STOPPED if ended else DONE
         if EVENTS > 0:
             outcome = outcome if are_numbers(g) else NOT_FINITE
+            met = met_here(met, g)
         kept_count += 1
         log_step(kept_count, t, y, out.step_log, me)
     else:
@@ -272,7 +278,19 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if LOOKS_UP and outside(t, y, p, run.frame, me):
             outcome = OUTSIDE
     return Trajectory(
-        t, y, f, g, s, h, previous, last_step_rejected, cursor, kept_count, rejected_count, outcome
+        t,
+        y,
+        f,
+        g,
+        met,
+        s,
+        h,
+        previous,
+        last_step_rejected,
+        cursor,
+        kept_count,
+        rejected_count,
+        outcome,
     )
 
 
@@ -292,13 +310,15 @@ def _missed(at, before, n, now, stored, run):
         return max(before, free_cell_error(at.t, at.y, run.rtol, run.atol, stored))
 
 
-def _finish(at, interpolation_error, p, me, out):
+def _finish(at, interpolation_error, p, me, run, out):
     """Write status, counts and observables of a trajectory that has ended."""
     outcome = at.outcome
     finite = True
     for i in unroll(range(VARIABLES)):
         finite = finite and is_finite(at.y[i])
     outcome = outcome if finite else NOT_FINITE
+    if EVENTS > 0 and outcome == DONE and at.t > run.origin:
+        outcome = DONE if all_met(at.met) else NOT_FINITE
     if OBSERVED > 0:
         o = observed(at.s, at.t, at.y, p)
         for j in unroll(range(OBSERVED)):

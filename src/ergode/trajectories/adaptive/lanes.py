@@ -67,11 +67,13 @@ from ergode.trajectories.steppers.explicit import EXTRA_C
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
+    all_met,
     are_numbers,
     gaps_at_begin,
     gaps_at_nodes,
     gaps_here,
     may_happen,
+    met_here,
 )
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
@@ -93,6 +95,7 @@ class Lanes(NamedTuple):
     p: Any  # parameters
     g: Any  # event functions at the beginning of the step
     g1: Any  # event functions after the step
+    met: Any  # which of these have been finite
     s: Any  # accumulators of the observables
     t: Any  # time at the beginning of the step
     t1: Any  # time at the end of the attempted step
@@ -127,7 +130,7 @@ def workspace(period, breakpoint_count, equations):
     read_rows = len(PLACES) * (2 + COEFFICIENTS)
     rows = np.empty(
         (
-            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 2 * EVENTS + SEEN + 17,
+            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 3 * EVENTS + SEEN + 17,
             LANES,
         ),
         real,
@@ -135,7 +138,8 @@ def workspace(period, breakpoint_count, equations):
     p_row = (6 + stages) * VARIABLES
     piece_row = p_row + PARAMETERS
     event_row = piece_row + read_rows
-    seen_row = event_row + 2 * EVENTS
+    met_row = event_row + 2 * EVENTS
+    seen_row = met_row + EVENTS
     single = rows[seen_row + SEEN :]
     return Lanes(
         rows[:VARIABLES],
@@ -147,7 +151,8 @@ def workspace(period, breakpoint_count, equations):
         rows[6 * VARIABLES : p_row],
         rows[p_row:piece_row],
         rows[event_row : event_row + EVENTS],
-        rows[event_row + EVENTS : seen_row],
+        rows[event_row + EVENTS : met_row],
+        rows[met_row:seen_row],
         rows[seen_row : seen_row + SEEN],
         single[0], single[1], single[2], single[3], single[4], single[5], single[6], single[7],
         single[8], single[9], single[10], single[11], single[12], single[13], single[14],
@@ -242,6 +247,7 @@ def start_in(lane, me, run, lanes):
     )
     for e in unroll(range(EVENTS)):
         lanes.g[e, lane] = g0[e]
+        lanes.met[e, lane] = 1.0 if is_finite(g0[e]) else 0.0
     for j in unroll(range(SEEN)):
         lanes.s[j, lane] = s0[j]
     lanes.h[lane] = min(wanted, run.largest)
@@ -348,7 +354,11 @@ def commit(run, lanes, out):
         for e in unroll(range(EVENTS)):
             lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
         if EVENTS > 0:
-            finite = finite & are_numbers(tuple(lanes.g[e, lane] for e in range(EVENTS)))
+            g = tuple(lanes.g[e, lane] for e in range(EVENTS))
+            finite = finite & are_numbers(g)
+            met = met_here(tuple(lanes.met[e, lane] for e in range(EVENTS)), g)
+            for e in unroll(range(EVENTS)):
+                lanes.met[e, lane] = met[e]
         before = t[lane]
         now = t2[lane] + 0.0 if kept else before
         t[lane] = now
@@ -501,6 +511,9 @@ def end_in(lane, me, run, lanes, out):
             outcome = INACCURATE
         if lanes.stray[lane] > 0.0:
             outcome = OUTSIDE
+    if EVENTS > 0 and outcome == DONE:
+        met = all_met(tuple(lanes.met[e, lane] for e in range(EVENTS)))
+        outcome = DONE if met or not lanes.t[lane] > run.origin else NOT_FINITE
     out.status[me] = outcome
     out.taken[me] = np.int64(lanes.kept_count[lane])
     out.rejected[me] = np.int64(tried[lane] - lanes.kept_count[lane])

@@ -281,7 +281,7 @@ class Runner:
             part = Mesh(plan.shared, plan.width[chunk], plan.lags, plan.breaks)
             run = self.arguments(initial[:, chunk], parameters[:, chunk], part, limit, which[chunk])
             try:
-                with kernels.readable_errors():
+                with kernels.readable_errors(self.field.title):
                     self._threads.integrate(run, part, outcome, chunk, report)
             except KeyboardInterrupt:
                 return False

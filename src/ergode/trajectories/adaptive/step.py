@@ -87,10 +87,11 @@ def _smooth_step(t, h, goal, y, f, history, p, rtol, atol):
     left = goal - t
     # A remainder too small to advance the time is merged into this step.
     whole = h * (1.0 + 64.0 * EPSILON) < left
-    size = h if whole else left
+    end = t + h if whole else goal
+    size = end - t  # the time that passes: far from zero, times are coarse
     y1, f1, k, error, correction = step(t, size, y, f, history, p)
     log_error = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
-    return size, (t + size if whole else goal), y1, f1, k, log_error
+    return size, end, y1, f1, k, log_error
 
 
 def settle(inside, end, g0, g1, me, cursor, run, out):
@@ -128,11 +129,13 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
         y2 = between(stop, y, k)
         f2 = slope(t2, y2, delayed(t2, y2, history, p), p)
     times = run.times
-    while cursor < times.size and times[cursor] <= t2:
+    # A time at which an event acts, up to rounding, is before it.
+    near = _TOGETHER * EPSILON * max(h, abs(t2)) if which >= 0 else real(0.0)
+    while cursor < times.size and times[cursor] <= t2 + near:
         x = (times[cursor] - t) / h
         state = between(x, y, k)
         for i in unroll(range(VARIABLES)):
-            out.states[cursor, i, me] = y2[i] if times[cursor] == t2 else state[i]
+            out.states[cursor, i, me] = y2[i] if times[cursor] >= t2 - near else state[i]
         cursor += 1
     y3, f3, g3 = y2, f2, g1
     ended = False
@@ -172,7 +175,7 @@ def _record_passing(e, stop, g, slopes, inside, me, run, out):
 
 def _record(e, t, y, me, run, out):
     """Record one occurrence of an event."""
-    if t < run.since:
+    if t + _TOGETHER * EPSILON * abs(t) < run.since:
         return
     count = out.hit_counts[e, me]
     out.hit_counts[e, me] = count + 1

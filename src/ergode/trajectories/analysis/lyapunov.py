@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import devices, launch, results
-from ergode.core.arguments import integer, number
+from ergode.core.arguments import integer, number, time_grid
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.results import SWEPT, Variable
@@ -143,9 +143,10 @@ def lyapunov_spectrum(
     place = devices.resolve(device)
     number("duration", duration, above=0)
     number("transient", transient, least=0)
+    times = time_grid(np.unique([0.0, transient, transient + duration]))
     for name, time in (("interval", interval), ("step", step)):
         if time is not None:
-            number(name, time, above=0)
+            number(name, time, above=times[-1] * np.finfo(np.float64).eps)
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.delays:
             if step is None:
@@ -167,7 +168,6 @@ def lyapunov_spectrum(
             rtol, atol = check_tolerances(
                 _RTOL if rtol is None else rtol, _ATOL if atol is None else atol, None, "float64"
             )
-            times = np.unique([0.0, transient, transient + duration])
             control = control_of({"rtol": rtol, "atol": atol, "events": [_renewal(field, wanted)]})
             runner = Runner(
                 _with_growth(extended, wanted), METHODS["tsit5"], control, times=times,

@@ -56,6 +56,8 @@ NOT_FINITE = np.uint8(Status.NOT_FINITE)
 TOO_MANY_STEPS = np.uint8(Status.TOO_MANY_STEPS)
 STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 
+TOGETHER = 64.0  # spacings of numbers between times that are the same but for rounding
+
 END = 2  # row of the state at the end of a step; rows 0 and 1 are for stages
 _WARPS = 32  # most warps of a block
 
@@ -276,7 +278,8 @@ def _chosen_steps(me, group, p, run, out, w):
     outcome = DONE
     radius, age = real(0.0), RECENT
     while t < last and outcome == DONE:
-        while knot < run.knots.size and run.knots[knot] <= t:
+        near = TOGETHER * EPSILON * abs(t)
+        while knot < run.knots.size and run.knots[knot] <= t + near:
             knot += 1
         goal = min(run.knots[knot], last) if knot < run.knots.size else last
         if taken + rejected == 0:
@@ -291,8 +294,8 @@ def _chosen_steps(me, group, p, run, out, w):
         left = goal - t
         # A remainder too small to advance the time is merged into this step.
         is_whole = h * (1.0 + 64.0 * EPSILON) < left
-        size = h if is_whole else left
-        t1 = t + size if is_whole else goal
+        t1 = t + h if is_whole else goal
+        size = t1 - t  # the time that passes: far from zero, times are coarse
         _take_stages(group, t, size, t1, radius, p, run, w)
         fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
         log_error = size_of_sums(fine, coarse, 1.0 / real(n))

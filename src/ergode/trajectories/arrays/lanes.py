@@ -27,6 +27,7 @@ from ergode.trajectories.arrays.group import (
     NOT_FINITE,
     ROWS,
     STEP_TOO_SMALL,
+    TOGETHER,
     TOO_MANY_STEPS,
 )
 from ergode.trajectories.fixed.kernel import locate
@@ -174,7 +175,8 @@ def _chosen_steps(first, run, out, lanes):
 def _goal(lane, run, lanes):
     """Goal of the steps of a lane: the next knot, or the last time."""
     knot = lanes.knot[lane]
-    while knot < run.knots.size and run.knots[knot] <= lanes.t[lane]:
+    near = TOGETHER * EPSILON * abs(lanes.t[lane])
+    while knot < run.knots.size and run.knots[knot] <= lanes.t[lane] + near:
         knot += 1
     lanes.knot[lane] = knot
     return min(run.knots[knot], run.last) if knot < run.knots.size else run.last
@@ -186,9 +188,9 @@ def _choose(lane, run, lanes):
     goal = _goal(lane, run, lanes)
     left = goal - t
     is_whole = h * (1.0 + 64.0 * EPSILON) < left
-    size = h if is_whole else left
-    lanes.size[lane] = size
-    lanes.t1[lane] = t + size if is_whole else goal
+    t1 = t + h if is_whole else goal
+    lanes.size[lane] = t1 - t  # the time that passes: far from zero, times are coarse
+    lanes.t1[lane] = t1
 
 
 def _judge(me, lane, run, out, lanes):

@@ -143,7 +143,7 @@ class Runner:
             chunk = slice(start, stop)
             run = self.arguments(initial[:, chunk], parameters[:, chunk], steps, chunk)
             try:
-                with kernels.readable_errors():
+                with kernels.readable_errors(self.field.title):
                     followers.integrate(run, outcome, chunk, report)
             except Abandoned as error:  # threads that still run write to the old arrays
                 outcome.detach()

@@ -158,6 +158,11 @@ class InitialHistory:
         return self.history is not None and self.history.function is None
 
     @property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Samples, by what messages call them."""
+        return {"history": self.history.values} if self.history is not None else {}
+
+    @property
     def function(self) -> Callable[[float], tuple[float, ...]] | None:
         """The history, if it is a function."""
         return None if self.history is None else self.history.function

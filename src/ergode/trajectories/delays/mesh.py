@@ -215,10 +215,12 @@ def breaks_of(lags: Sequence[int], last: int) -> np.ndarray:
 
 
 def _whole_steps(span: float, step: float) -> int:
-    steps = max(1, math.ceil(span / step * (1.0 - _ROUNDING)))
-    if steps > _MOST_STEPS:
-        raise PlanError(f"a step of {step:g} takes {steps:,} steps; at most 2^31 - 1 are possible")
-    return steps
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        steps = float(np.float64(span) / step * (1.0 - _ROUNDING))
+    if not steps <= _MOST_STEPS:
+        many = f"{math.ceil(steps):,}" if steps < 1e15 else f"{steps:.3g}"
+        raise PlanError(f"a step of {step:g} takes {many} steps; at most 2^31 - 1 are possible")
+    return max(1, math.ceil(steps))
 
 
 def _ratio(name: str, tau: np.ndarray, other: str, reference: np.ndarray) -> Fraction:

@@ -224,7 +224,7 @@ class Ensemble:
             chunk = slice(start, stop)
             run = self.arguments(initial, parameters, steps, chunk, growth)
             try:
-                with kernels.readable_errors():
+                with kernels.readable_errors(self.field.title):
                     self._threads.integrate(run, out, chunk, report)
             except Abandoned as error:  # threads that still run write to the old arrays
                 out = Out(out.states.copy(), out.status.copy(), out.exponents)

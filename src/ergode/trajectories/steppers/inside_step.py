@@ -19,7 +19,7 @@ import math
 from typing import Any, NamedTuple
 
 from ergode.core.compiler.language import option, real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed
+from ergode.trajectories.steppers.equations import VARIABLES, delayed, is_finite
 from ergode.trajectories.steppers.stepper import DENSE
 
 EVENTS = option(0)
@@ -130,6 +130,19 @@ def are_numbers(g):
     found = True
     for e in unroll(range(EVENTS - EDGES)):
         found = found & (g[e] == g[e])
+    return found
+
+
+def met_here(met, g):
+    """Which functions of the user's events have been finite so far; 1 or 0 of each."""
+    return tuple(real(1.0) if is_finite(g[e]) else met[e] for e in range(EVENTS))
+
+
+def all_met(met):
+    """Whether the functions of all events of the user's have been finite at all."""
+    found = True
+    for e in unroll(range(EVENTS - EDGES)):
+        found = found & (met[e] > 0.0)
     return found
 
 

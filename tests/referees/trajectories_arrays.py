@@ -1,0 +1,207 @@
+"""Random fields of arrays: loops for the engine, the same text over whole arrays for SciPy."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+import ergode
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.status import Status
+from ergode.trajectories import integrate
+from ergode.trajectories.methods import METHODS
+
+END, LARGEST = 2.0, 200
+GRID = np.sort([*np.linspace(0.0, END, 5), 0.0371, 1.234567, 1.9999])
+INDICES, PARAMETERS = "ijk", ["a", "b", "w"]
+_WHOLE = SimpleNamespace(**{name: getattr(np, name) for name in ("sin", "cos", "tanh", "exp")})
+
+
+class Model:
+    """A random structure: arrays, the terms of each, whether one function sets all of them.
+
+    Sizes, parameters, data and initial values are drawn for it again and again.
+    """
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.names = ["x", "u", "v"][: int(rng.integers(1, 4))]
+        self.dims = [int(rng.integers(1, 4)) for _ in self.names]
+        self.in_place, self.is_single = bool(rng.random() < 0.3), len(self.names) == 1
+        self.has_data = bool(rng.random() < 0.7)
+        self.kind = str(rng.choice(["linear", "cubic"]))
+        self.texts = [self._draw(rng, v) for v in range(len(self.names))]
+
+    def _array(self, v):
+        return "y" if self.is_single else f"y.{self.names[v]}"
+
+    def _draw(self, rng, v):
+        own = self._array(v)
+        here = f"{own}[{', '.join(INDICES[: self.dims[v]])}]"
+        terms = [f"-(0.5 + p[0]) * {here}", f"-0.1 * {here} ** 3"]
+        for _ in range(3):
+            other = int(rng.integers(0, len(self.names)))
+            places = [self._place(rng, v, other, axis) for axis in range(self.dims[other])]
+            there = f"{self._array(other)}[{', '.join(places)}]"
+            terms.append(str(rng.choice([
+                f"p[1] * math.tanh({there})", f"p[1] * math.sin(2 * {there})",
+                f"{there} / (1 + {here} ** 2)", f"math.exp(-{there} ** 2) * math.cos(p[2] * t)",
+                f"p[1] * (math.tanh({there}) if {there} > 0 else 0.5 * math.tanh({there}))",
+            ])))  # fmt: skip
+        if self.has_data:
+            terms += ["c.weights[c.order[i % len(c.order)]]", "c.weights[i % 3] * c.drive(t)"]
+            if self.dims[v] == 1:
+                terms.append(f"p[1] * (c.rows[i % 3] @ c.weights) / (1 + {here} ** 2)")
+        return " + ".join(terms)
+
+    def _place(self, rng, v, other, axis):
+        """A place along an axis of one array, from the indices of another."""
+        index = INDICES[int(rng.integers(0, self.dims[v]))]
+        length = f"{self._array(other)}.shape[{axis}]"
+        shift = int(rng.integers(-2, 3))
+        return str(rng.choice([
+            f"({index} + {shift}) % {length}", f"min({index}, {length} - 1)",
+            f"max(0, {length} - 1 - {index})",
+        ]))  # fmt: skip
+
+    def shapes(self, rng):
+        """One to `LARGEST` unknowns in all."""
+        found = []
+        for number in self.dims:
+            room = LARGEST // len(self.names)
+            shape = []
+            for left in range(number, 0, -1):
+                most = room if left == 1 else round(room ** rng.uniform(0.2, 0.6))
+                shape.append(int(rng.integers(1, max(1, most) + 1)))
+                room //= shape[-1]
+            found.append(tuple(shape))
+        return found
+
+    def data(self, rng):
+        """Constants, with a table whose knots are no ends of anything."""
+        if not self.has_data:
+            return None
+        knots = np.sort([-0.1, END + 0.1, *rng.uniform(0.0, END, 4)])
+        return {
+            "weights": rng.normal(size=3), "order": rng.permutation(3),
+            "rows": rng.normal(size=(3, 3)),
+            "drive": ergode.interpolant(knots, rng.normal(size=6), self.kind),
+        }  # fmt: skip
+
+    def field(self, shapes, data):
+        """What the engine is given."""
+        c = ", c" if self.has_data else ""
+        functions = {}
+        if self.in_place:
+            lines = [f"def rhs(t, y, dy, p{c}):"]
+            for v, (number, text) in enumerate(zip(self.dims, self.texts, strict=True)):
+                slopes = self._array(v).replace("y", "dy", 1)
+                for axis, index in enumerate(INDICES[:number]):
+                    lines.append(f"{' ' * 4 * (axis + 1)}for {index} in range("
+                                 f"{slopes}.shape[{axis}]):")  # fmt: skip
+                places = ", ".join(INDICES[:number])
+                lines.append(f"{' ' * 4 * (number + 1)}{slopes}[{places}] = {text}")
+            given = {"rhs": function_from_text("\n".join(lines) + "\n", {"math": math})}
+        else:
+            for name, number, text in zip(self.names, self.dims, self.texts, strict=True):
+                indices = ", ".join(INDICES[:number])
+                text = f"def rate_{name}({indices}, t, y, p{c}):\n    return {text}\n"
+                functions[name] = function_from_text(text, {"math": math})
+            given = {"component": functions[self.names[0]] if self.is_single else functions}
+        variables = dict(zip(self.names, shapes, strict=True))
+        return ergode.VectorField(
+            **given, variables=(self.names[0], shapes[0]) if self.is_single else variables,
+            parameters=PARAMETERS, constants=data,
+        )  # fmt: skip
+
+    def solution(self, shapes, data, p, start):
+        """States [time, unknown] by SciPy, between the knots of the table."""
+        codes = [compile(_as_whole(text), "<referee>", "eval") for text in self.texts]
+        places = [dict(zip(INDICES, np.indices(shape), strict=False)) for shape in shapes]
+        ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
+
+        def slope(t, flat):
+            views = {
+                name: flat[begin:end].reshape(shape)
+                for name, shape, begin, end in zip(
+                    self.names, shapes, ends[:-1], ends[1:], strict=True
+                )
+            }
+            own = views[self.names[0]] if self.is_single else SimpleNamespace(**views)
+            names = {
+                "t": t, "y": own, "p": p, "c": SimpleNamespace(**data) if data else None,
+                "math": _WHOLE, "np": np, "len": len,
+            }  # fmt: skip
+            slopes = [
+                np.broadcast_to(eval(code, {**names, **place}), shape).ravel()
+                for code, place, shape in zip(codes, places, shapes, strict=True)
+            ]
+            return np.concatenate(slopes)
+
+        knots = [s for s in data["drive"].times if 0.0 < s < END] if data else []
+        y, found = np.asarray(start, float), np.zeros((GRID.size, len(start)))
+        found[0] = y
+        for begin, end in zip([0.0, *knots], [*knots, END], strict=True):
+            path = solve_ivp(
+                slope, (begin, end), y, "DOP853", dense_output=True, rtol=1e-10, atol=1e-12
+            )
+            here = (begin <= GRID) & (end >= GRID)
+            if here.any():
+                found[here] = path.sol(GRID[here]).T
+            y = path.y[:, -1]
+        return found
+
+
+def _as_whole(text):
+    """Scalar words as those for arrays: choices, extrema and products of rows."""
+    text = text.replace("min(", "np.minimum(").replace("max(", "np.maximum(")
+    text = text.replace("c.rows[i % 3] @ c.weights", "(c.rows @ c.weights)[i % 3]")
+    while " if " in text:
+        head, _, tail = text.partition(" if ")
+        begin = head.rindex("p[1] * (") + len("p[1] * (")
+        condition, _, rest = tail.partition(" else ")
+        depth, stop = 0, 0
+        for stop, letter in enumerate(rest):  # noqa: B007
+            depth += {"(": 1, ")": -1}.get(letter, 0)
+            if depth < 0:
+                break
+        chosen = f"np.where({condition}, {head[begin:]}, {rest[:stop]})"
+        text = head[:begin] + chosen + rest[stop:]
+    return text
+
+
+def compare(structure, seed, options, device):
+    """What is wrong with one random field, in words; methods that do not take it are left out."""
+    model, rng = Model(structure), np.random.default_rng(seed)
+    shapes, data = model.shapes(rng), model.data(rng)
+    field = model.field(shapes, data)
+    count = int(rng.choice([1, 3, 9]))
+    rows = {"a": rng.uniform(0.0, 1.0, count), "b": rng.uniform(-1.5, 1.5, count),
+            "w": rng.uniform(0.5, 3.0, count)}  # fmt: skip
+    start = [rng.uniform(-1.5, 1.5, (count, *shape)) for shape in shapes]
+    flat = np.concatenate([one.reshape(count, -1) for one in start], axis=1)
+    truth = np.array([
+        model.solution(shapes, data, [row[i] for row in rows.values()], flat[i])
+        for i in range(count)
+    ])  # fmt: skip
+    initial = dict(zip(model.names, start, strict=True))
+    wrong = []
+    for label, (given, allowed) in options.items():
+        method = label.partition(" ")[0]
+        if METHODS[method].why_unsupported(field, given.get("step"), False) is not None:
+            continue
+        here = f"structure {structure}, seed {seed}, {shapes}, {count} trajectories, {label}"
+        found = integrate(
+            field, times=GRID, initial=initial, parameters=rows, method=method, device=device,
+            **given,
+        )  # fmt: skip
+        states = np.concatenate(
+            [found[name].values.reshape(count, GRID.size, -1) for name in model.names], axis=2
+        )
+        error = np.abs(states - truth).max()
+        if (found["status"] != Status.DONE).any() or not error < allowed:
+            wrong.append(f"{here}: status {found['status'].values}, states are {error:.1e} off")
+    return wrong
