@@ -121,3 +121,32 @@ def test_a_kernel_from_the_disk_needs_no_other(tmp_path, monkeypatch):
         script = tmp_path / "script.py"
         script.write_text(AFTERWARDS.format(bodies=bodies, hits=hits))
         subprocess.run([sys.executable, script], check=True)
+
+
+def itself(x):
+    return x
+
+
+@noinline_cpu
+def first_of(x):
+    return itself(x)[0]
+
+
+def uncounted(index, x, out):
+    out[index] = first_of(x)
+
+
+def counted(index, x, out):
+    held = itself(x)
+    out[index] = held[index]
+
+
+def test_a_function_that_counts_no_references_is_shared_with_none_that_does():
+    """What it returned was one reference short, and memory was freed while in use."""
+    x, out = np.arange(7.0), np.zeros(7)
+    kernels.for_each(uncounted).compiled("cpu")(0, 7, x, out)
+    before = sys.getrefcount(x)
+    kernels.for_each(counted).compiled("cpu")(0, 7, x, out)
+    assert np.array_equal(out, x)
+    assert sys.getrefcount(x) == before
+    assert inner(uncounted, "itself") is not inner(counted, "itself")

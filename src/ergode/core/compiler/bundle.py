@@ -249,9 +249,14 @@ class Collector:
         return self.bindings.get(value, value.default)
 
     def no_refcount(self) -> list[str]:
-        """Names of the functions marked as such (`language.no_refcount`), and of all they call."""
+        """Names of the functions that count no references, and of all they call.
+
+        Numba lets a function count if the first of its callers does.  Here it is said, so that a
+        function of another kernel, which counts, is not taken for the same (`shared_functions`).
+        """
         found: dict[FunctionType, None] = {}
-        waiting = [one for one in self._calls if getattr(one, "no_refcount", False)]
+        marks = "no_refcount", "noinline_cpu"
+        waiting = [one for one in self._calls if any(getattr(one, mark, False) for mark in marks)]
         while waiting:
             one = waiting.pop()
             if one not in found:
