@@ -2,6 +2,7 @@
 
 from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram, poincare_section
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
+from ergode.trajectories.analysis.sensitivities import sensitivities
 from ergode.trajectories.delays.history import History
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.integrate import integrate
@@ -9,5 +10,5 @@ from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, 
 
 __all__ = [
     "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "ZeroCrossing", "basins",
-    "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section",
+    "bifurcation_diagram", "integrate", "lyapunov_spectrum", "poincare_section", "sensitivities",
 ]  # fmt: skip

@@ -1,0 +1,311 @@
+"""Forward sensitivities: derivatives of a trajectory by parameters and initial values.
+
+Every sensitivity s = dy/dq obeys the variational equation s' = J s + df/dq.  The sensitivities are
+additional variables of one larger field, so the error control of `integrate` covers them.
+
+At an event with an effect r, the time of the event depends on q.  With the event function g, the
+slopes f before and f+ after the event, and dtau/dq = -(g_y s + g_q) / (g_y f + g_t),
+the sensitivities jump to r_y s + r_q + (r_y f + r_t - f+) dtau/dq, the saltation condition.
+
+M. A. Aizerman, F. R. Gantmakher, Q. J. Mech. Appl. Math. 11, 225 (1958), for the jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ergode.core import devices, results
+from ergode.core.arguments import sequence
+from ergode.core.compiler.source import Precision
+from ergode.core.compiler.syntax import function_from_text
+from ergode.core.errors import ModelError, PlanError
+from ergode.core.formulation import Compile
+from ergode.core.results import SWEPT, Variable
+from ergode.models.fields.vector_field import VectorField, check_field
+from ergode.models.sweep import Grid, lay_out
+from ergode.trajectories.events import ZeroCrossing, check_events
+from ergode.trajectories.integrate import integrate
+from ergode.trajectories.methods import MethodName
+from ergode.trajectories.steppers.derivatives import Symbols, function_of
+
+if TYPE_CHECKING:
+    import xarray
+
+results.register(
+    "trajectories",
+    "sensitivities",
+    [
+        Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
+        Variable(
+            "sensitivity",
+            (SWEPT, "time", "variable", "with_respect_to"),
+            "floating",
+            "1",
+            "derivative of the state by a parameter or initial value",
+        ),
+        Variable("status", (SWEPT,), "uint8", "1", "how the trajectory ended (see Status)"),
+    ],
+)
+
+
+def sensitivities(
+    field: VectorField,
+    *,
+    times: ArrayLike,
+    initial: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
+    with_respect_to: Sequence[str],
+    events: Sequence[ZeroCrossing] = (),
+    method: MethodName = "auto",
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_step: float | None = None,
+    max_steps: int = 1_000_000,
+    device: str | devices.Device = "auto",
+    precision: Precision = "float64",
+    compile: Compile = "auto",  # noqa: A002
+) -> xarray.Dataset:
+    """Integrate states and their derivatives by parameters and initial values.
+
+    Parameters
+    ----------
+    field : VectorField
+        The equations, without noise. SymPy must be able to derive them. With delays, the history
+        is constant and equals the initial values.
+    times, initial, parameters
+        As for `integrate`; sweeps become dims.
+    with_respect_to : sequence of str
+        Names of parameters; the name of a variable stands for its initial value. A parameter that
+        is a delay is refused.
+    events : sequence of ZeroCrossing
+        Events that act or stop. At an effect the sensitivities jump by the saltation condition.
+        Effects are refused in fields with delays.
+    method, step, rtol, atol, max_step, max_steps, device, precision, compile
+        As for `integrate`. The tolerances hold for states and sensitivities together, `atol` in the
+        unit of each. Methods for stiff equations support up to 16 variables, sensitivities
+        included.
+
+    Returns
+    -------
+    xarray.Dataset
+        state(<swept dims>, time, variable), sensitivity(<swept dims>, time, variable,
+        with_respect_to) and status(<swept dims>).
+
+    Raises
+    ------
+    ModelError
+        A name is unknown or given twice, or the field has array variables.
+    PlanError
+        The field has noise or delays that depend on the state, `with_respect_to` names a delay, an
+        effect meets a delay, or SymPy cannot derive a function.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> def decay(t, y, p):
+    ...     return (-p[0] * y[0],)
+    >>> field = ergode.VectorField(decay, ["x"], ["rate"])
+    >>> found = ergode.trajectories.sensitivities(
+    ...     field, times=[0, 1], initial={"x": 1}, parameters={"rate": 1},
+    ...     with_respect_to=["rate", "x"], device="cpu",
+    ... )
+    >>> found["sensitivity"].values[1, 0].round(4).tolist()
+    [-0.3679, 0.3679]
+    """
+    names = _checked(field, with_respect_to)
+    events = tuple(sequence("events", events, "ZeroCrossing"))
+    check_events(events, field)
+    parameters = {} if parameters is None else parameters
+    lay_out(
+        {"initial": field.variables, "parameters": field.parameters},
+        {"initial": initial, "parameters": parameters},
+        reserved=results.names("trajectories", "sensitivities"),
+    )
+    size, extended = len(field.variables), with_sensitivities(field, names)
+    ones = {
+        extended.variables[size * (k + 1) + i]: float(name == variable)
+        for k, name in enumerate(names)
+        for i, variable in enumerate(field.variables)
+    }
+    start = {**initial, **ones}
+    found = integrate(
+        extended, times=times, initial=Grid(start) if isinstance(initial, Grid) else start,
+        parameters=parameters, events=[_with_jump(event, field, names) for event in events],
+        record=0, method=method, step=step, rtol=rtol, atol=atol, max_step=max_step,
+        max_steps=max_steps, device=device, precision=precision, compile=compile,
+    )  # fmt: skip
+    states = found["state"].values
+    tangents = states[..., size:].reshape(*states.shape[:-1], len(names), size)
+    swept = found["status"].dims
+    coords = {str(name): found[name] for name in found.coords if name not in ("variable", "event")}
+    return results.dataset(
+        "trajectories",
+        "sensitivities",
+        {
+            "state": states[..., :size],
+            "sensitivity": np.ascontiguousarray(np.swapaxes(tangents, -1, -2)),
+            "status": found["status"].values,
+        },
+        coords={**coords, "variable": list(field.variables), "with_respect_to": names},
+        attrs={**found.attrs, "model_digest": field.digest},
+        swept=[str(dim) for dim in swept],
+        has_warned=True,
+    )
+
+
+def _checked(field: VectorField, with_respect_to: Sequence[str]) -> list[str]:
+    """The names, if there are such sensitivities."""
+    check_field(field)
+    field.refuse_arrays("a sensitivity")
+    if field.diffusion is not None:
+        raise PlanError("sensitivities are for fields without noise; this field has a diffusion")
+    if field.state_dependent:
+        raise PlanError("sensitivities do not support delays that depend on the state")
+    if isinstance(with_respect_to, str):
+        raise ModelError(f"with_respect_to is {with_respect_to!r}; expected a list of names")
+    names = list(sequence("with_respect_to", with_respect_to, "names"))
+    known = (*field.variables, *field.parameters)
+    delays = {delay for _, delay in field.delays}
+    if not names:
+        raise ModelError("with_respect_to is empty; name parameters or variables")
+    for name in names:
+        if name not in known:
+            raise ModelError(
+                f"with_respect_to has {name!r}; the field has {', '.join(map(str, known))}"
+            )
+        if names.count(name) > 1:
+            raise ModelError(f"with_respect_to has {name!r} twice")
+        if name in delays:
+            raise PlanError(f"with_respect_to has '{name}', a delay; this is not supported")
+    return names
+
+
+def _tuple(name: str, count: int, start: int = 0) -> str:
+    return f"({''.join(f'{name}[{i}], ' for i in range(start, start + count))})"
+
+
+def _derivatives(
+    what: str, function: Callable[..., Any], field: VectorField, by: Callable[[Any], list[Any]]
+) -> Any:
+    """A function of derivatives of `function`; `by` makes the expressions from symbols."""
+    try:
+        copied = VectorField(function, field.variables, field.parameters, field.delays)
+        return function_of("derivatives", "t, y, yd, p", by(Symbols(copied)))
+    except Exception as error:
+        raise PlanError(
+            f"sensitivities need symbolic derivatives, and SymPy cannot derive {what} ({error}); "
+            "write it without branches and loops that depend on the state"
+        ) from None
+
+
+def with_sensitivities(field: VectorField, names: Sequence[str]) -> VectorField:
+    """The field with sensitivities by each name as further variables."""
+    size, delay_count = len(field.variables), len(field.delays)
+    own = [name for name in names if name in field.parameters]
+
+    def by(symbols: Symbols) -> list[Any]:
+        places = [symbols.p[field.parameters.index(name)] for name in own]
+        forcing = [slope.diff(p) for p in places for slope in symbols.slopes]
+        return [*symbols.jacobian(), *symbols.delayed_jacobian(), *forcing]
+
+    here, there = _tuple("y", size), _tuple("yd", delay_count)
+    arguments, middle = ("t, y, yd, p", f"{there}, ") if field.delays else ("t, y, p", "")
+    terms = []
+    for k, name in enumerate(names):
+        at = size * (k + 1)
+        for i in range(size):
+            parts = [f"d[{i * size + q}] * y[{at + q}]" for q in range(size)]
+            parts += [
+                f"d[{size * size + i * delay_count + e}] * yd[{delay_count * (k + 1) + e}]"
+                for e in range(delay_count)
+            ]
+            if name in own:
+                parts.append(f"d[{size * (size + delay_count + own.index(name)) + i}]")
+            terms.append(" + ".join(parts))
+    text = (
+        f"def with_sensitivities({arguments}):\n    f = field(t, {here}, {middle}p)\n"
+        f"    d = derivatives(t, {here}, {there}, p)\n"
+        f"    return ({''.join(f'f[{i}], ' for i in range(size))}{', '.join(terms)},)\n"
+    )
+    functions = {
+        "field": field.function,
+        "derivatives": _derivatives("the field", field.function, field, by),
+    }
+    return VectorField(
+        function_from_text(text, functions),
+        [*field.variables, *(f"{one} by {name}" for name in names for one in field.variables)],
+        field.parameters,
+        [
+            *field.delays,
+            *((f"{one} by {name}", tau) for name in names for one, tau in field.delays),
+        ],
+    )
+
+
+def _with_jump(event: ZeroCrossing, field: VectorField, names: Sequence[str]) -> ZeroCrossing:
+    """The event for the extended field; its effect moves sensitivities by saltation."""
+    size = len(field.variables)
+    here = _tuple("y", size)
+    arguments = "t, y, yd, p" if field.delays else "t, y, p"
+    middle = f"{_tuple('yd', len(field.delays))}, " if field.delays else ""
+    gap = function_from_text(
+        f"def gap({arguments}):\n    return function(t, {here}, {middle}p)\n",
+        {"function": event.function},
+    )
+    if event.effect is None:
+        return ZeroCrossing(gap, event.direction, None, event.terminal, event.name)
+    if field.delays:
+        raise PlanError(f"event '{event.name}' has an effect; sensitivities with delays refuse it")
+    own = [name for name in names if name in field.parameters]
+
+    def by(rows: int) -> Callable[[Any], list[Any]]:
+        def expressions(symbols: Symbols) -> list[Any]:
+            places = [symbols.p[field.parameters.index(name)] for name in own]
+            inputs = [*symbols.y, symbols.t, *places]
+            return [slope.diff(one) for slope in symbols.slopes[:rows] for one in inputs]
+
+        return expressions
+
+    padded = function_from_text(
+        f"def padded(t, y, p):\n    return (function(t, y, p), {'0.0, ' * (size - 1)})\n",
+        {"function": event.function},
+    )
+    width = size + 1 + len(own)
+    speed = " + ".join(f"g[{i}] * f[{i}]" for i in range(size))
+    lines = [
+        f"    f = field(t, {here}, p)\n    r = effect(t, {here}, p)\n",
+        f"    after = field(t, {_tuple('r', size)}, p)\n",
+        f"    g = gap_slopes(t, {here}, (), p)\n    e = effect_slopes(t, {here}, (), p)\n",
+        f"    speed = g[{size}] + {speed}\n",
+    ]
+    terms = [f"r[{i}]" for i in range(size)]
+    for k, name in enumerate(names):
+        at = size * (k + 1)
+
+        def along(row: int, slopes: str, at: int = at, name: str = name) -> str:
+            parts = [f"{slopes}[{row * width + q}] * y[{at + q}]" for q in range(size)]
+            if name in own:
+                parts.append(f"{slopes}[{row * width + size + 1 + own.index(name)}]")
+            return " + ".join(parts)
+
+        lines.append(f"    moved_{k} = -({along(0, 'g')}) / speed\n")
+        for i in range(size):
+            carried = " + ".join(f"e[{i * width + q}] * f[{q}]" for q in range(size))
+            change = f"{carried} + e[{i * width + size}] - after[{i}]"
+            terms.append(f"{along(i, 'e')} + ({change}) * moved_{k}")
+    functions = {
+        "field": field.function,
+        "effect": event.effect,
+        "gap_slopes": _derivatives(f"event '{event.name}'", padded, field, by(1)),
+        "effect_slopes": _derivatives(
+            f"the effect of event '{event.name}'", event.effect, field, by(size)
+        ),
+    }
+    text = f"def jump(t, y, p):\n{''.join(lines)}    return ({', '.join(terms)},)\n"
+    act = function_from_text(text, functions)
+    return ZeroCrossing(gap, event.direction, act, event.terminal, event.name)
