@@ -79,7 +79,7 @@ class PointRuns:
                     size = ensemble.chunk_size(rows.size)
                     for start, stop in launch.chunks(rows.size, size, ensemble.least_chunk):
                         found, counted = ensemble.run(start, stop - start)
-                        count = len(found[0] if isinstance(found, tuple) else found)
+                        count = (found[0] if isinstance(found, tuple) else found).shape[0]
                         if count:
                             collect.add(ensemble, found, start, rows[start : start + count])
                             work[-1] = ensemble, work[-1][1] + counted
