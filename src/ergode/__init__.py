@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
-    from ergode.models.epidemic.compartments import CompartmentModel, Infection, Progression
+    from ergode.models.epidemic.compartments import CompartmentModel
     from ergode.models.epidemic.interventions import (
         Calendar,
         ContactTracing,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Vaccination,
     )
     from ergode.models.epidemic.seeds import Seeds
+    from ergode.models.epidemic.transitions import Infection, Progression
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
     from ergode.models.fields import library as fields
@@ -103,7 +104,8 @@ _HOMES = {
     "ergode.core.buffers": ("release",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
-    "ergode.models.epidemic.compartments": ("CompartmentModel", "Infection", "Progression"),
+    "ergode.models.epidemic.compartments": ("CompartmentModel",),
+    "ergode.models.epidemic.transitions": ("Infection", "Progression"),
     "ergode.models.networks.contact_network": ("ContactNetwork",),
     "ergode.models.fields.delay": ("Delay",),
     "ergode.models.reactions.detailed_balance": ("balanced",),

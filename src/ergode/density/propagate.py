@@ -280,7 +280,7 @@ def propagate(
     check_switch("propagate", "lower_threshold", lower_threshold)
     if keep is not None:
         choice("keep", keep, ("all", "last", "none"))
-    _check_room(1, count_of(times), 1)  # to read so many times takes longer than to refuse them
+    _check_room(1, count_of(times), 1)  # before they are read, which takes long for many times
     asked = estimation(
         field,
         prior,

@@ -25,7 +25,7 @@ from ergode.kinetics.tables import Outcome
 # Tolerances of the second run: this part of those that were given, rtol between two limits.
 _PART, _SMALLEST, _LARGEST = 0.1, 1e-10, 1e-5
 ACCEPTED = 10.0
-"""An estimate above so many times `rtol` gives a warning: errors of many steps add up."""
+"""Largest estimate without a warning, in units of `rtol`: the errors of many steps add up."""
 
 _ZONES_AT_ONCE = 4096
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ergode.models.epidemic.compartments import CompartmentModel, Infection, Progression
+from ergode.models.epidemic.compartments import CompartmentModel
+from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
 from ergode.runfile.tables import Table

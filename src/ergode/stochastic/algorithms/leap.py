@@ -65,7 +65,7 @@ TOLERANCE = 0.03
 CRITICAL = 10.0
 SINGLE_BELOW = 10.0
 SINGLE_FIRINGS = 100
-# The Langevin equation needs so many of every reactant.
+# Molecules of every reactant below which the Langevin equation is not valid.
 FEW = 10.0
 # Iterations for the largest eigenvalue where nothing is known of it, and at every step after.
 SWEEPS = 12

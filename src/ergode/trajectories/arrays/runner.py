@@ -88,7 +88,7 @@ def bindings_of(
 
 
 class Runner:
-    """Integrates trajectories of a field of arrays with an explicit method on one device.
+    """Integrates trajectories of a field of arrays by an explicit method on one device.
 
     Parameters
     ----------

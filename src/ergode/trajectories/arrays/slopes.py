@@ -26,7 +26,7 @@ def probe_cpu(start, stop, run, me, edges, firsts, rows, state, before, other, f
     """Set ``found[q]`` where derivative ``rows[q]`` differs as a block of unknowns does.
 
     Block b is of the unknowns from ``edges[b]``, and has q from ``firsts[b]``.  `before` are the
-    derivatives at `state`, which is as it was afterwards; `other` is the other state.
+    derivatives at `state`; `other` is the other state.  Both are restored in the end.
     """
     p = parameters_of(run.parameters, me)
     for b in range(start, stop):

@@ -170,7 +170,7 @@ class Ensemble:
 
     @property
     def formulation(self) -> Formulation:
-        """Compiled and standing kernel of the field, and a record of which have run."""
+        """The field's compiled kernel, the interpreting kernel, and which of them have run."""
         return self._threads.formulation
 
     @property

@@ -35,7 +35,7 @@ BINDINGS: dict[Any, Any] = {
 
 
 def stages_of(count: int) -> np.ndarray:
-    """Coefficients of a step of so many stages: mu, nu, mu~, gamma~ and time, [stage, 5]."""
+    """Coefficients of a step with `count` stages: mu, nu, mu~, gamma~ and time, [stage, 5]."""
     w0 = 1.0 + _DAMPING / count**2
     t, first, second = np.zeros((3, count + 1))  # Chebyshev's polynomials and their derivatives
     t[:2], first[1] = (1.0, w0), 1.0
@@ -61,7 +61,7 @@ def stages_of(count: int) -> np.ndarray:
 
 
 def stage_counts(rtol: float, epsilon: float) -> np.ndarray:
-    """Numbers of stages; a step of so many rounds to less than the tolerance."""
+    """Possible numbers of stages: as many as keep the rounding error of a step below `rtol`."""
     most = min(max(int(np.sqrt(rtol / (10 * epsilon))), 2), _MOST_STAGES)
     counts = [2]
     while counts[-1] < most:
