@@ -41,6 +41,18 @@ def kick(t, y, yd, p):
     return (math.log(math.exp(y[0]) + 0.5),)
 
 
+def echo_of_a_ramp(t, y, yd, p):
+    return -1.0 + 0.0 * y[0], yd[0]
+
+
+def dose_is_due(t, y, yd, p):
+    return t - p[1]
+
+
+def dose(t, y, yd, p):
+    return y[0] + 2.0, y[1]
+
+
 def level(t, y, yd, p):
     return y[0] - 0.2
 
@@ -137,6 +149,25 @@ def test_events_act_on_a_delay_equation(linear):
     reached = brentq(lambda t: exact(t) - 0.63, 0.7, 1.1, xtol=1e-13)
     np.testing.assert_allclose(times, [0.43, reached, reached], atol=1e-8)
     assert float(found["observed"][0]) == pytest.approx(0.63, abs=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_an_event_one_rounding_after_the_end_of_a_cell(device):
+    """Its jump lies at the end of a cell, of which it is no interpolation error."""
+    echo = ergode.VectorField(echo_of_a_ramp, ["x", "echo"], ["tau", "when"], [("x", "tau")])
+    when = [0.1 + 0.2, 0.3, np.nextafter(0.3, 0), 1.1 + 2.2, 6 * 0.3]
+    result = ergode.trajectories.integrate(
+        echo, times=[0, 6], parameters={"tau": 0.3, "when": when}, device=device,
+        initial={"x": 1.0, "echo": 0.0},
+        events=[ZeroCrossing(dose_is_due, effect=dose, name="dose")],
+    )  # fmt: skip
+    assert (result["status"] == Status.DONE).all()
+    assert result.attrs["method"] == "tsit5"
+    assert (result["event_count"] == 1).all()
+    # x is 1 - t and 2 more after the dose; the echo is its integral one delay before.
+    s = 6 - 0.3
+    expected = 0.3 + s - s**2 / 2 + 2 * (s - np.array(when))
+    np.testing.assert_allclose(result["state"].sel(variable="echo")[:, -1], expected, atol=1e-6)
 
 
 def test_samples_of_a_history():

@@ -260,6 +260,10 @@ def make_breakpoint(t, level, y, f, y1, f1, stored):
             breakpoints[k, 4 + 4 * v, me] = y1[DELAYED[v]]
             breakpoints[k, 5 + 4 * v, me] = f1[DELAYED[v]]
         whole[MADE, me] = made + 1
+        cell_begin = fma(real(whole[NUMBER, me]), stored.width, stored.origin)
+        if t <= cell_begin + near_to(t, stored.origin, stored.width):
+            # The polynomials of this cell begin after the jump.
+            keep_point(whole[NOW, me], stored.width, y1, f1, stored.ring, me)
 
 
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored):
@@ -334,8 +338,7 @@ def pass_goal(t, y, f, p, stored):
         whole[READ + len(PLACES) + d, me] = following
         while fma(real(whole[READ + d, me] + 1), width, origin) + tau <= t + near:
             whole[READ + d, me] += 1
-    ended = fma(real(whole[NUMBER, me] + 1), width, origin) <= t + near
-    if ended:
+    if fma(real(whole[NUMBER, me] + 1), width, origin) <= t + near:
         whole[NUMBER, me] += 1
         whole[NOW, me] = whole[NOW, me] + 1 if whole[NOW, me] + 1 < period else 0
         whole[CUT, me] = 0
@@ -345,8 +348,6 @@ def pass_goal(t, y, f, p, stored):
     if level <= _SMOOTH:
         f1 = slope(t, y, delayed(t, y, history_here(stored), p), p)
         make_breakpoint(t, level, y, f, y, f1, stored)
-        if ended:
-            keep_point(whole[NOW, me], width, y, f1, ring, me)
     return f1, goal
 
 
