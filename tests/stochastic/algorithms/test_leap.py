@@ -91,6 +91,20 @@ def test_relaxation_of_a_stiff_pair_bounds_the_step(method):
     assert abs(variance / 21_000 - 1) < SIGMAS * np.sqrt(2 / 4000) + 0.01
 
 
+@pytest.mark.parametrize("method", ["tau-leap", "langevin"])
+def test_a_product_that_acts_on_nothing_does_not_shorten_the_step(method):
+    """It begins at zero, and grows by many times its amount within a relaxation time."""
+    reactions = [
+        Reaction("0 -> X", rate_constant=10_000.0),
+        Reaction("X -> 0", rate_constant=0.1),
+        Reaction("X -> X + P", rate_constant=5.0),
+    ]
+    both = ReactionNetwork({"X": 100_000, "P": 0}, reactions)
+    alone = ReactionNetwork({"X": 100_000}, reactions[:2])
+    steps = [run(net, [0, 20], method, replicates=20).attrs["steps"] for net in (both, alone)]
+    assert steps[0] <= 1.1 * steps[1]
+
+
 def test_a_given_step_states_what_it_costs():
     short = run(MANY, [0, 8], "tau-leap", replicates=2000, step=0.05)
     assert short.attrs["step"] == 0.05

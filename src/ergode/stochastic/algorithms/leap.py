@@ -187,7 +187,8 @@ def _look(w, t, point, net, work, state):
 def _relaxation(w, t, point, net, work, state):
     """Largest rate of relaxation (or growth) of what is not critical, by power iteration.
 
-    Each iteration adds some of every direction, so that one that begins to lead is found.
+    Each iteration but the last adds some of every direction, so that one that begins to lead is
+    found.  The last adds none: a product that acts on nothing grows from it, and does not relax.
     """
     count = state.drift.shape[1]
     sweeps = 2
@@ -203,7 +204,8 @@ def _relaxation(w, t, point, net, work, state):
         length = real(0.0)
         for variable in range(count):
             # Of uneven sizes: equal ones might be where nothing relaxes.
-            state.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
+            if sweep + 1 < sweeps:
+                state.mode[w, variable] += 0.1 + real((variable * 7 + sweep * 3) % 5) / 16.0
             length = max(length, abs(state.mode[w, variable]))
         for variable in range(count):
             state.mode[w, variable] /= length
