@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 
 from ergode.core.compiler.source import Target
+from ergode.core.container import memory_limit
 from ergode.core.errors import PlanError
 from ergode.core.interruption import listening
 from ergode.core.kernels import Kernel
@@ -220,7 +221,7 @@ class Device(ABC):
 @lru_cache(maxsize=1)
 def _free_memory(moment: int) -> int:
     """Free memory of this machine; a call asks several times in a moment, and it is slow to say."""
-    return int(psutil.virtual_memory().available)
+    return int(min(psutil.virtual_memory().available, memory_limit()[1]))
 
 
 class CPU(Device):
@@ -519,7 +520,7 @@ def _cpu(reason: str, threads: int | None = None) -> CPU:
 
 @lru_cache(maxsize=1)
 def _memory_bytes() -> int:
-    return int(psutil.virtual_memory().total)
+    return int(min(psutil.virtual_memory().total, memory_limit()[0]))
 
 
 def _cuda(index: int, reason: str) -> CUDA:

@@ -125,6 +125,24 @@ def test_an_epidemic_of_seeds_alone(model):
     assert reproduction_number(nobody)["secondary_cases"].size == 0
 
 
+def test_a_swept_parameter_with_the_name_of_a_column_is_refused(contacts):
+    def model(entered_I):
+        return ergode.CompartmentModel(
+            ["S", "I", "R"],
+            [ergode.Infection("S", "I", {"I": entered_I})],
+            [ergode.Progression("I", "R", ergode.Exponential(mean=5.0))],
+        )
+
+    swept = simulate(
+        model, contacts, initial={"I": 5}, times=[0, 5], parameters={"entered_I": [0.1, 0.2]},
+        device="cpu", output="line_list",
+    )  # fmt: skip
+    first = swept.isel(case=swept["point"].values == 0)
+    with pytest.raises(ergode.PlanError, match="'entered_I' is a column"):
+        case_table(first)
+    assert set(case_table(first.rename(entered_I="rate"))["rate"]) == {0.1}
+
+
 def test_an_unknown_onset_is_named(cases):
     with pytest.raises(ergode.ModelError, match="unknown compartment 'X'"):
         serial_interval(cases, onset="X")

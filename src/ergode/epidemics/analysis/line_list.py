@@ -28,10 +28,20 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
     pandas.DataFrame
         Columns ``replicate``, ``node``, ``infector``, ``infected_at`` and one ``entered_<name>``
         for each compartment [time].
+
+    Raises
+    ------
+    PlanError
+        A swept parameter has the name of one of these columns.
     """
     _check_cases(cases)
     flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
     for name in cases["compartment"].values:
+        if f"entered_{name}" in flat:
+            raise PlanError(
+                f"'entered_{name}' is a column of the table and a parameter that was swept; rename "
+                "the parameter in the result (cases.rename)"
+            )
         flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
     return flat
 
