@@ -37,7 +37,7 @@ from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.purity import check_pure
 from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import local_names, outer_value, syntax
-from ergode.core.compiler.trees import copied
+from ergode.core.compiler.trees import Put, counted_opaquely, in_parts
 from ergode.core.errors import ModelError
 
 # Modules that numba compiles: their members stay as they are.
@@ -421,7 +421,7 @@ class _Rename(ast.NodeTransformer):
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
         self.generic_visit(node)
-        return _in_parts(node) if isinstance(node.ctx, ast.Load) else node
+        return in_parts(node) if isinstance(node.ctx, ast.Load) else node
 
     def visit_For(self, node: ast.For) -> Any:
         call = node.iter
@@ -435,7 +435,7 @@ class _Rename(ast.NodeTransformer):
         if self.collector.target != "cuda":
             return visited
         self.collector.words.add("opaque_int")
-        return _counted_opaquely(visited)
+        return counted_opaquely(visited)
 
     def _written_out(self, values: ast.expr) -> ast.expr:
         """The returned expression of a one-line function that makes the values of a loop."""
@@ -446,7 +446,7 @@ class _Rename(ast.NodeTransformer):
         (only,) = tree.body
         assert isinstance(only, ast.Return) and only.value is not None
         names = [argument.arg for argument in tree.args.args]
-        written: ast.expr = _Put(dict(zip(names, values.args, strict=True))).visit(only.value)
+        written: ast.expr = Put(dict(zip(names, values.args, strict=True))).visit(only.value)
         return written
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
@@ -527,61 +527,6 @@ class _RenameFormula(_Rename):
 
     def _known(self, name: str, value: Any, node: ast.AST) -> ast.AST:
         return super()._known(name, user_functions.meaning(value), node)
-
-
-# Python makes a list first of a tuple with more elements, and numba cannot follow that where an
-# element is a choice (`a if b else c`).
-_TUPLE_MOST = 30
-
-
-def _in_parts(node: ast.Tuple) -> ast.expr:
-    """A long tuple as the sum of shorter ones."""
-    if len(node.elts) <= _TUPLE_MOST or any(isinstance(one, ast.Starred) for one in node.elts):
-        return node
-    starts = range(0, len(node.elts), _TUPLE_MOST)
-    parts = [ast.Tuple(node.elts[i : i + _TUPLE_MOST], ast.Load()) for i in starts]
-    whole: ast.expr = parts[0]
-    for part in parts[1:]:
-        whole = ast.BinOp(whole, ast.Add(), part)
-    return ast.copy_location(whole, node)
-
-
-def _counted_opaquely(node: ast.For) -> list[ast.stmt]:
-    """A loop over a range as a `while` loop whose trip count the compiler cannot work out."""
-    call, target = node.iter, node.target
-    if not (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "range"
-        and isinstance(target, ast.Name)
-        and not node.orelse
-    ):
-        raise ModelError(f"'{ast.unparse(node.iter)}' is no range; no_unroll takes a range")
-    bounds = [ast.unparse(argument) for argument in call.args]
-    if len(bounds) == 1:
-        bounds = ["0", *bounds]
-    first, last, stride = [*bounds, "1"][:3]
-    following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
-    text = f"""\
-{following}, {stop}, {step} = opaque_int(numpy.int64({first})), {last}, {stride}
-while {following} < {stop}:
-    {target.id} = {following}
-    {following} = opaque_int({following} + {step})
-"""
-    begin, loop = ast.parse(text).body
-    assert isinstance(loop, ast.While)
-    loop.body += node.body
-    return [begin, loop]
-
-
-class _Put(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
-
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return copied(self.values.get(node.id, node))
 
 
 def _plain_name(value: Any) -> str | None:

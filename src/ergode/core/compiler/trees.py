@@ -1,9 +1,12 @@
-"""Copies of syntax trees."""
+"""Syntax trees copied and rewritten, where what a name stands for does not matter."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
+
+from ergode.core.errors import ModelError
 
 
 def copied(tree: Any) -> Any:
@@ -13,3 +16,59 @@ def copied(tree: Any) -> Any:
         found.__dict__.update({name: copied(value) for name, value in tree.__dict__.items()})
         return found
     return [copied(item) for item in tree] if isinstance(tree, list) else tree
+
+
+# Python makes a list first of a tuple with more elements, and numba cannot follow that where an
+# element is a choice (`a if b else c`).
+_TUPLE_MOST = 30
+
+
+def in_parts(node: ast.Tuple) -> ast.expr:
+    """A long tuple as the sum of shorter ones."""
+    if len(node.elts) <= _TUPLE_MOST or any(isinstance(one, ast.Starred) for one in node.elts):
+        return node
+    starts = range(0, len(node.elts), _TUPLE_MOST)
+    parts = [ast.Tuple(node.elts[i : i + _TUPLE_MOST], ast.Load()) for i in starts]
+    whole: ast.expr = parts[0]
+    for part in parts[1:]:
+        whole = ast.BinOp(whole, ast.Add(), part)
+    return ast.copy_location(whole, node)
+
+
+def counted_opaquely(node: ast.For) -> list[ast.stmt]:
+    """A loop over a range as a `while` loop whose trip count the compiler cannot work out."""
+    call, target = node.iter, node.target
+    if not (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "range"
+        and isinstance(target, ast.Name)
+        and not node.orelse
+    ):
+        raise ModelError(f"'{ast.unparse(node.iter)}' is no range; no_unroll takes a range")
+    bounds = [ast.unparse(argument) for argument in call.args]
+    if len(bounds) == 1:
+        bounds = ["0", *bounds]
+    first, last, stride = [*bounds, "1"][:3]
+    following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
+    text = f"""\
+{following}, {stop}, {step} = opaque_int(numpy.int64({first})), {last}, {stride}
+while {following} < {stop}:
+    {target.id} = {following}
+    {following} = opaque_int({following} + {step})
+"""
+    begin, loop = ast.parse(text).body
+    assert isinstance(loop, ast.While)
+    loop.body += node.body
+    return [begin, loop]
+
+
+class Put(ast.NodeTransformer):
+    """Puts expressions in the place of names that are read."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        value = self.values.get(node.id) if isinstance(node.ctx, ast.Load) else None
+        return node if value is None else copied(value)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ergode.core.compiler.language import unroll
-from ergode.core.compiler.trees import copied
+from ergode.core.compiler.trees import Put, copied
 from ergode.core.errors import ModelError
 
 FUSED = "<fma>"
@@ -126,9 +126,9 @@ class _WriteOut(ast.NodeTransformer):
             done += result if isinstance(result, list) else [result]
         return done
 
-    def _each(self, target: ast.expr, values: ast.expr) -> list[_Replace]:
+    def _each(self, target: ast.expr, values: ast.expr) -> list[Put]:
         assert isinstance(target, ast.Name)
-        return [_Replace(target.id, value) for value in self._known(values)]
+        return [Put({target.id: ast.Constant(value)}) for value in self._known(values)]
 
     def _known(self, node: ast.expr) -> Any:
         value = self._constant(node)
@@ -164,15 +164,3 @@ def _sum(items: list[ast.expr]) -> ast.expr:
         else:
             total = ast.BinOp(total, ast.Add(), item)
     return total
-
-
-class _Replace(ast.NodeTransformer):
-    """Puts a number in place of a name."""
-
-    def __init__(self, name: str, value: Any) -> None:
-        self.name, self.value = name, value
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id == self.name and isinstance(node.ctx, ast.Load):
-            return ast.copy_location(ast.Constant(self.value), node)
-        return node
