@@ -40,6 +40,21 @@ def slow(i, j, t, y, p):
     return 0.1 * (around(y.v, i, j) - 4 * y.v[i, j]) - y.u[i, j] + math.cos(t)
 
 
+def front(i, t, y, p):
+    n, far = len(y), 0.0
+    if y[i] > 0.2:  # nothing is, at the first time
+        far = 300.0 * (y[(i + 7) % n] - y[i])
+    return p[0] * (y[(i + 1) % n] - y[i]) + far + 1.0 - 0.3 * y[i]
+
+
+def driven(i, t, y, p):
+    return 1e5 * (math.cos(t - p[0]) - y[i]) + y[i - 1] - y[i]
+
+
+def root(i, t, y, p):
+    return math.sqrt(y[i]) - y[i - 1]
+
+
 def bar(n):
     return ergode.VectorField(component=heat, variables=("x", n), parameters=["D"])
 
@@ -101,6 +116,46 @@ def test_two_arrays_of_two_dimensions_agree_with_scipy(shape):
                       device="cpu", method="rodas5p", rtol=1e-6, atol=1e-8)  # fmt: skip
     states = np.stack([found[name].values[1:].reshape(2, -1) for name in "uv"], axis=1)
     np.testing.assert_allclose(states.reshape(2, -1), exact, atol=2e-5)
+
+
+def test_a_branch_that_reads_more_later():
+    """The pattern of the first state lacks a stiff coupling; without it there are 930 steps."""
+
+    def whole(t, y):
+        far = np.where(y > 0.2, 300 * (np.roll(y, -7) - y), 0.0)
+        return 5 * (np.roll(y, -1) - y) + far + 1 - 0.3 * y
+
+    field = ergode.VectorField(component=front, variables=("x", 120), parameters=["D"])
+    first = 0.01 * np.sin(np.arange(120)) ** 2
+    exact = solve_ivp(whole, (0.0, 3.0), first, "LSODA", [1.0, 3.0], rtol=1e-8, atol=1e-10,
+                      max_step=0.01).y.T  # fmt: skip
+    found = integrate(field, times=[0.0, 1.0, 3.0], initial={"x": first}, method="rosenbrock23",
+                      parameters={"D": 5.0}, rtol=1e-4, atol=1e-4, device="cpu")  # fmt: skip
+    np.testing.assert_allclose(found["x"].values[1:], exact, atol=1e-3)
+    assert found.attrs["steps_taken"] < 100
+
+
+def test_a_clock_that_begins_late():
+    """The derivative by time of a step is a difference, and times are coarse far from zero."""
+    field = ergode.VectorField(component=driven, variables=("x", 60), parameters=["begin"])
+    found = [
+        integrate(field, times=[begin, begin + 2], initial={"x": 0.0}, method="rodas5p",
+                  parameters={"begin": begin}, rtol=1e-5, atol=1e-5, device="cpu")
+        for begin in (0.0, 1e6)
+    ]  # fmt: skip
+    for one in found:
+        np.testing.assert_allclose(one["x"].values[-1], math.cos(2), atol=5e-5)
+    steps = [one.attrs["steps_taken"] for one in found]
+    assert steps[1] <= 1.2 * steps[0] + 5
+
+
+def test_a_derivative_that_is_no_number_ends_its_trajectory():
+    field = ergode.VectorField(component=root, variables=("x", 3_000))
+    for first in (-1.0, np.linspace(0.1, 0.2, 3_000)):  # at once, and on the way
+        with pytest.warns(ergode.FailureWarning):
+            found = integrate(field, times=[0.0, 9.0], initial={"x": first}, method="rodas5p",
+                              device="cpu")  # fmt: skip
+        assert found["status"].item() in (ergode.Status.NOT_FINITE, ergode.Status.STEP_TOO_SMALL)
 
 
 def test_the_error_follows_the_tolerance():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ _FULL = 0.1  # share of a larger matrix from which it is full
 _EPSILON = float(np.finfo(float).eps)
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
+_UNEXPLAINED = 0.01  # share of a derivative's change that its Jacobian may leave unexplained
 _SMALLEST = 1e-4  # error of a step, below which all are alike
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -64,6 +64,9 @@ class ImplicitRunner:
         self._shared = shared_arguments(field.arrays, control, times, device, "float64")
         bindings = bindings_of_arrays(field.arrays, len(field.parameters))
         n = field.arrays.size
+        self._pattern = csc_array((n, n))  # where the Jacobian may differ from zero
+        self._colours = np.zeros(n, np.int64)  # of its columns
+        self._wait, self._idle = 0, 1  # Jacobians until the pattern is tried again
         self._blocks = 1 if field.arrays.in_place else -(-n // BLOCK)
         self._slopes = kernels.cpu_kernel(slopes_cpu, precision="float64", bindings=bindings)
         if not field.arrays.in_place:
@@ -103,42 +106,67 @@ class ImplicitRunner:
                         grain=grain)  # fmt: skip
         return found
 
-    @cached_property
-    def colours(self) -> tuple[csc_array, np.ndarray]:
-        """Where the Jacobian may differ from zero, and the colours of its columns."""
+    def _widen(self, me: int, t: float, first: np.ndarray) -> bool:
+        """Add to the pattern of the Jacobian what is read near a state; whether that is more."""
         n = self.arrays.size
-        first = self._run.initial[:, 0]
         rng = np.random.default_rng(0)
         # A state near the first one, and two others: derivatives that do not read are the same.
         near, far = (first + (1e-3 + size * np.abs(first)) * rng.random(n) for size in (1e-3, 0.5))
+        time = np.array([t])
 
         def probe(edges: np.ndarray, firsts: np.ndarray, rows: np.ndarray) -> np.ndarray:
             found = np.zeros(rows.size, np.int64)
-            time = np.array([self._grid[0]])
             for other in (far, np.full(n, np.nan)):
                 state = near.copy()
-                before = self.slopes(0, time, near[None])[0]
+                before = self.slopes(me, time, near[None])[0]
                 blocks = edges.size - 1
-                self.device.run(self._probe, blocks, self._run, np.int64(0), edges, firsts, rows,
-                                state, before, other, found, grain=blocks)  # fmt: skip
+                self.device.run(self._probe, blocks, self._run, np.int64(me), t, edges, firsts,
+                                rows, state, before, other, found, grain=blocks)  # fmt: skip
             return found > 0
 
+        known = self._pattern
         if self.arrays.in_place or n <= _SMALL:
             refuse_full(n)
-            pattern = csc_array(np.ones((n, n)))
+            self._pattern = csc_array(np.ones((n, n)))
         else:
-            pattern = pattern_of(n, probe)
-        return pattern, colours_of(pattern)
+            self._pattern = csc_array(known + pattern_of(n, probe))
+        more = self._pattern.nnz > known.nnz
+        if more:
+            self._colours = colours_of(self._pattern)
+        return more
 
     def _jacobian(self, me: int, t: float, y: np.ndarray, f: np.ndarray) -> csc_array:
-        pattern, colours = self.colours
+        """The Jacobian at a state; its pattern grows where a branch reads what none did before."""
+        if self._pattern.nnz == 0:
+            self._widen(me, t, y)
+        jacobian, complete = self._differences(me, t, y, f)
+        self._wait -= 1
+        if not complete and self._wait <= 0:
+            if self._widen(me, t, y):
+                jacobian, _ = self._differences(me, t, y, f)
+            else:  # derivatives bend, or are noisy: to try again would find no more
+                self._idle *= 2
+                self._wait = self._idle
+        return jacobian
+
+    def _differences(
+        self, me: int, t: float, y: np.ndarray, f: np.ndarray
+    ) -> tuple[csc_array, bool]:
+        """The Jacobian, and whether it says what moving all unknowns together does."""
+        pattern, colours = self._pattern, self._colours
         count = int(colours.max()) + 1
         moved = y + np.sqrt(_EPSILON * np.maximum(_LEAST_MOVED, np.abs(y)))
         states = np.where(colours == np.arange(count)[:, None], moved, y)
-        changes = self.slopes(me, np.full(count, t), states) - f
+        states = np.concatenate([states, moved[None]])
+        changes = self.slopes(me, np.full(count + 1, t), states) - f
         columns = np.repeat(np.arange(y.size), np.diff(pattern.indptr))
         values = changes[colours[columns], pattern.indices] / (moved - y)[columns]
-        return csc_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        jacobian = csc_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        size = abs(jacobian)
+        allowed = _UNEXPLAINED * (size @ (moved - y)) + 16 * _EPSILON * (size @ abs(y) + abs(f))
+        missed = abs(changes[-1] - jacobian @ (moved - y))
+        # What is not finite ends the step, and would say that everything is read.
+        return jacobian, not np.isfinite(missed).all() or bool((missed <= allowed).all())
 
     def _solver(self, jacobian: csc_array, diagonal: float) -> Solve | None:
         """What solves ``(diagonal - jacobian) x = b``; None where that is singular."""
@@ -184,7 +212,8 @@ class ImplicitRunner:
         t, last, y = float(times[0]), float(times[-1]), self._run.initial[:, me].copy()
         f = self.slopes(me, np.array([t]), y[None])[0]
         outcome.states[0, :, me] = y
-        outcome.status[me] = Status.DONE if np.isfinite(y).all() else Status.NOT_FINITE
+        finite = np.isfinite(y).all() and np.isfinite(f).all()
+        outcome.status[me] = Status.DONE if finite else Status.NOT_FINITE
         h, previous, rejected, cursor, fresh = 0.0, _SMALLEST, False, 1, True
         while t < last and outcome.status[me] == Status.DONE:
             knots = self.arrays.knots[self.arrays.knots > t]
@@ -196,7 +225,7 @@ class ImplicitRunner:
             t1 = t + size if whole else goal
             if fresh:
                 jacobian = self._jacobian(me, t, y, f)
-                later = t + np.sqrt(_EPSILON) * max(size, _EPSILON * abs(t) * 1e6)
+                later = t + max(np.sqrt(_EPSILON) * size, min(size, 64 * _EPSILON * abs(t)))
                 by_time = (self.slopes(me, np.array([later]), y[None])[0] - f) / (later - t)
             u = self._stages(me, t, size, y, f, jacobian, by_time)
             error = np.inf
@@ -238,7 +267,8 @@ class ImplicitRunner:
         """A step to begin with: as far as the slope would carry the state by a tolerance."""
         scale = self.control.atol + self.control.rtol * np.abs(y)
         size = float(np.sqrt(np.mean((f / scale) ** 2)))
-        return min(span, 0.5 / size) if size > 0 and np.isfinite(size) else 1e-6 * span
+        step = 0.5 / size if size > 0 and np.isfinite(size) else 1e-6 * span
+        return min(span, max(step, 64 * _EPSILON * abs(t)))  # a shorter one would not pass time
 
     def _save(self, cursor: int, me: int, inside: tuple[Any, ...], outcome: Outcome) -> int:
         """Save the times in a step; the next time to save."""

@@ -22,11 +22,11 @@ def slopes_cpu(start, stop, run, me, times, states, slopes):
         evaluate(Group(block, blocks), times[row], states[row], p, run, slopes[row])
 
 
-def probe_cpu(start, stop, run, me, edges, firsts, rows, state, before, other, found):
+def probe_cpu(start, stop, run, me, t, edges, firsts, rows, state, before, other, found):
     """Set ``found[q]`` where derivative ``rows[q]`` differs as a block of unknowns does.
 
     Block b is of the unknowns from ``edges[b]``, and has q from ``firsts[b]``.  `before` are the
-    derivatives at `state`; `other` is the other state.  Both are restored in the end.
+    derivatives at `state` and time `t`; `other` is the other state.  Both are restored in the end.
     """
     p = parameters_of(run.parameters, me)
     for b in range(start, stop):
@@ -34,18 +34,18 @@ def probe_cpu(start, stop, run, me, edges, firsts, rows, state, before, other, f
             state[j], other[j] = other[j], state[j]
         for q in range(firsts[b], firsts[b + 1]):
             i = rows[q]
-            if _rate(i, state, p, run) != before[i]:
+            if _rate(i, t, state, p, run) != before[i]:
                 found[q] = 1
         for j in range(edges[b], edges[b + 1]):
             state[j], other[j] = other[j], state[j]
 
 
-def _rate(i, state, p, run):
+def _rate(i, t, state, p, run):
     y = arranged(state, run.begins, run.shapes)
     value = real(0.0)
     for v in unroll(range(ARRAYS)):
         if run.begins[v] <= i and i < run.begins[v + 1]:
             row = (i - run.begins[v]) // run.widths[v]
             j = (i - run.begins[v]) - row * run.widths[v]
-            value = rate_of(v, row, j, run.origin, y, p, run.constants, run.shapes)
+            value = rate_of(v, row, j, t, y, p, run.constants, run.shapes)
     return value
