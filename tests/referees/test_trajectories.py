@@ -353,7 +353,8 @@ def test_round_numbers_for_long(device):
 # A table in time breaks what has steps of one size.
 ARRAYS = {**ORDINARY, "rk4": ({"step": 0.002}, 2e-4), "tsit5 fixed": ({"step": 0.002}, 2e-4),
           "rk4 float32": ({"step": 0.005, "precision": "float32"}, 2e-3),
-          "rk4 refined": ({"rtol": 1e-5, "atol": 1e-5}, 2e-3)}  # fmt: skip
+          "rk4 refined": ({"rtol": 1e-5, "atol": 1e-5}, 2e-3),
+          "rkc2": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3)}  # fmt: skip
 
 
 @pytest.mark.slow

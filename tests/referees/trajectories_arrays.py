@@ -41,7 +41,8 @@ class Model:
     def _draw(self, rng, v):
         own = self._array(v)
         here = f"{own}[{', '.join(INDICES[: self.dims[v]])}]"
-        terms = [f"-(0.5 + p[0]) * {here}", f"-0.1 * {here} ** 3"]
+        damping = rng.choice([0.5, 60.0], p=[0.7, 0.3])
+        terms = [f"-({damping} + p[0]) * {here}", f"-0.1 * {here} ** 3"]
         for _ in range(3):
             other = int(rng.integers(0, len(self.names)))
             places = [self._place(rng, v, other, axis) for axis in range(self.dims[other])]
@@ -50,6 +51,8 @@ class Model:
                 f"p[1] * math.tanh({there})", f"p[1] * math.sin(2 * {there})",
                 f"{there} / (1 + {here} ** 2)", f"math.exp(-{there} ** 2) * math.cos(p[2] * t)",
                 f"p[1] * (math.tanh({there}) if {there} > 0 else 0.5 * math.tanh({there}))",
+                # Read by some unknowns at some times only.
+                f"p[1] * (({here} - 0.5) * math.tanh({there}) if {here} > 0.5 else 0.0)",
             ])))  # fmt: skip
         if self.has_data:
             terms += ["c.weights[c.order[i % len(c.order)]]", "c.weights[i % 3] * c.drive(t)"]

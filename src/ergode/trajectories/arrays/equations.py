@@ -161,9 +161,11 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
         f"window(y, begins[{v}], ({''.join(f'shapes[{v}, {d}], ' for d in range(number))}))"
         for v, number in enumerate(numbers)
     ]
-    whole = parts[0] if is_single else f"({''.join(f'{part}, ' for part in parts)})"
+    # In a tuple: numba lets a function without reference counts return no array but an argument.
+    whole = f"({''.join(f'{part}, ' for part in parts)})"
+    y, dy = ("y[0]", "dy[0]") if is_single else ("y", "dy")
     if is_single and numbers[0] == 1:
-        whole = "y"
+        whole, y, dy = "y", "y", "dy"
     rows = "".join(f"rows[{k}, column], " for k in range(parameter_count))
     bindings: dict[Any, Any] = {
         ARRAYS: len(numbers),
@@ -172,12 +174,12 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     }
     c = ", c" if has_constants else ""
     if "in place" in shapes:
-        text = f"def fill(t, y, dy, p, c):\n    rate_0(t, y, dy, p{c})\n"
+        text = f"def fill(t, y, dy, p, c):\n    rate_0(t, {y}, {dy}, p{c})\n"
         return bindings | {IN_PLACE: True, fill: _function(text, names)}
     text = "def rate_of(v, row, j, t, y, p, c, shapes):\n"
     for v, number in enumerate(numbers):
         index = ("j", "row, j", f"row // shapes[{v}, 1], row % shapes[{v}, 1], j")[number - 1]
-        call = f"return real(rate_{v}({index}, t, y, p{c}))\n"
+        call = f"return real(rate_{v}({index}, t, {y}, p{c}))\n"
         last = v == len(numbers) - 1
         text += f"    {call}" if last else f"    if v == {v}:\n        {call}"
     return bindings | {rate_of: _function(text, names)}
