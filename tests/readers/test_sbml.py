@@ -551,8 +551,8 @@ def test_a_large_document_is_read_in_time():
         for one, other in zip(names[:-1], names[1:], strict=True)
     )
     text = sbml(lists(species="".join(map(species, names)), reactions="".join(reactions)))
-    start = time.perf_counter()
+    start = time.process_time()
     network = read_sbml(text)
-    assert time.perf_counter() - start < 30  # far above what it takes: a guard against squares
+    assert time.process_time() - start < 30  # far above what it takes: a guard against squares
     assert len(network.reactions) == count - 1
     assert np.isfinite(network.stoichiometry.data).all()

@@ -39,10 +39,10 @@ def test_diffusion_keeps_molecules_and_spreads_them():
 
 
 def test_a_hundred_thousand_reactions_are_quick():
-    start = time.perf_counter()
+    start = time.process_time()
     space = ergode.on_grid(PAIR, (120, 120), diffusion={"A": 1.0, "B": 1.0})
     assert len(space.reactions) > 140_000
-    assert time.perf_counter() - start < 20  # far above what it takes
+    assert time.process_time() - start < 20  # far above what it takes
 
 
 @pytest.mark.parametrize(
