@@ -27,9 +27,12 @@ from ergode.density.specialize import (
     ThreadGroup,
     advance_kernel,
     bindings_of,
+    forcing_kernel,
     keeps_fluxes,
     reweigh_kernel,
+    varies,
 )
+from ergode.density.transport import forcing
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
 
@@ -97,8 +100,12 @@ class Evolution:
         self._cells_most = max_cells
         count = len(self.parameters)
         self._runner = RUNNERS[device.target](device, count)
+        bounds = limits[0] if limits else None
+        self._forcing: kernels.Kernel | None = None
+        if varies(field, noise):
+            self._forcing = forcing_kernel(field, lattices, noise, bounds)
         self._bindings = partial(
-            bindings_of, field, lattices, self.method, noise, limits=limits[0] if limits else None,
+            bindings_of, field, lattices, self.method, noise, limits=bounds,
             retained=loss_rate is not None,
         )  # fmt: skip
         self._local_noise = noise is not None and noise.function is not None
@@ -114,7 +121,8 @@ class Evolution:
         self._exact_frame = self._frame if is_exact else Frame(*device.put_together(rows))
         # Counters and controls are one array, copied to the device and back in one transfer.
         words = word_count(lattice.dimension)
-        self._words = np.zeros(count * (words + cells.CONTROLS), np.int64)
+        controls = cells.CONTROLS + (cells.PARTS if self._forcing else 0)
+        self._words = np.zeros(count * (words + controls), np.int64)
         self._device_words = self._runner.words(self._words)
         self._counters, self._control = self._parts_of(self._words)
         self._device_counters, self._device_control = self._parts_of(self._device_words)
@@ -185,14 +193,12 @@ class Evolution:
         self,
         time: float,
         priors: Sequence[tuple[np.ndarray, np.ndarray]],
-        may_lose: float | np.ndarray = 0.0,
+        span: float = 1.0,
     ) -> None:
-        """Load cells: keys and masses of each density.
-
-        `may_lose` is the probability that may be pruned at once, if the threshold follows from it.
-        """
+        """Load cells: keys and masses of each density, for a run over a `span` of time."""
+        self._span = span
         self._control[:, [cells.TIME, cells.NOISE_TIME, cells.LOADED_AT, cells.SEEN]] = time
-        self._control[:, cells.ALLOWED] = may_lose
+        self._control[:, cells.ALLOWED] = 0.0
         self._control[:, cells.FLOOR] = 0.0
         self._allocate(max(len(keys) for keys, _ in priors))
         counters = self._counters
@@ -218,6 +224,7 @@ class Evolution:
         EndedError
             None of the densities can.
         """
+        self._limit_steps(target)
         while True:
             times = self._control[:, cells.TIME]
             self._control[:, cells.TARGET] = np.where(self.has_ended, times, target)
@@ -313,6 +320,28 @@ class Evolution:
 
     # ---- how
 
+    def _limit_steps(self, target: float) -> None:
+        """Bound the steps to a time by how fast the field changes, if it depends on time."""
+        begin = float(self.times[~self.has_ended].min(initial=target))
+        if self._forcing is None or not begin < target:
+            return
+        share = (target - begin) / self._span
+        samples = forcing.samples_of(share)
+        spacing = (target - begin) / (cells.PARTS * samples)
+        moments = forcing.moments_along(self.lattices, self.summaries())
+        (bends,) = self.device.zeros_together([((self.count, cells.PARTS), np.float64)])
+        is_brief = self.count * samples <= 256
+        with kernels.readable_errors():
+            self.device.run(
+                self._forcing, bends.size, begin, spacing, samples,
+                *self.device.put_together(moments), self._exact_frame, bends,
+                grain=bends.size if is_brief else None, is_brief=is_brief,
+            )  # fmt: skip
+        bends = self.device.get(bends)
+        self._control[:, cells.BEGAN] = begin
+        self._control[:, cells.PART_RATE] = cells.PARTS / (target - begin)
+        self._control[:, cells.CONTROLS :] = forcing.longest_steps(bends, spacing, samples, share)
+
     @property
     def _thread_group(self) -> ThreadGroup:
         """The thread group for densities of their present size."""
@@ -342,10 +371,10 @@ class Evolution:
 
     def _parts_of(self, words: Any) -> tuple[Any, Any]:
         """Counters and controls, which share one array of words."""
-        controls = self.count * cells.CONTROLS
+        controls = self.count * (cells.CONTROLS + (cells.PARTS if self._forcing else 0))
         return (
             words[:-controls].reshape(self.count, -1),
-            words[-controls:].view(np.float64).reshape(self.count, cells.CONTROLS),
+            words[-controls:].view(np.float64).reshape(self.count, -1),
         )
 
     def _filled(self, which: int) -> tuple[Any, Any]:

@@ -67,7 +67,7 @@ class Run:
         events = np.union1d(grid, [m.time for m in self.measurements])
         with progress.track("density", len(events), unit="times", show=self.show) as report:
             try:
-                self.evolution.load(float(grid[0]), priors)
+                self.evolution.load(float(grid[0]), priors, float(np.ptp(events)))
                 for time in events.tolist():
                     self.evolution.advance(time)
                     self._follow()

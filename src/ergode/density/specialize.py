@@ -15,7 +15,7 @@ from ergode.density.grid import cells, group, growth, lattice, pruning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.methods import Method
 from ergode.density.noise import Noise, depends_on_time
-from ergode.density.transport import advance, fluxes
+from ergode.density.transport import advance, fluxes, forcing
 from ergode.models.fields.vector_field import VectorField
 
 THREADS = {"grid": 256, "cluster": 512}  # of a block
@@ -78,28 +78,41 @@ def _bindings_of_model(
     """The field, its noise and the lattice, as kernels are specialised to them."""
     first = lattices[0]
     noisy = (False,) * first.dimension
-    varying = depends_on_time(field.function)
+    if noise is not None:
+        noisy = tuple((noise.spread(first) != 0).tolist())
+    return _bindings_of_field(field, lattices, noise, limits) | {
+        lattice.BITS: first.bits,
+        lattice.VARYING: varies(field, noise),
+        lattice.NOISY: noisy,
+        advance.ANY_NOISE: any(noisy),
+    }
+
+
+def _bindings_of_field(
+    field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
+) -> dict[Any, Any]:
+    """What a kernel needs to evaluate the field and its noise at a point."""
     found: dict[Any, Any] = {}
     if limits is not None:
         found[lattice.limited_by] = UserFunction(limits.function)
-    if noise is not None:
-        noisy = tuple((noise.spread(first) != 0).tolist())
-        if noise.function is not None:
-            found[lattice.noise] = UserFunction(noise.function)
-            found[lattice.AMPLITUDES] = noise.amplitudes
-            varying |= depends_on_time(noise.function)
+    if noise is not None and noise.function is not None:
+        found[lattice.noise] = UserFunction(noise.function)
+        found[lattice.AMPLITUDES] = noise.amplitudes
     return found | {
         lattice.rhs: UserFunction(field.function),
-        lattice.DIMENSION: first.dimension,
-        lattice.BITS: first.bits,
+        lattice.DIMENSION: lattices[0].dimension,
         lattice.PARAMETERS: len(field.parameters),
         lattice.ROTATED: any(one.is_rotated for one in lattices),
         lattice.LIMITED: limits is not None,
-        lattice.VARYING: varying,
-        lattice.NOISY: noisy,
         lattice.LOCAL_NOISE: noise is not None and noise.function is not None,
-        advance.ANY_NOISE: any(noisy),
     }
+
+
+def varies(field: VectorField, noise: Noise | None) -> bool:
+    """Whether the field or its noise depends on time."""
+    return depends_on_time(field.function) or (
+        noise is not None and noise.function is not None and depends_on_time(noise.function)
+    )
 
 
 def _thread_group_bindings(thread_group: ThreadGroup, blocks: int) -> dict[Any, Any]:
@@ -142,6 +155,14 @@ def advance_kernel(
         advance.advance, advance.advance, precision=precision, bindings=bindings,
         registers=_registers(bindings, thread_group),
     )  # fmt: skip
+
+
+def forcing_kernel(
+    field: VectorField, lattices: Sequence[Lattice], noise: Noise | None, limits: Limits | None
+) -> kernels.Kernel:
+    """The kernel that finds how fast the field changes in time."""
+    bindings = _bindings_of_field(field, lattices, noise, limits)
+    return kernels.for_each(forcing.largest_bend, bindings=bindings)
 
 
 @cache

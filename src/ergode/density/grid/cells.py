@@ -73,11 +73,17 @@ REACHED, FULL, EDGE, UNDEFINED, PAUSED = range(5)
 # - whether (1 or 0) to prune before the next step;
 # - the mass of a cell at the threshold when the latest step began (0: no step yet);
 # - the length of that step, unless the target was reached since;
-# - the time at which rates were last computed, for a field that depends on time.
+# - for a field that depends on time, the time at which rates were last computed, the time at which
+#   the stretch to the target began, and the parts of the stretch per unit of time; the longest step
+#   in each of these parts follows (see `forcing`).
 (
     TIME, TARGET, NOISE_TIME, LOADED_AT, THRESHOLD, ALLOWED, LOSS_RATE, TO_PRUNE, FLOOR, TAKEN,
-    SEEN, CONTROLS,
-) = range(12)  # fmt: skip
+    SEEN, BEGAN, PART_RATE, CONTROLS,
+) = range(14)  # fmt: skip
+
+
+PARTS = 64
+"""Parts of a stretch between two targets, each with a longest step."""
 
 
 class Cells(NamedTuple):

@@ -195,13 +195,18 @@ def centre_of(key, frame):
     return tuple(real(coordinate(key, d)) * frame.width[d] for d in range(DIMENSION))
 
 
-def is_admissible(key, frame):
-    """Whether a cell may have mass."""
+def is_allowed(z, frame):
+    """Whether the point with the coordinates `z` is in the range of `limited_by`."""
     if LIMITED:
         p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-        value = real(limited_by(point(centre_of(key, frame), frame), real(0.0), p)[0])
+        value = real(limited_by(point(z, frame), real(0.0), p)[0])
         return value >= frame.limits[0] and value <= frame.limits[1]
     return True
+
+
+def is_admissible(key, frame):
+    """Whether a cell may have mass."""
+    return is_allowed(centre_of(key, frame), frame)
 
 
 def drift(t, z, frame):

@@ -15,10 +15,14 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll, noinline_cpu, option, real
 from ergode.density.grid.cells import (
+    BEGAN,
     CELL_STEPS,
+    CONTROLS,
     FLOOR,
     LOADED_AT,
     NOISE_TIME,
+    PART_RATE,
+    PARTS,
     PAUSED,
     PEAK,
     REACHED,
@@ -59,11 +63,17 @@ _LONGER = np.float64(1.05)
 _FIRST_STEP = np.float64(1 / 256)
 
 
+def _longest_varying(t, taken, control):
+    """Largest next step of a field that depends on time, whatever its rates are."""
+    part = min(np.int64((t - control[BEGAN]) * control[PART_RATE]), np.int64(PARTS - 1))
+    return min(_LONGER * taken, control[CONTROLS + part])
+
+
 def _longest_step(t, taken, cells, frame, control):
     """Largest next step, after one of length `taken`."""
     dt = np.float64(1.0) / np.float64(cells.fastest[0])
     if VARYING:
-        dt = min(dt, _LONGER * taken)
+        dt = min(dt, _longest_varying(t, taken, control))
     if ANY_NOISE:
         dt = min(dt, longest(t - control[LOADED_AT], spread_most(cells, frame)))
     return dt
@@ -190,7 +200,9 @@ def _prepare(
     # The last step listed the cells that need neighbours, by its own floor.
     floor = real(earlier if earlier > 0.0 else fresh)
     # A field that depends on time is evaluated in the middle of the expected step.
-    middle = t + 0.5 * min(_LONGER * taken, control[TARGET] - t) if VARYING else t
+    middle = t
+    if VARYING:
+        middle = t + 0.5 * min(_longest_varying(t, taken, control), control[TARGET] - t)
     used, state = expand(
         thread_rank, thread_count, used, floor, listed, middle, cells, masses.key, p, q, frame
     )
@@ -213,7 +225,10 @@ def _diffuse_ahead(
     fresh = control[THRESHOLD] * total_mass(cells.counters)
     floor = real(earlier if earlier > 0.0 else fresh)
     # Rates of a field that depends on time may be of an earlier time, so they bound no step.
-    ahead = _LONGER * taken if VARYING else _longest_step(t, taken, cells, frame, control)
+    if VARYING:
+        ahead = _longest_varying(t, taken, control)
+    else:
+        ahead = _longest_step(t, taken, cells, frame, control)
     until = t + 0.5 * min(ahead, control[TARGET] - t)
     if until > noise_time:
         middle = 0.5 * (noise_time + until)

@@ -1,0 +1,128 @@
+"""Steps for a field that changes in time: short where it changes fast.
+
+A step moves mass by the field in the middle of the step. Where the velocity of a cell is v, in
+cells per unit of time, a step h so displaces it by ``h^3 |v''| / 24``: the error of the midpoint
+rule. Steps in proportion to ``|v''|^(-1/3)`` keep the sum of these errors below a bound with as few
+steps as possible.
+
+The field is sampled before each stretch between two times of a run, at the mean of the density and
+two deviations to either side of it. The second differences of the samples stand for v''.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ergode.core.compiler.language import unroll
+from ergode.density.grid.cells import PARTS
+from ergode.density.grid.lattice import (
+    DIMENSION,
+    LOCAL_NOISE,
+    Lattice,
+    drift,
+    frame_of,
+    is_allowed,
+    spreads,
+)
+from ergode.density.moments import Summary
+
+_SAMPLES = 64  # of a part, if the stretch is the whole run
+_SAMPLES_LEAST = 4
+_DISPLACED_MOST = 0.1  # cells, by all steps of a run
+_DEVIATIONS = np.float64(2.0)
+
+
+def largest_bend(index, begin, spacing, samples, means, deviations, every_frame, out):
+    """Largest second difference of the field's samples in one part of a stretch: a kernel body.
+
+    Model: `means` and `deviations` [density, dimension], along the axes of the lattice. Out: `out`
+    [density, PARTS], of velocities in cells per unit of time.
+    """
+    which = index // PARTS
+    part = index - which * PARTS
+    frame = frame_of(every_frame, which)
+    first = begin + spacing * np.float64(part * samples)
+    most = np.float64(0.0)
+    for state in range(2 * DIMENSION + 1):
+        z = tuple(
+            means[which, d] + _offset(state, d) * deviations[which, d] for d in range(DIMENSION)
+        )
+        if is_allowed(z, frame):
+            before = _velocity(first, z, frame)
+            here = _velocity(first + spacing, z, frame)
+            for k in range(2, samples + 1):
+                after = _velocity(first + spacing * np.float64(k), z, frame)
+                for d in unroll(range(DIMENSION)):
+                    most = _larger(most, before[0][d] - 2.0 * here[0][d] + after[0][d])
+                    if LOCAL_NOISE:
+                        most = _larger(most, before[1][d] - 2.0 * here[1][d] + after[1][d])
+                before = here
+                here = after
+    out[which, part] = most
+
+
+def _offset(state, d):
+    """Deviations from the mean along a dimension: states are the mean, and two on each axis."""
+    if state == 2 * d + 1:
+        return _DEVIATIONS
+    return -_DEVIATIONS if state == 2 * d + 2 else np.float64(0.0)
+
+
+def _velocity(t, z, frame):
+    """Cells per unit of time that the field moves mass, and cells squared that noise spreads it."""
+    f = drift(t, z, frame)
+    rates = tuple(f[d] / frame.width[d] for d in range(DIMENSION))
+    return rates, spreads(t, z, frame) if LOCAL_NOISE else rates
+
+
+def _larger(most, bend):
+    """The larger of two, of which the second has a sign; what is not finite is left out."""
+    size = abs(bend)
+    return size if size > most and size < np.inf else most
+
+
+def moments_along(lattices: Sequence[Lattice], summaries: Sequence[Summary]) -> list[np.ndarray]:
+    """Means and standard deviations along the axes of lattices, each [density, dimension]."""
+    along = [
+        (one.axes.T @ (found.mean - one.centre), np.diag(one.axes.T @ found.covariance @ one.axes))
+        for one, found in zip(lattices, summaries, strict=True)
+    ]
+    means, variances = (np.stack(each) for each in zip(*along, strict=True))
+    return [means, np.sqrt(np.maximum(variances, 0.0))]
+
+
+def samples_of(share: float) -> int:
+    """Samples of each part of a stretch that is this share of a run."""
+    return max(_SAMPLES_LEAST, math.ceil(_SAMPLES * share))
+
+
+def longest_steps(bends: np.ndarray, spacing: float, samples: int, share: float) -> np.ndarray:
+    """Longest step in each part of a stretch [density, PARTS].
+
+    Parameters
+    ----------
+    bends : ndarray, shape [density, PARTS]
+        Largest second differences, as `largest_bend` finds them.
+    spacing : float
+        Time between two samples.
+    samples : int
+        Samples of a part.
+    share : float
+        Part of the run that the stretch is.
+    """
+    part = spacing * samples
+    root = np.cbrt(bends / spacing**2)
+    total = root.sum(axis=1, keepdims=True) * part
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.sqrt(24.0 * _DISPLACED_MOST * share / total) / root
+    own[bends == 0.0] = np.inf
+    # A step that begins before a part where steps are short does not reach far into it.
+    steps = own.copy()
+    reach = np.full(len(own), np.inf)
+    for k in range(PARTS - 2, -1, -1):
+        reach = np.minimum(own[:, k + 1], part + reach)
+        steps[:, k] = np.minimum(own[:, k], reach)
+    return steps
