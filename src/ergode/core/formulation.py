@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
+from ergode.core.compiler.source import Target
 from ergode.core.devices import Device
 from ergode.core.kernels import Kernel
 
@@ -27,6 +28,36 @@ _EACH, _EACH_STEP = 15e-9, 2.5e-9
 
 _SPENT: dict[Any, float] = {}
 """Seconds that a program has run in this process, by the kernel that it stands for."""
+
+
+def stands_in(own: Kernel, standing: Kernel, target: Target, seconds: float) -> bool:
+    """Whether a kernel made for every model is to run in place of a model's own.
+
+    It is, until it has run for as long as the own one takes to compile, if that is not compiled.
+
+    Parameters
+    ----------
+    own, standing : Kernel
+    target : {"cpu", "cuda"}
+    seconds : float
+        Estimated time that the standing kernel needs.
+    """
+    key = own.key(target)
+    total = seconds + _SPENT.get(key, 0.0)
+    if total > COMPILING or own.is_kept(target):
+        return False
+    worth_it = _is_worth_it(standing, target)
+    if worth_it:
+        _SPENT[key] = total
+    return worth_it
+
+
+def _is_worth_it(standing: Kernel, target: Target) -> bool:
+    """Whether a standing kernel is compiled, or a second formula or model wants it.
+
+    It takes longer to compile than a formula or model alone: for one that is not worth it.
+    """
+    return standing.is_kept(target) or standing.was_wanted(target)
 
 
 class Trial(NamedTuple):
@@ -185,6 +216,4 @@ class Formulation:
             return self.standing
         if seconds + _SPENT.get(key, 0.0) > COMPILING or self.compiled.is_kept("cpu"):
             return self.compiled
-        # It takes longer to compile than the formula alone: for one formula that is not worth it.
-        worth_it = self.standing.is_kept("cpu") or self.standing.was_wanted("cpu")
-        return self.standing if worth_it else self.compiled
+        return self.standing if _is_worth_it(self.standing, "cpu") else self.compiled

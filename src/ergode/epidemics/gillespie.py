@@ -15,6 +15,7 @@ SIAM J. Comput. 9, 111 (1980): weighted sampling by a tree of sums.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,8 +285,9 @@ class JumpEnsemble(Ensemble):
         device: Device,
         precision: Precision = "float64",
         group: PointGroup | None = None,
+        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group)
+        super().__init__(model, scenario, times, seed, device, precision, group, rows)
         contacts = scenario.contacts
         stages = progression.stages_of_group(model, group, precision)
         check_stages(model, stages, precision, group)

@@ -45,6 +45,7 @@ class PointRuns:
         **options: Any,
     ) -> None:
         self._points, self._scenario = points, scenario
+        options["rows"] = points.count * replicates
         self._method, self._options = method, options
         self._replicates, self._listing = replicates, listing
         together = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class EventEnsemble(Ensemble):
         Whether to keep line lists.
     bucket_count : int, optional
         Buckets of the queue; affects speed alone.
-    group : PointGroup, optional
+    group, rows : optional
         As for `first_passage.runner.FirstPassageEnsemble`.
     """
 
@@ -57,16 +58,22 @@ class EventEnsemble(Ensemble):
         listing: bool = False,
         bucket_count: int | None = None,
         group: PointGroup | None = None,
+        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group)
+        super().__init__(model, scenario, times, seed, device, precision, group, rows)
         begin = float(times[0])
         tables = tables_of(model, scenario, initial, begin, float(self.horizon), precision, group)
         self._seeds = Seeder(model, scenario.contacts, initial, self.seed, device, precision, group)
         self.bindings = tables.bindings | self._seeds.bindings | {LISTING: listing}
         self.bindings.pop(HAS_IMPORTATIONS)  # without them, none is announced
-        self._kernel = kernels.cpu_kernel(
-            kernel.sellke_cpu, precision=precision, bindings=self.bindings
-        )
+
+        def made(families: dict[Any, bool]) -> kernels.Kernel:
+            return kernels.cpu_kernel(
+                kernel.sellke_cpu, precision=precision, bindings=self.bindings | families
+            )
+
+        self._kernel = made(self.families(model, made))
+        self.bindings = dict(self._kernel.bindings)
         contacts = Contacts(
             scenario.contacts.offsets, scenario.contacts.targets,
             or_nothing(tables.weights, precision), or_nothing(tables.layer, np.uint8),

@@ -6,6 +6,7 @@ replicates that it is run in.
 
 from __future__ import annotations
 
+import math
 from statistics import median
 from typing import Any
 
@@ -46,6 +47,9 @@ class FirstPassageEnsemble(Ensemble):
     group : PointGroup, optional
         Points to run in one launch; `model` and `initial` are those of the first point. Replicates
         are numbered over all points.
+    rows : float, optional
+        Replicates of all points that the call runs; for a few, kernels that serve every model are
+        used where the model's own are not compiled.
     """
 
     work_names = ("expansions", "passes")
@@ -62,8 +66,9 @@ class FirstPassageEnsemble(Ensemble):
         precision: Precision = "float32",
         width: float | None = None,
         group: PointGroup | None = None,
+        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group)
+        super().__init__(model, scenario, times, seed, device, precision, group, rows)
         contacts, stratum = scenario.contacts, scenario.stratum
         self.word_type = np.dtype(f"uint{precision[-2:]}")
         self.stages = progression.stages_of_group(model, group, precision)
@@ -76,16 +81,20 @@ class FirstPassageEnsemble(Ensemble):
             check_range("the largest weight", self.weights.max(), precision)
         # What the search has a use for; beside it the counts have strata.
         self._bindings = {
-            **progression.bindings_of(model),
-            **bindings_of(group),
-            **self.seeds.bindings,
-            WEIGHTED: weights_of_arcs is not None,
-        }
-        self.bindings = self._bindings | {HAS_STRATA: stratum is not None}
+            **bindings_of(group), **self.seeds.bindings, WEIGHTED: weights_of_arcs is not None,
+        }  # fmt: skip
         pairs = (search_cpu, search_cuda), (count_on_grid_cpu, count_on_grid_cuda)
-        search, count = kernels.kernels(
-            *pairs, precision=precision, bindings=self.bindings, registers=_REGISTERS
-        )
+
+        def made(families: dict[Any, bool]) -> list[kernels.Kernel]:
+            bindings = self._bindings | families | {HAS_STRATA: stratum is not None}
+            return kernels.kernels(
+                *pairs, precision=precision, bindings=bindings, registers=_REGISTERS
+            )
+
+        families = self.families(model, lambda some: made(some)[0])
+        search, count = made(families)
+        self._bindings |= families
+        self.bindings = dict(search.bindings)
         self._on = ON_DEVICE[device.target](device, search, count, contacts)
         if width is None:
             some = [model] if group is None else group.models[:: -(-len(group.models) // 9)]

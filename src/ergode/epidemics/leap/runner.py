@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -127,9 +128,10 @@ class LeapEnsemble(Ensemble):
         tolerance: float | None = None,
         transition: Transition = "conditional",
         pressure: Pressure = "auto",
+        rows: float = math.inf,
     ) -> None:
         check_options(step, tolerance, transition, pressure)
-        super().__init__(model, scenario, times, seed, device, precision)
+        super().__init__(model, scenario, times, seed, device, precision, rows=rows)
         check_model(model, transition)
         self.precision = precision
         self.mode = _MODES[pressure]

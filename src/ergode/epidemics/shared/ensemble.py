@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ergode.core.buffers import put_table
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
+from ergode.core.formulation import stands_in
+from ergode.core.kernels import Kernel
 from ergode.core.launch import count_that_fits
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Seeding
+from ergode.epidemics.shared import progression
 from ergode.epidemics.shared.clock import moments_of
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
@@ -22,6 +27,8 @@ from ergode.models.epidemic.compartments import CompartmentModel
 _CHUNK_BYTES = 2**23
 # Nodes of all replicates that a CUDA device works on at once.
 _NODES_ON_CUDA = 2**22
+# That a kernel with all families of holding times needs, about.
+_SECONDS_PER_NODE: dict[Target, float] = {"cpu": 1e-6, "cuda": 1e-9}
 
 
 class Ensemble(ABC):
@@ -48,9 +55,11 @@ class Ensemble(ABC):
         device: Device,
         precision: Precision,
         group: PointGroup | None = None,
+        rows: float = math.inf,
     ) -> None:
         real = np.dtype(precision).type
         self.device = device
+        self._rows = rows
         self.node_count = scenario.contacts.node_count
         self.compartment_count = len(model.compartments)
         self.stratum_count = len(scenario.strata)
@@ -79,6 +88,23 @@ class Ensemble(ABC):
             self.per_step, real(np.nextafter(self.horizon, real(np.inf))), tables.moments,
         )  # fmt: skip
         return put_table(self.device, whole)
+
+    def families(
+        self, model: CompartmentModel, kernel_of: Callable[[dict[Any, bool]], Kernel]
+    ) -> dict[Any, bool]:
+        """The families of holding times that kernels contain: those of the model, or all.
+
+        Kernels with all families serve every model, so that a new one starts at once.  They take up
+        to twice as long.  `kernel_of` makes the kernel that is compiled longest.
+        """
+        own = progression.bindings_of(model)
+        seconds = self._rows * self.node_count * _SECONDS_PER_NODE[self.device.target]
+        standing = progression.EVERY_KIND
+        if own != standing and stands_in(
+            kernel_of(own), kernel_of(standing), self.device.target, seconds
+        ):
+            return standing
+        return own
 
     @property
     def column_count(self) -> int:

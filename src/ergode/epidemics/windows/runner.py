@@ -5,6 +5,7 @@ Method ``"sellke"`` on CUDA; on the CPU it is what events are checked against.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ class WindowEnsemble(Ensemble):
         As for `event_driven.runner.EventEnsemble`.
     width : float, optional
         Span of a window [time]; affects speed alone.
-    group : PointGroup, optional
+    group, rows : optional
         As for `first_passage.runner.FirstPassageEnsemble`.
     """
 
@@ -62,8 +63,9 @@ class WindowEnsemble(Ensemble):
         listing: bool = False,
         width: float | None = None,
         group: PointGroup | None = None,
+        rows: float = math.inf,
     ) -> None:
-        super().__init__(model, scenario, times, seed, device, precision, group)
+        super().__init__(model, scenario, times, seed, device, precision, group, rows)
         if self.compartment_count > COMPARTMENTS_MOST:
             raise PlanError(
                 f"the model has {self.compartment_count} compartments; windows of time take up to "
@@ -78,10 +80,15 @@ class WindowEnsemble(Ensemble):
         self.bindings = (
             tables.bindings | self._seeds.bindings | {LISTING: listing, HUBS: most > HUB}
         )
-        kernel = kernels.kernel(
-            windows_cpu, windows_cuda, precision=precision, bindings=self.bindings,
-            registers=_REGISTERS,
-        )  # fmt: skip
+
+        def made(families: dict[Any, bool]) -> kernels.Kernel:
+            return kernels.kernel(
+                windows_cpu, windows_cuda, precision=precision, bindings=self.bindings | families,
+                registers=_REGISTERS,
+            )  # fmt: skip
+
+        kernel = made(self.families(model, made))
+        self.bindings = dict(kernel.bindings)
         models = [model] if group is None else group.models
         self.width = real(width if width is not None else _width(models, scenario.contacts, tables))
         self.arcs = put_table(device, arcs)

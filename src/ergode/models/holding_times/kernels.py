@@ -47,6 +47,8 @@ GAMMA = 3
 DETERMINISTIC = 4
 EMPIRICAL = 5
 
+KINDS = range(6)
+
 # False in kernels that do not meet the kind.  Each is tested by itself, in an `if` of its own,
 # because numba drops such a branch before it compiles what is in it.
 # ruff: noqa: SIM102
