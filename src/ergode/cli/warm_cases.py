@@ -230,10 +230,12 @@ def _density() -> Iterator[Case]:
 def _run_density(make: Callable[[], ergode.VectorField], device: str) -> None:
     field = make()
     prior = ergode.Gaussian(_state(field), [1e-4] * len(field.variables))
-    ergode.density.propagate(
-        field, prior, times=[0, 1e-6], width=0.01, device=device,
-        parameters=dict.fromkeys(field.parameters, 0.5),
-    )  # fmt: skip
+    ways: tuple[Compile, ...] = ("now", "never")
+    for when in ways:
+        ergode.density.propagate(
+            field, prior, times=[0, 1e-6], width=0.01, device=device, compile=when,
+            parameters=dict.fromkeys(field.parameters, 0.5),
+        )  # fmt: skip
 
 
 def _state(field: ergode.VectorField) -> list[float]:

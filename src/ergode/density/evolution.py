@@ -13,7 +13,9 @@ from ergode.core.barriers import APART
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.formulation import Compile, stands_in
 from ergode.core.status import Status
+from ergode.core.stopwatch import Stopwatch
 from ergode.density import bayes
 from ergode.density.grid import cells, pruning
 from ergode.density.grid.cells import Cells, Masses
@@ -29,7 +31,9 @@ from ergode.density.specialize import (
     bindings_of,
     forcing_kernel,
     keeps_fluxes,
+    program_of,
     reweigh_kernel,
+    standing,
     varies,
 )
 from ergode.density.transport import forcing
@@ -66,9 +70,13 @@ class Evolution:
         More cells of a density than this are treated as if memory were full.
     loss_rate : float, optional
         Probability that may be lost per unit of time; the threshold follows from it.
+    when : {"auto", "now", "never"}
+        When to compile the field.
 
     Attributes
     ----------
+    equations : list of str
+        What has run: ``"program"``, ``"compiled"``.
     status : ndarray of uint8, shape [density_count]
         Values of `Status`. A density that is not DONE cannot go on. It stays as it was before the
         step that failed.
@@ -90,6 +98,7 @@ class Evolution:
         limits: Sequence[Limits] = (),
         max_cells: int | None = None,
         loss_rate: float | None = None,
+        when: Compile = "now",
     ) -> None:
         self.lattices = lattices
         self.lattice = lattice = lattices[0]
@@ -112,6 +121,14 @@ class Evolution:
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._flux_rows = lattice.dimension if keeps_all else 1
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
+        self._programs: dict[Precision, tuple[Any, ...]] = {}
+        self._when = when
+        self.equations: list[str] = []
+        if device.target == "cpu" and when != "now":
+            self._programs = {
+                one: program_of(field, noise, bounds, one) for one in {precision, "float64"}
+            }
+        self._spent = 0.0  # seconds of the last run of a program
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
         ranges = [(one.least, one.largest) for one in limits]
         rows = frame_rows(lattices, self.parameters, spread, ranges)
@@ -331,10 +348,11 @@ class Evolution:
         moments = forcing.moments_along(self.lattices, self.summaries())
         (bends,) = self.device.zeros_together([((self.count, cells.PARTS), np.float64)])
         is_brief = self.count * samples <= 256
+        kernel, frame = self._form_of(self._forcing, self._exact_frame)
         with kernels.readable_errors():
             self.device.run(
-                self._forcing, bends.size, begin, spacing, samples,
-                *self.device.put_together(moments), self._exact_frame, bends,
+                kernel, bends.size, begin, spacing, samples,
+                *self.device.put_together(moments), frame, bends,
                 grain=bends.size if is_brief else None, is_brief=is_brief,
             )  # fmt: skip
         bends = self.device.get(bends)
@@ -353,9 +371,25 @@ class Evolution:
         if thread_group not in self._kernels:
             bindings = self._bindings(thread_group=thread_group, blocks=self._runner.blocks)
             self._kernels[thread_group] = advance_kernel(bindings, self.precision, thread_group)
-        arguments = (*steps, self._cells, self._masses, self._frame, self._device_control)
+        kernel, frame = self._form_of(self._kernels[thread_group], self._frame)
+        arguments = (*steps, self._cells, self._masses, frame, self._device_control)
         self.device.copy(self._words, self._device_words)
-        self._start(self._kernels[thread_group], arguments, kept_as=steps)
+        watch = Stopwatch()
+        self._start(kernel, arguments, kept_as=steps)
+        self._spent = watch.seconds()["run_seconds"]
+
+    def _form_of(self, kernel: kernels.Kernel, frame: Frame) -> tuple[kernels.Kernel, Frame]:
+        """A kernel and its frame; or those of the field's program, until it has run for long."""
+        program, other = self._programs.get(kernel.precision, ()), standing(kernel)
+        if program and (self._when == "never" or stands_in(kernel, other, "cpu", self._spent)):
+            self._used("program")
+            return other, frame._replace(program=program)
+        self._used("compiled")
+        return kernel, frame
+
+    def _used(self, name: str) -> None:
+        if name not in self.equations:
+            self.equations.append(name)
 
     def _start(
         self, kernel: kernels.Kernel, arguments: tuple[Any, ...], kept_as: Any = None

@@ -13,6 +13,7 @@ from ergode.core.arguments import check_range, check_switch, choice, count_of, i
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.compiler.syntax import as_function
 from ergode.core.errors import AccuracyWarning, PlanError
+from ergode.core.formulation import COMPILE, Compile
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density.grid.lattice import Lattice
@@ -136,6 +137,7 @@ def propagate(
     region: Callable[..., tuple[Any, ...]] | None = None,
     keep: Literal["all", "last", "none"] | None = None,
     max_cells: int | None = None,
+    compile: Compile = "auto",  # noqa: A002
     progress: bool = False,
 ) -> xarray.Dataset:
     """Move a probability density with a field, and correct it by measurements.
@@ -153,9 +155,9 @@ def propagate(
     Parameters
     ----------
     field : VectorField
-        The equations, without delays; evaluated on the faces of cells. A field that depends on time
-        is sampled once a step. A step is at most the time in which mass crosses a cell: report more
-        ``times`` if the field changes faster than that.
+        The equations, without delays; evaluated on the faces of cells. How fast a field that
+        depends on time changes bounds the steps. It is sampled 256 times or more between two
+        ``times``: add the times of pulses that are shorter than the time between two samples.
     prior : Gaussian, Mixture, Samples or Density, or a list of them
         The density at ``times[0]``. A list, or a Gaussian with an axis in front, gives one prior to
         each density.
@@ -222,6 +224,11 @@ def propagate(
         densities.
     max_cells : int, optional
         Stop when more cells than this would be needed, even if memory had room.
+    compile : {"auto", "now", "never"}
+        When the field is compiled for the CPU, which takes seconds. ``"never"`` interprets it where
+        cells are made; ``"auto"`` does so for up to three seconds if the compiled field is not in
+        the cache. Results are bitwise equal. A field with a `region`, a conserved quantity or noise
+        that is a function is always compiled. ``attrs["equations"]`` says which ran.
     progress : bool
         Show progress on standard error.
 
@@ -276,6 +283,7 @@ def propagate(
     stopwatch = Stopwatch()
     choice("scheme", scheme, METHODS)
     choice("precision", precision, PRECISIONS)
+    choice("compile", compile, COMPILE)
     check_switch("propagate", "scale_threshold", scale_threshold)
     check_switch("propagate", "lower_threshold", lower_threshold)
     if keep is not None:
@@ -313,7 +321,7 @@ def propagate(
         boxed=METHODS[scheme].boxed and retained is None, keep=keep, show=progress,
         options={
             "scheme": scheme, "device": device, "precision": precision, "noise": noise,
-            "max_cells": max_cells,
+            "max_cells": max_cells, "when": compile,
         },
     )  # fmt: skip
     solver.solve()
@@ -339,6 +347,7 @@ def propagate(
         lower_threshold=int(lower_threshold),
         process_noise=_noise_note(noise),
         ended_early=solver.ended_early,
+        equations=", ".join(solver.equations),
         **solver.work,
     )
     return _dataset(solver, found, attrs)

@@ -65,6 +65,7 @@ class Solver:
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
+    equations: list[str] = field(init=False)
     ended_early: str = ""
 
     def __post_init__(self) -> None:
@@ -72,6 +73,7 @@ class Solver:
         self.records = [self._record(which) for which in range(asked.layout.count)]
         self.used = np.full(asked.layout.count, np.nan)
         self.work = {"steps": 0, "cell_steps": 0, "cell_count_most": 0}
+        self.equations = []
 
     def _record(self, which: int) -> Record:
         asked = self.asked
@@ -157,6 +159,7 @@ class Solver:
                     raise
                 run.tell_at_once(error)  # others are there already
             self._count(evolution.work)
+            self.equations += [one for one in evolution.equations if one not in self.equations]
             ended_early = ended_early or run.ended_early
             if run.is_interrupted:
                 break

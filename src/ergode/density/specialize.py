@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from ergode.core import barriers, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
+from ergode.core.compiler.tracer import traced
 from ergode.density import bayes
 from ergode.density.grid import cells, group, growth, lattice, pruning
 from ergode.density.grid.lattice import Lattice
@@ -163,6 +164,27 @@ def forcing_kernel(
     """The kernel that finds how fast the field changes in time."""
     bindings = _bindings_of_field(field, lattices, noise, limits)
     return kernels.for_each(forcing.largest_bend, bindings=bindings)
+
+
+def standing(kernel: kernels.Kernel) -> kernels.Kernel:
+    """The kernel that runs the programs of any field in place of one made for a field."""
+    of_field = (lattice.rhs, lattice.PARAMETERS)
+    bindings = {key: value for key, value in kernel.bindings.items() if key not in of_field}
+    return replace(kernel, bindings=bindings | {lattice.PROGRAM: True})
+
+
+def program_of(
+    field: VectorField, noise: Noise | None, limits: Limits | None, precision: Precision
+) -> tuple[Any, ...]:
+    """The field as a program: steps, registers and outputs; () if it has to be compiled.
+
+    A function for noise or limits is compiled, and the field with it.
+    """
+    if limits is not None or (noise is not None and noise.function is not None):
+        return ()
+    lengths = [None, len(field.variables), len(field.parameters)]
+    found = traced(field.function, lengths, precision)
+    return () if found is None else (found.steps, found.registers, found.outputs)
 
 
 @cache

@@ -104,7 +104,8 @@ def propagate(
         Of the particles and their noise.
     step : float, optional
         Length of steps [time]. Without noise steps are chosen by `rtol` if not given; with noise
-        they are a thousandth of the whole time.
+        they are a thousandth of the whole time. A pulse of the field that is shorter than a step
+        may be stepped over.
     rtol : float, optional
         Relative error of a step, where steps are chosen; 1e-6 if not given.
     resample_below : float, optional

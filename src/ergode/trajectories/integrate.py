@@ -147,7 +147,8 @@ def integrate(
         Hits and observables before this time are ignored, for example during a transient [time].
     max_step : float, optional
         Largest adaptive step [time]. For an event function that changes faster than the state,
-        choose less than half the time between two crossings.
+        choose less than half the time between two crossings. A pulse that is shorter than a step
+        may be stepped over: choose less than its duration.
     max_steps : int
         Largest number of steps, rejected ones included. A trajectory that needs more has the status
         ``TOO_MANY_STEPS``.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ergode.core.compiler.language import fma, noinline, noinline_cpu, real
 from ergode.core.math import elementary, whole
 
@@ -155,6 +157,14 @@ def _formula_of_two(operation, a, b):
     if operation == 84:
         return math.hypot(a, b)
     return math.copysign(a, b)
+
+
+def private(program):
+    """Steps, registers and outputs of a program, with registers of this thread's own."""
+    registers = np.empty(program[1].size, real)
+    for i in range(registers.size):
+        registers[i] = program[1][i]
+    return program[0], registers, program[2]
 
 
 @noinline_cpu

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ergode.core.compiler.language import fma, option, real, unroll
-from ergode.core.math.operations import run
+from ergode.core.math.operations import private, run
 
 VARIABLES = option(1)
 PARAMETERS = option(0)
@@ -45,10 +43,8 @@ class Given(NamedTuple):
 def equations_of(program, parameters):
     """`Equations` with registers of this thread; () if the equations are compiled."""
     if PROGRAM:
-        registers = np.empty(program[1].size, real)
-        for i in range(registers.size):
-            registers[i] = program[1][i]
-        return Equations(program[0], registers, program[2], parameters)
+        steps, registers, outputs = private(program)
+        return Equations(steps, registers, outputs, parameters)
     else:  # PROGRAM is an option: only one branch is compiled
         return ()
 
