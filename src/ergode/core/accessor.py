@@ -1,4 +1,4 @@
-"""What ergode adds to an xarray Dataset: ``dataset.ergode``. Importing this registers it."""
+"""The xarray accessor ``dataset.ergode``. Importing this module registers it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Accessor:
         self._dataset = dataset
 
     def raise_for_status(self) -> xarray.Dataset:
-        """The Dataset, if every replicate ended well.
+        """Return the Dataset if no replicate failed.
 
         Raises
         ------
         ErgodeError
-            Some did not; the message says how many, and why. Or the Dataset has no status.
+            Some replicates failed (the message says how many, and why), or there is no `status`.
         """
         if "status" not in self._dataset:
             raise ErgodeError("this Dataset has no variable 'status' to tell how replicates ended")

@@ -1,4 +1,4 @@
-"""Arguments that every engine takes, checked at the door."""
+"""Checks of arguments that several engines take."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def time_grid(times: ArrayLike) -> np.ndarray:
     Raises
     ------
     ModelError
-        They are not; the message names the first that is not.
+        A time is not finite or does not ascend; the message names the first one.
     """
     single = isinstance(times, int | float | np.number | np.ndarray) and np.ndim(times) == 0
     if single:
         raise ModelError(
             f"times is {times!s}, a number; times is a grid: did you mean [0, {times!s}]?"
         )
-    # A generator or a mapping's keys become an array only by way of a list.
+    # NumPy converts generators and mapping keys only through a list.
     scalar: Any = times
     is_listed = hasattr(times, "__iter__") and not hasattr(times, "__array__")
     plain = list(scalar) if is_listed else times
@@ -62,7 +62,7 @@ def time_grid(times: ArrayLike) -> np.ndarray:
 
 
 def count_of(times: Any) -> int:
-    """Number of times, before they are read; 1 of what has no length."""
+    """Number of times, before they are checked; 1 if `times` has no length."""
     try:
         return int(times.size) if hasattr(times, "size") else len(times)
     except (TypeError, ValueError, OverflowError):
@@ -70,12 +70,12 @@ def count_of(times: Any) -> int:
 
 
 def check_apart(times: np.ndarray, precision: str) -> None:
-    """Refuse times that a precision does not tell apart.
+    """Refuse consecutive times that are equal in this precision.
 
     Raises
     ------
     PlanError
-        The message names the first two.
+        Two times are equal; the message names the first pair.
     """
     same = np.flatnonzero(np.diff(times.astype(precision)) <= 0)
     if same.size:
@@ -87,7 +87,7 @@ def check_apart(times: np.ndarray, precision: str) -> None:
 
 
 def _kind(values: Any) -> str:
-    """NumPy's letter for the type of some values; that of objects where they are ragged."""
+    """NumPy's kind letter for the type of the values; that of objects if they are ragged."""
     try:
         return np.asarray(values).dtype.kind
     except ValueError:
@@ -110,9 +110,9 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
 
 
 def as_numbers(value: Any) -> np.ndarray | None:
-    """Real numbers as float64, in the shape given; None of anything else.
+    """Real numbers as float64 in their shape; None if `value` is anything else.
 
-    NumPy alone takes None for NaN, and text and dates for numbers.
+    NumPy by itself would accept None as NaN, and text and dates as numbers.
     """
     try:
         found = np.asarray(value)
@@ -124,7 +124,7 @@ def as_numbers(value: Any) -> np.ndarray | None:
 
 
 def is_finite_number(value: Any) -> bool:
-    """Whether a value is one finite number, and no bool."""
+    """Whether a value is a single finite number and not a bool."""
     found = None if isinstance(value, bool | np.bool_ | str) else as_numbers(value)
     return found is not None and found.ndim == 0 and bool(np.isfinite(found))
 
@@ -157,7 +157,7 @@ def sequence(name: str, value: Any, expected: str) -> list[Any]:
 
 
 def by_name(name: str, value: Any, expected: str) -> dict[str, Any]:
-    """A mapping of names, or nothing, as a dict.
+    """A mapping of names, or None, as a dict.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
     Raises
     ------
     PlanError
-        It is not; the message lists those that are.
+        The value is unknown; the message lists the known ones.
     """
     if not isinstance(value, str) or value not in tuple(known):
         *most, last = map(repr, known)
@@ -184,12 +184,12 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
 
 
 def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
-    """Refuse numbers that a precision does not hold: they would become infinite, or zero.
+    """Refuse numbers that overflow to infinity or underflow to zero in this precision.
 
     Raises
     ------
     PlanError
-        The message names the first.
+        A number is out of range; the message names the first one.
     """
     most = float(np.finfo(precision).max)
     for name, rows in values.items():
@@ -208,7 +208,7 @@ def check_range(values: Mapping[str, np.ndarray], precision: str) -> None:
 
 
 def check_switch(owner: str, name: str, value: Any) -> None:
-    """Refuse what is not True or False: text, for one, would count as True.
+    """Refuse anything but True and False: non-empty text, for example, would count as True.
 
     Raises
     ------

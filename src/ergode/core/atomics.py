@@ -1,7 +1,7 @@
-"""What the threads of a CPU share: words of memory that change in one piece, and where to meet.
+"""Atomic operations for CPU threads, built from LLVM instructions.
 
-On CUDA these are the machine's own; on the CPU they are built here from LLVM's instructions.  All
-order what comes before and after them: who sees a word changed sees all that was written before.
+CUDA has its own.  Updates are sequentially consistent and loads acquire: a thread that sees a new
+value also sees everything written before it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def atomic_add(context, array, at, amount):  # type: ignore[no-untyped-def]
-    """Add to an element of an integer array; what it was."""
+    """Add to an element of an integer array; return its previous value."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
@@ -39,7 +39,7 @@ def atomic_add(context, array, at, amount):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def atomic_max(context, array, at, value):  # type: ignore[no-untyped-def]
-    """Make an element at least as large; what it was."""
+    """Set an element to the larger of itself and `value`; return its previous value."""
     larger = "fmax" if isinstance(array.dtype, types.Float) else "max"
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -51,7 +51,7 @@ def atomic_max(context, array, at, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def atomic_swap_if(context, array, at, expected, value):  # type: ignore[no-untyped-def]
-    """Set an element of an integer array that is as expected; what it was."""
+    """Compare-and-swap: set an element if it equals `expected`; return its previous value."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
@@ -63,7 +63,7 @@ def atomic_swap_if(context, array, at, expected, value):  # type: ignore[no-unty
 
 @intrinsic
 def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
-    """An element of an array as it is now."""
+    """Load the current value of an element."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
@@ -74,7 +74,7 @@ def atomic_load(context, array, at):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def yield_thread(context):  # type: ignore[no-untyped-def]
-    """Let another thread that waits for this core run, if there is one."""
+    """Yield this core to another waiting thread, if there is one."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         kind = ir.FunctionType(ir.IntType(32), [])

@@ -1,4 +1,4 @@
-"""Barriers, where the threads of a group wait for each other, and shares of a range."""
+"""Barriers for the threads of a group, and the division of a range among threads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ergode.core.compiler.language import (
     yield_thread,
 )
 
-APART = 16  # words between what different threads write: no two of them share a cache line
-_SPINS = 20_000  # polls of a barrier before a thread of a CPU yields its core
+APART = 16  # words between data of different threads: avoids false sharing of a cache line
+_SPINS = 20_000  # polls of a barrier before a CPU thread yields its core
 
 
 def edge(thread_rank, thread_count, start, stop):
-    """Where the share of a thread of a CPU begins, and the share of the thread before it ends."""
+    """First index of a CPU thread's share of a range: the end of the preceding thread's share."""
     return start + (stop - start) * thread_rank // thread_count
 
 
 def barrier_cpu(thread_count, barrier_words):
-    """Wait for all threads of the group; what they wrote can then be read."""
+    """Wait for all threads of the group; their writes are then visible."""
     if thread_count > 1:
-        ticket = atomic_add(barrier_words, 0, 1)  # from zero, whenever a kernel starts
+        ticket = atomic_add(barrier_words, 0, 1)  # starts at zero in every kernel
         everybody = (ticket // thread_count + 1) * thread_count
         looks = 0
         while atomic_load(barrier_words, 0) < everybody:
@@ -35,10 +35,10 @@ def barrier_cpu(thread_count, barrier_words):
 
 
 def barrier_grid(thread_count, barrier_words):
-    """Wait for all threads of a grid; what they wrote can then be read.
+    """Wait for all threads of a grid; their writes are then visible.
 
-    Each block counts the barriers that it passed, so it need not read how many blocks came before
-    it.  Release and acquire take half the time of the grid's own barrier, which fences twice.
+    Each block counts the barriers that it has passed, so it need not read how many blocks arrived
+    before it.  Release and acquire take half the time of CUDA's grid barrier, which fences twice.
     """
     first = cuda.threadIdx.x == 0
     mine = APART * (1 + np.int64(cuda.blockIdx.x))

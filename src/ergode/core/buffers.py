@@ -1,4 +1,4 @@
-"""Arrays that stay on a device: scratch memory of a run, and networks from call to call."""
+"""Arrays that stay on a device: scratch memory of a run, and networks reused across calls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from ergode.core.devices import Device
 
 _SHARE = 0.25
-"""Share of a device's memory that kept copies may take."""
+"""Largest fraction of a device's memory for kept copies."""
 _SMALL = 2**16
-"""Bytes of an array that is kept by its content, such as the table of a model."""
+"""Largest array that is kept by its content, such as the table of a model [bytes]."""
 _SMALL_MOST = 4096
-"""Most small arrays that are kept."""
+"""Largest number of kept small arrays."""
 
 
 class Scratch:
-    """Named arrays, each of the shape of its last request.
+    """Named arrays; each has the shape that was last requested.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Scratch:
         self._held: dict[str, Any] = {}
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: Any, zero: bool = False) -> Any:
-        """The array of a name: the kept one if the shape is equal, zeroed only if `zero`."""
+        """The array of this name, reused if the shape is unchanged; zeroed only if `zero`."""
         held = self._held.get(name)
         if held is None or held.shape != (shape if isinstance(shape, tuple) else (shape,)):
             self._held.pop(name, None)  # free the old one before its successor is allocated
@@ -47,13 +47,13 @@ class _Kept:
     """Copies of host arrays on CUDA devices; the least recently used ones are dropped."""
 
     def __init__(self) -> None:
-        # By array and device: the finalizer of the array, the copy, its size in bytes.
+        # Key: array and device. Value: finalizer of the array, the copy, its size in bytes.
         self._copies: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
         self._small: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = RLock()  # an array may be freed while this thread holds it
 
     def small(self, array: np.ndarray, device: Device) -> Any:
-        """The copy of a small array: that of any array with the same content."""
+        """The copy of a small array, shared by all arrays with equal content."""
         key = device.name, array.shape, array.dtype, array.tobytes()
         with self._lock:
             if key in self._small:
@@ -93,7 +93,7 @@ class _Kept:
             self._forget(key)
 
     def _forget(self, key: tuple[int, str]) -> int:
-        """Drop a copy; its size [bytes]."""
+        """Drop a copy; return its size [bytes]."""
         with self._lock:
             end, _, size = self._copies.pop(key, (None, None, 0))
         if end is not None:
@@ -114,10 +114,10 @@ _Table = TypeVar("_Table", bound=tuple[Any, ...])
 
 
 def put_kept(device: Device, array: np.ndarray) -> Any:
-    """An array that no kernel writes to, on a device; on a CUDA device copies are kept.
+    """Put an array that no kernel writes to on a device; on a CUDA device copies are kept.
 
-    A small array shares the copy of its content.  The copy of a larger one is kept for as long as
-    the array lives, if it is read-only: a copy would not notice a change.
+    Small arrays with equal content share a copy.  The copy of a larger array is kept while the
+    array lives, but only if the array is read-only: otherwise the copy could become stale.
     """
     if device.is_cuda:
         if array.nbytes <= _SMALL and not array.dtype.hasobject:
@@ -128,7 +128,7 @@ def put_kept(device: Device, array: np.ndarray) -> Any:
 
 
 def put_table(device: Device, table: _Table) -> _Table:
-    """A named tuple of arrays, numbers and such tuples on a device, by `put_kept`."""
+    """Put a (nested) named tuple of arrays and numbers on a device with `put_kept`."""
 
     def there(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -146,7 +146,7 @@ def release() -> int:
     Returns
     -------
     int
-        How much was freed [bytes].
+        Freed memory [bytes].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Memory that the control groups of Linux leave to this process: a container's, or a job's."""
+"""Memory limits of this process from Linux control groups: those of a container or a batch job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-# Of the second and the first version: folder, limit, use, and what of the use can be dropped.
+# For cgroup versions 2 and 1: folder, limit, usage, and reclaimable cache within the usage.
 _FILES = {
     2: ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     1: (
@@ -19,17 +19,17 @@ _FILES = {
 
 
 def memory_limit(root: Path = Path("/")) -> tuple[float, float]:
-    """Smallest limit of the groups that this process is in, and least room in one of them [byte].
+    """Smallest memory limit, and smallest free memory, among the groups of this process [byte].
 
     Parameters
     ----------
     root : Path
-        Where the folders ``proc`` and ``sys`` are.
+        Parent folder of ``proc`` and ``sys``.
 
     Returns
     -------
     limit, room : float
-        Infinite without a limit, and on other systems.
+        Infinite without a limit, and on operating systems other than Linux.
 
     References
     ----------
@@ -46,7 +46,7 @@ def memory_limit(root: Path = Path("/")) -> tuple[float, float]:
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str, str]]]:
-    """Folders of this process's groups and of those that they are part of."""
+    """Folders of this process's control groups and of their ancestors."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, name = line.split(":", 2)
         version = 2 if number == "0" else 1
@@ -54,7 +54,7 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str, str]]]:
             continue
         top = root / _FILES[version][0]
         folder = top / name.lstrip("/")
-        # In a container the name may be one of the host's, of which nothing is seen here.
+        # Inside a container the name may be the host's, whose folders are not visible here.
         for one in (folder, *folder.parents):
             if one == top or top in one.parents:
                 yield one, _FILES[version]

@@ -1,8 +1,8 @@
-"""The CPU door: compile for it, and run a kernel over a range of indices on every core.
+"""CPU backend: compile a kernel, and run it over a range of indices on every core.
 
 Kernels release the interpreter lock, so ordinary threads run them in parallel; there is no
-second thread pool to configure, and a range of indices is the unit of work, of progress and of
-interruption alike.
+second thread pool to configure.  A range of indices is the unit of work, of progress and of
+interruption.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ __all__ = [
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
-# Only in branches that are decided, and gone, before a kernel for the CPU is compiled.
+# Used only in branches that are removed before a kernel for the CPU is compiled.
 cuda = None
 
-# Only kernels are called from Python; what unpacks the arguments of the functions that they call
-# would be a third of all compiling.
+# Python calls only kernels; wrappers that unpack arguments for their inner functions would take a
+# third of the compile time.
 _inner = partial(
     njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
@@ -65,9 +65,9 @@ def _device(**options: Any) -> Callable[..., Any]:
 
 
 device_function = _device(forceinline=True)
-# No references are counted in it: it neither makes arrays nor returns them.
+# Without reference counts: the function neither makes nor returns arrays.
 no_refcount_function = _device(forceinline=True, _nrt=False)
-# The same for one that is called, not written out wherever it is used.
+# Without reference counts, and called instead of inlined.
 noinline_cpu_function = _device(_nrt=False)
 kernel = njit(
     nogil=True,
@@ -81,10 +81,10 @@ stopwatch.count_compiling(event, "numba:compiler_lock")
 
 
 _GRACE = 1.0
-"""Seconds that an interruption waits for what was begun."""
+"""Seconds that an interruption waits for running ranges."""
 
 _PIECE = 0.2
-"""Seconds of a piece of a range, about: so long an interruption waits."""
+"""Target run time of a piece of a range [s]; an interruption waits about this long."""
 
 
 @stopwatch.running()
@@ -100,15 +100,15 @@ def run(
 ) -> None:
     """Call ``compiled(start, stop, *arguments)`` for every range, on `threads` threads.
 
-    A range that takes long is cut into pieces, if `piece` is given: multiples of so many indices.
-    `finished(start, stop)` is called in this thread as each range, or piece, ends.  An interruption
-    (Ctrl-C) or an error lets what is already begun end and be reported, and drops the rest.
-    Work of one thread that `is_brief` is done in this thread: an interruption waits for it.
+    If `piece` is given, a long range is cut into pieces of a multiple of `piece` indices.
+    `finished(start, stop)` is called in this thread as each range or piece ends.  After an
+    interruption (Ctrl-C) or an error, running ranges end and are reported; the others are dropped.
+    Single-threaded work that `is_brief` runs in this thread: an interruption waits for it.
 
     Raises
     ------
     Abandoned
-        It was interrupted, and what was already begun did not end within a second.
+        The run was interrupted, and running ranges did not end within a second.
     """
     todo = deque(ranges)
     if (threads < 2 or len(todo) < 2) and (is_brief or current_thread() is not main_thread()):
@@ -150,7 +150,7 @@ def run(
         if finished:
             finished(*item)
 
-    # The main thread, which alone hears of Ctrl-C, computes nothing itself.
+    # Only the main thread receives Ctrl-C, so it computes nothing itself.
     is_over: list[bool] = []
     workers = _Workers(work, alive := min(max(threads, 1), len(todo)))
     try:
@@ -177,7 +177,7 @@ def run(
 
 
 def _next_size(size: int, seconds: float, piece: int) -> int:
-    """Indices of the next piece, after one of `size` took so long."""
+    """Indices of the next piece, after a piece of `size` indices took `seconds`."""
     if not piece:
         return 0
     wanted = int(size * min(_PIECE / max(seconds, 1e-9), 8.0))
@@ -185,9 +185,9 @@ def _next_size(size: int, seconds: float, piece: int) -> int:
 
 
 class _Workers:
-    """Threads that call ``work(rank)``, and say when they end.
+    """Threads that call ``work(rank)`` and signal when they end.
 
-    `Thread.join` is no way to wait for them: it takes a thread for ended once Ctrl-C came.
+    `Thread.join` cannot be used: after Ctrl-C it reports a running thread as ended.
     """
 
     def __init__(self, work: Callable[[int], None], count: int) -> None:
@@ -204,7 +204,7 @@ class _Workers:
             self._ended.put(rank)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for all of them, or for a while; whether all have ended."""
+        """Wait until all have ended, or for `seconds`; return whether all have ended."""
         until = None if seconds is None else monotonic() + seconds
         while self._alive:
             try:
@@ -221,14 +221,14 @@ def run_together(
 ) -> None:
     """Call ``compiled(rank, count, *arguments)`` for every rank, all at the same time.
 
-    They may wait for each other: none begins before there is a thread for each.  An interruption
-    is raised when all have ended.  One alone that `is_brief` runs in this thread: an interruption
-    waits for it.
+    The calls may wait for each other: none begins before every thread exists.  An interruption
+    is raised when all have ended.  A single call that `is_brief` runs in this thread: an
+    interruption waits for it.
 
     Raises
     ------
     Abandoned
-        It was interrupted, and they did not end within a second.
+        The run was interrupted, and the calls did not end within a second.
     """
     if count < 2 and (is_brief or current_thread() is not main_thread()):
         compiled(0, 1, *arguments)

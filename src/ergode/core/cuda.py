@@ -1,7 +1,7 @@
-"""The CUDA door: everything the library asks of CUDA is asked here, and only here.
+"""CUDA backend: the only module that uses numba-cuda.
 
-numba-cuda is imported on first use.  What other files see of it is this module's functions and,
-inside kernels, the word `cuda`.
+numba-cuda is imported on first use.  Other files use this module's functions and, inside kernels,
+the name `cuda`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ergode.core.compiler import intrinsics
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
 
-# A small problem is no reason to warn: not every grid can fill a device.
+# Suppress numba's occupancy warning: a small problem cannot fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 pause_while_compiling(event, "numba-cuda:compiler_lock")
 stopwatch.count_compiling(event, "numba-cuda:compiler_lock")
 
 _USUAL_SHARED_BYTES = 48 * 1024
 _ALIGNED = 256
-_USUAL_CLUSTER = 8  # blocks of a cluster that any device allows
+_USUAL_CLUSTER = 8  # cluster size [blocks] that every device with clusters supports
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
@@ -59,7 +59,7 @@ def opaque_int(context: Any, x: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def noinline_function(context: Any) -> Any:
-    """Keep the function in which this is said from being written out where it is used."""
+    """Keep the function that calls this from being inlined."""
 
     def generate(context: Any, builder: Any, *_: Any) -> Any:
         builder.function.attributes.add("noinline")
@@ -74,19 +74,19 @@ noinline_cpu_function = cuda.jit(device=True)
 
 @device_function
 def atomic_add(array, at, amount):  # type: ignore[no-untyped-def]
-    """Add to an element that others change too; what it was."""
+    """Atomically add to an element; return its previous value."""
     return cuda.atomic.add(array, at, amount)
 
 
 @device_function
 def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
-    """Make an element at least as large; what it was."""
+    """Atomic maximum of an element and `value`; return the previous value."""
     return cuda.atomic.max(array, at, value)
 
 
 @device_function
 def atomic_swap_if(array, at, expected, value):  # type: ignore[no-untyped-def]
-    """Set an element that is as expected; what it was."""
+    """Compare-and-swap: set an element if it equals `expected`; return its previous value."""
     return cuda.atomic.cas(array, at, expected, value)
 
 
@@ -100,7 +100,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _assemble(builder: Any, result: Any, text: str, constraints: str, arguments: Any = ()) -> Any:
-    """Insert a line of PTX that is neither moved nor dropped; memory is written before it."""
+    """Insert a volatile line of PTX; earlier memory writes are completed before it."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     code = ir.InlineAsm(kind, text, f"{constraints}~{{memory}}", side_effect=True)
     return builder.call(code, arguments)
@@ -108,7 +108,7 @@ def _assemble(builder: Any, result: Any, text: str, constraints: str, arguments:
 
 @intrinsic
 def release_add(context, array, at, amount):  # type: ignore[no-untyped-def]
-    """Add to an element of an int64 array; who acquires it sees all that was written before."""
+    """Atomic add with release order to an int64 element; see `acquire`."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
@@ -121,7 +121,7 @@ def release_add(context, array, at, amount):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def acquire(context, array, at):  # type: ignore[no-untyped-def]
-    """An element of an int64 array as it is now, and with it what was released."""
+    """Load an int64 element with acquire order: writes before its `release_add` are visible."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
@@ -133,7 +133,7 @@ def acquire(context, array, at):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def barrier_of_cluster(context):  # type: ignore[no-untyped-def]
-    """Wait for all threads of a cluster of blocks; what they wrote can then be read."""
+    """Wait for all threads of a cluster of blocks; their writes are then visible."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         for text in ("barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;"):
@@ -152,10 +152,10 @@ def kernel(function: Any = None, *, registers: int | None = None) -> Any:
 
 @lru_cache(maxsize=1)
 def device_count() -> int:
-    """Number of CUDA devices that a kernel could run on here; zero without a driver."""
+    """Number of usable CUDA devices; zero without a driver."""
     try:
         return len(cuda.gpus) if cuda.is_available() else 0
-    except Exception:  # a driver that is there but broken raises its own errors
+    except Exception:  # a broken driver raises errors of its own
         return 0
 
 
@@ -177,7 +177,7 @@ def free_memory(index: int) -> int:
 
 
 def select(index: int) -> None:
-    """Make a device the one this thread allocates on and launches to."""
+    """Make a device the current one of this thread."""
     if cuda.get_current_device().id != index:
         cuda.select_device(index)
 
@@ -196,9 +196,9 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
 
 
 def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-    """Arrays of zeros, of these shapes and types, in one piece of memory on the current device.
+    """Arrays of zeros of these shapes and types, in one allocation on the current device.
 
-    To ask for memory takes longer than to fill some megabytes.
+    An allocation takes longer than filling a few megabytes.
     """
     starts = _starts(layouts)
     memory = cuda.device_array(starts[-1], np.uint8)
@@ -217,13 +217,13 @@ def put_together(arrays: Sequence[np.ndarray]) -> list[Any]:
 
 
 def _starts(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[int]:
-    """Where arrays begin that lie in one piece of memory, aligned, and where it ends."""
+    """Aligned offsets of arrays in one allocation, and its size."""
     sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layouts]
     return list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
 
 
 def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:
-    """Arrays that lie in a piece of memory."""
+    """Views of arrays in one allocation."""
     found = []
     for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False):
         strides = [np.dtype(dtype).itemsize]
@@ -271,19 +271,19 @@ def get(array: Any) -> np.ndarray:
 
 
 def view(array: Any) -> Any:
-    """Another library's array on a device, as one of ours on the same memory."""
+    """Wrap another library's device array as a numba array on the same memory."""
     return cuda.as_cuda_array(array)
 
 
 def index_of(array: Any) -> int:
-    """Which device another library's array is on."""
+    """Index of the device that another library's array is on."""
     device = getattr(array, "device", None)
-    index = getattr(device, "id", getattr(device, "index", 0))  # CuPy's word, and PyTorch's
+    index = getattr(device, "id", getattr(device, "index", 0))  # CuPy's, PyTorch's
     return index if isinstance(index, int) else 0
 
 
 def like(sample: Any, array: Any) -> Any:
-    """One of our arrays as one of the library that `sample` is of, on the same memory."""
+    """Wrap a numba array as an array of `sample`'s library on the same memory."""
     library = type(sample).__module__.partition(".")[0]
     if library == "cupy":
         import cupy
@@ -303,17 +303,17 @@ def synchronize() -> None:
 
 
 def _wait() -> None:
-    """Wait for kernels before a copy that would wait for them, so that it does not count as one."""
+    """Wait for kernels before a blocking copy, so that the copy does not count as kernel time."""
     if stopwatch.kernels_under_way():
         synchronize()
 
 
 _FORMS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
-"""Machine code by kernel and `_form_of` the arguments: numba finds types a hundred times slower."""
+"""Machine code by kernel and `_form_of` the arguments: numba's own lookup is 100 times slower."""
 
 
 def _form_of(value: Any) -> Any:
-    """What of an argument its numba type depends on."""
+    """Hashable description of an argument that determines its numba type."""
     if isinstance(value, DeviceNDArray):
         flags = value.flags
         layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in value.strides
@@ -327,7 +327,7 @@ def _form_of(value: Any) -> Any:
 
 
 def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
-    """The machine code of a kernel for the types of `arguments`, compiled if it is not yet."""
+    """The machine code of a kernel for the types of `arguments`, compiled on first use."""
     forms = _FORMS.setdefault(compiled, {})
     form = tuple(map(_form_of, arguments))
     if form not in forms:
@@ -341,16 +341,16 @@ def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
 def launch(
     compiled: Any, blocks: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> None:
-    """Start a kernel (or, if it uses grid barriers, a cooperative grid) and return at once."""
+    """Launch a kernel asynchronously, as a cooperative grid if it uses grid barriers."""
     prepared = Prepared(compiled, arguments)
     _allow_shared(compiled, arguments, shared_bytes)
     prepared.launch(blocks, threads, shared_bytes=shared_bytes)
 
 
 class Prepared:
-    """A kernel with arguments that are taken apart once, which is most of the time of a launch.
+    """A kernel with arguments converted once; the conversion takes most of the time of a launch.
 
-    Arrays among them must stay where they are for as long as it is used.
+    Arrays among the arguments must stay at their address while this object is used.
     """
 
     def __init__(self, compiled: Any, arguments: Sequence[Any]) -> None:
@@ -359,11 +359,11 @@ class Prepared:
         self._parts: list[Any] = []
         for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
             self._take_apart(kind, value)
-        self._arguments = arguments  # alive as long as this is
+        self._arguments = arguments  # keeps them alive
         self._most: dict[int, int] = {}
 
     def cooperative_blocks(self, threads: int) -> int:
-        """Largest grid whose blocks are all resident at once, so that they can wait."""
+        """Largest grid whose blocks are all resident at once, as barriers require."""
         if threads not in self._most:
             self._most[threads] = int(self._kernel.max_cooperative_grid_blocks(threads))
         return self._most[threads]
@@ -374,7 +374,7 @@ class Prepared:
             for one, part in zip(kind, value, strict=True):
                 self._take_apart(one, part)
         elif isinstance(value, DeviceNDArray):
-            # As numba does it, without a view of the array that it makes first.
+            # As numba does it, but without first making a view of the array.
             place = value.device_ctypes_pointer.value or 0
             self._parts += (0, 0, value.size, value.dtype.itemsize, place)
             self._parts += value.shape
@@ -383,7 +383,7 @@ class Prepared:
             self._kernel._prepare_args(kind, value, 0, [], self._parts)
 
     def launch(self, blocks: Any, threads: int, cluster: int = 1, shared_bytes: int = 0) -> None:
-        """Start it, and return at once; `cluster` blocks at a time can wait for each other."""
+        """Launch it asynchronously, in clusters of `cluster` blocks that can synchronize."""
         stopwatch.kernel_begins()
         function = self._kernel._codelibrary.get_cufunc()
         if cluster > _USUAL_CLUSTER:
@@ -401,30 +401,30 @@ class Prepared:
 
 
 def shared_bytes_most(index: int) -> int:
-    """Most dynamic shared memory that a block may ask for."""
+    """Largest dynamic shared memory of a block [bytes]."""
     with cuda.gpus[index]:
         return int(cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 
 
 @lru_cache(maxsize=8)
 def cluster_most(index: int) -> int:
-    """Most blocks that can be next to each other and meet as a cluster; one on older devices."""
+    """Largest cluster size [blocks]; one on devices without clusters."""
     with cuda.gpus[index]:
         generation = cuda.get_current_device().compute_capability[0]
-    # More than the usual is for the devices of data centres.
+    # Only data-centre devices support larger clusters.
     return {9: 16, 10: 16}.get(generation, _USUAL_CLUSTER if generation > 10 else 1)
 
 
 def cooperative_block_count(
     compiled: Any, threads: int, arguments: Sequence[Any], shared_bytes: int = 0
 ) -> int:
-    """Largest grid whose blocks of `threads` are all resident at once, so that it can sync."""
+    """Largest grid whose blocks of `threads` are all resident at once, as grid barriers require."""
     _allow_shared(compiled, arguments, shared_bytes)
     return int(specialize(compiled, arguments).max_cooperative_grid_blocks(threads, shared_bytes))
 
 
 def _allow_shared(compiled: Any, arguments: Sequence[Any], shared_bytes: int) -> None:
-    """Let a block have more shared memory, static and dynamic together, than the usual 48 KB."""
+    """Allow more than the default 48 KB of static and dynamic shared memory per block."""
     if shared_bytes == 0:
         return
     function = specialize(compiled, arguments)._codelibrary.get_cufunc()
@@ -447,7 +447,7 @@ def _allow_shared(compiled: Any, arguments: Sequence[Any], shared_bytes: int) ->
 
 
 def resources(compiled: Any) -> dict[str, int]:
-    """Registers and bytes of local and shared memory of the first compiled form of a kernel."""
+    """Registers, and bytes of local and shared memory, of a kernel's first compiled form."""
     code = next(iter(compiled.overloads.values()))
     return {
         "registers": int(code.regs_per_thread),
@@ -457,7 +457,7 @@ def resources(compiled: Any) -> dict[str, int]:
 
 
 def elapsed(work: Any, repeats: int) -> list[float]:
-    """Seconds on the device that each of `repeats` calls of `work()` took, by events."""
+    """Device time of each of `repeats` calls of `work()`, measured with CUDA events [s]."""
     times = []
     for _ in range(repeats):
         start, end = cuda.event(), cuda.event()
@@ -470,7 +470,7 @@ def elapsed(work: Any, repeats: int) -> list[float]:
 
 
 def copy_bandwidth(gigabytes: float = 4.0) -> float:
-    """Bytes read and written a second by a large copy on the device: the ceiling of any kernel."""
+    """Memory bandwidth of a large copy on the device [bytes/s]: an upper bound for any kernel."""
     source = cuda.device_array(int(gigabytes * 2**30), np.uint8)
     target = cuda.device_array_like(source)
     seconds = elapsed(lambda: driver.device_to_device(target, source, source.nbytes), 7)
@@ -479,7 +479,7 @@ def copy_bandwidth(gigabytes: float = 4.0) -> float:
 
 @contextmanager
 def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
-    """Let device functions compile for `capability` where no device is present to ask."""
+    """Let device functions compile for `capability` without a device."""
     from numba.cuda import dispatcher
 
     class Absent:
@@ -501,8 +501,8 @@ def ptx(
 ) -> str:
     """PTX of a kernel for arguments like these, which may be on the host.
 
-    Needs no GPU.  Any failure to type or lower the kernel is raised here.  What is not optimised is
-    there in half the time, and tells nothing of registers.
+    Needs no GPU.  Any failure to type or lower the kernel is raised here.  Unoptimised PTX takes
+    half the time, but says nothing about register use.
     """
     signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
     with _absent_device(capability):

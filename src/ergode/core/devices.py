@@ -1,7 +1,7 @@
 """Where a computation runs: every core of the CPU, or a CUDA device.
 
-An engine asks `resolve` once, then speaks to the device: put arrays on it, run kernels over
-ranges of indices, get arrays back.  On the CPU putting and getting cost nothing.
+An engine calls `resolve` once and then uses the device: it puts arrays on it, runs kernels over
+ranges of indices, and gets arrays back.  On the CPU, put and get do not copy.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Device(ABC):
     Attributes
     ----------
     name : str
-        What the device is called in options and provenance: ``"cpu"``, ``"cuda:0"``.
+        Name of the device in options and provenance: ``"cpu"``, ``"cuda:0"``.
     model : str
-        The hardware's own name.
+        Name of the hardware.
     core_count : int
         CPU cores, or multiprocessors.
     memory_bytes : int
@@ -58,7 +58,7 @@ class Device(ABC):
     @property
     @abstractmethod
     def target(self) -> Target:
-        """Which form of a kernel runs here."""
+        """Target that kernels are compiled for on this device."""
 
     @property
     def is_cuda(self) -> bool:
@@ -78,7 +78,7 @@ class Device(ABC):
 
     @abstractmethod
     def available_bytes(self) -> int:
-        """Memory that a plan may use now [bytes]."""
+        """Memory that a run may use now [bytes]."""
 
     @abstractmethod
     def put(self, array: np.ndarray) -> Any:
@@ -112,11 +112,11 @@ class Device(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> Any:
-        """View another library's device array as ours; the memory is shared."""
+        """Wrap another library's device array as a numba array; the memory is shared."""
 
     @abstractmethod
     def like(self, sample: Any, array: Any) -> Any:
-        """View our array as one of the library of `sample`; the memory is shared."""
+        """Wrap a numba array as an array of `sample`'s library; the memory is shared."""
 
     @abstractmethod
     def copy(self, source: Any, target: Any) -> None:
@@ -124,7 +124,7 @@ class Device(ABC):
 
     @abstractmethod
     def sort_together(self, by: Any, *others: Any) -> None:
-        """Sort arrays of one length, which are on this device, by the first of them, in place."""
+        """Sort arrays of equal length on this device by `by`, in place."""
 
     @abstractmethod
     def run(
@@ -143,7 +143,7 @@ class Device(ABC):
         Parameters
         ----------
         kernel : Kernel
-            From `kernels.for_each`, or on the CPU any other.
+            From `kernels.for_each`, or on the CPU any kernel.
         count : int
             Number of indices.
         *arguments
@@ -155,17 +155,17 @@ class Device(ABC):
         finished : function, optional
             Called as ``finished(start, stop)`` when a range is done.
         is_brief : bool
-            Work for one CPU thread - a second at the most - is done in the caller's own.
+            Single-threaded CPU work of at most a second runs in the caller's thread.
         piece : int
-            If given, a range of a CPU thread that takes long is cut into pieces of a multiple of
-            so many indices: an interruption waits for pieces only.
+            If given, long ranges of a CPU thread are cut into pieces of a multiple of `piece`
+            indices: an interruption waits only for the current pieces.
         """
 
     @abstractmethod
     def prepare(self, kernel: Kernel, *arguments: Any) -> None:
-        """Compile a kernel for arguments like these, which on the CPU follow a range."""
+        """Compile a kernel for arguments of these types; on the CPU a range precedes them."""
 
-    # ---- grids, which CUDA devices alone have
+    # ---- grids, only on CUDA devices
 
     def launch(
         self,
@@ -175,7 +175,7 @@ class Device(ABC):
         *arguments: Any,
         shared_bytes: int = 0,
     ) -> None:
-        """Start a grid and return at once.
+        """Launch a grid asynchronously.
 
         Parameters
         ----------
@@ -206,12 +206,12 @@ class Device(ABC):
 
     @property
     def shared_bytes_most(self) -> int:
-        """Most dynamic shared memory that a block may ask for."""
+        """Largest dynamic shared memory of a block [bytes]."""
         self._without_grids()
 
     @property
     def cluster_most(self) -> int:
-        """Most blocks that can wait for each other as a cluster; one on older devices."""
+        """Largest cluster size [blocks]; one on devices without clusters."""
         self._without_grids()
 
     def _without_grids(self) -> NoReturn:
@@ -220,19 +220,19 @@ class Device(ABC):
 
 @lru_cache(maxsize=1)
 def _free_memory(moment: int) -> int:
-    """Free memory of this machine; a call asks several times in a moment, and it is slow to say."""
+    """Free memory of this machine, cached for a moment because the query is slow."""
     return int(min(psutil.virtual_memory().available, memory_limit()[1]))
 
 
 class CPU(Device):
-    """All cores of this machine, or as many threads as asked."""
+    """All cores of this machine, or the requested number of threads."""
 
     @property
     def target(self) -> Target:
         return "cpu"
 
     def available_bytes(self) -> int:
-        # A plan that takes more than this would push other programs, or itself, into swap.
+        # A run that takes more would make this machine swap.
         return int(0.8 * _free_memory(int(20 * monotonic())))
 
     def put(self, array: np.ndarray) -> np.ndarray:
@@ -287,7 +287,7 @@ class CPU(Device):
     ) -> None:
         from ergode.core import cpu
 
-        # Eight ranges a thread even out unequal work; one thread needs no more than one.
+        # Eight ranges per thread balance unequal work; a single thread needs only one.
         pieces = 8 * self.core_count if self.core_count > 1 or finished else 1
         grain = grain or max(1, -(-count // pieces))
         ranges = [(first + start, first + stop) for start, stop in spans(count, grain)]
@@ -305,7 +305,7 @@ class CPU(Device):
     ) -> None:
         """Call ``body(rank, threads, *arguments)`` on threads that may wait for each other.
 
-        One thread that `is_brief` - a second at the most - is the caller's own.
+        Single-threaded work that `is_brief` (at most a second) runs in the caller's thread.
         """
         from ergode.core import cpu
 
@@ -331,7 +331,7 @@ class CUDA(Device):
 
     @property
     def _here(self) -> Any:
-        """CUDA's door, with this device as the one that this thread uses."""
+        """The module `core.cuda`, with this device selected for this thread."""
         cuda = _door()
         cuda.select(self.index)
         return cuda
@@ -391,7 +391,7 @@ class CUDA(Device):
         if count < 1:
             return
         cuda = self._here
-        # A grid a few times the resident one hides latency; the kernel's loop takes the rest.
+        # A grid a few times the resident size hides latency; the kernel's loop does the rest.
         blocks = min(-(-count // _THREADS_PER_BLOCK), 32 * self.core_count)
         last = first + count
         with listening():  # it may have to be compiled
@@ -438,7 +438,7 @@ class CUDA(Device):
 
 
 def _door() -> Any:
-    """What all of CUDA is asked of; imported when there is something to ask."""
+    """The module `core.cuda`, imported on first use."""
     from ergode.core import cuda
 
     return cuda
@@ -451,18 +451,18 @@ def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def resolve(device: str | Device = "auto") -> Device:
-    """The device that a user's word stands for.
+    """The device that a name stands for.
 
     Parameters
     ----------
     device : {"auto", "cpu", "cuda", "cuda:1", "cpu:1", ...} or Device
-        ``"auto"`` is the first CUDA device where one is usable, else the CPU. ``"cpu:2"`` is two
-        threads; ``"cuda:1"`` is the second CUDA device.
+        ``"auto"`` is the first usable CUDA device, else the CPU. ``"cpu:2"`` is two CPU threads;
+        ``"cuda:1"`` is the second CUDA device.
 
     Raises
     ------
     PlanError
-        The word is unknown, or the device is not there.
+        The name is unknown, or the device is not present.
 
     Examples
     --------
@@ -500,7 +500,7 @@ def holding(array: Any) -> Device:
 
 
 def present() -> list[Device]:
-    """Every device a kernel could run on here."""
+    """All usable devices of this machine."""
     found: list[Device] = [_cpu("always present")]
     if not _cuda_problem():
         found += [_cuda(index, "present") for index in range(_door().device_count())]
@@ -532,7 +532,7 @@ def _cuda_problem() -> str:
     """Why CUDA cannot be used here; empty where it can."""
     if find_spec("numba_cuda") is None:
         return "numba-cuda is not installed (pip install 'ergode[cuda]')"
-    # To import numba-cuda takes a third of a second, and a driver that is not there none.
+    # Importing numba-cuda takes a third of a second; a missing driver is found without it.
     if _has_cuda_driver() and _door().device_count():
         return ""
     return "no CUDA device or driver was found"
@@ -540,7 +540,7 @@ def _cuda_problem() -> str:
 
 @lru_cache(maxsize=1)
 def _has_cuda_driver() -> bool:
-    """Whether CUDA's driver is in a place where numba-cuda looks for it."""
+    """Whether the CUDA driver is where numba-cuda looks for it."""
     for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
         for folder in ("", "/usr/lib/", "/usr/lib64/"):
             with suppress(OSError):
@@ -550,7 +550,7 @@ def _has_cuda_driver() -> bool:
 
 
 def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone can say
+    affinity = getattr(os, "sched_getaffinity", None)  # only on Linux
     return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 

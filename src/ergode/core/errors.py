@@ -1,4 +1,4 @@
-"""What can be wrong - a model, a plan, a file - and what a user is warned of."""
+"""Exceptions - for a model, a plan, a file - and warnings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ErgodeError(Exception):
 
 
 class ModelError(ErgodeError, ValueError):
-    """What the user described cannot be: an unknown name, a negative rate, a NaN weight."""
+    """The user's model is invalid: an unknown name, a negative rate, a NaN weight."""
 
 
 class PlanError(ErgodeError, RuntimeError):
-    """The model is sound but cannot be run as asked: memory, device, method or option."""
+    """The model is valid but cannot be run as requested: memory, device, method or option."""
 
 
 class ReadError(ErgodeError, ValueError):
@@ -35,19 +35,19 @@ class ReadError(ErgodeError, ValueError):
 
 
 class WriteError(PlanError, OSError):
-    """A file could not be written (a full disk); what had its name before is still there."""
+    """A file could not be written (a full disk); an earlier file of this name is unchanged."""
 
 
 class Abandoned(KeyboardInterrupt):
     """An interruption that did not wait for a long kernel.
 
-    The kernel goes on in the background until it ends.  The arrays that it writes to may change
-    at any time: whoever returns some of them returns copies, of `status` first.
+    The kernel continues in the background.  The arrays that it writes to may change at any time:
+    return copies of them, and copy `status` first.
 
     Attributes
     ----------
     spans : sequence of (int, int)
-        Ranges of indices that are still being computed; others have ended, or never begin.
+        Ranges of indices that are still running; all others have ended or never start.
     """
 
     def __init__(self, spans: Sequence[tuple[int, int]] = ()) -> None:
@@ -56,7 +56,7 @@ class Abandoned(KeyboardInterrupt):
 
 
 class ErgodeWarning(RuntimeWarning):
-    """Base of every warning of this library; filter it, or a kind below, by its class."""
+    """Base class of every warning of this library; filter it or a subclass."""
 
 
 class FailureWarning(ErgodeWarning):
@@ -72,4 +72,4 @@ class InterruptionWarning(ErgodeWarning):
 
 
 class PerformanceWarning(ErgodeWarning):
-    """Another method or option would give the same result sooner."""
+    """Another method or option would give an equivalent result faster."""

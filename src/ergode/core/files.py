@@ -1,8 +1,8 @@
-"""Files appear complete or not at all, and nothing is replaced unless it was asked for.
+"""Files appear complete or not at all, and nothing is replaced without `overwrite`.
 
-A file is written under another name in a hidden folder beside its place, and moved there when it
-is complete.  What has the name already is replaced only with `overwrite`; and where a format can
-say who wrote it (datasets, figures, pages), only if this library did.
+A file is written in a hidden folder beside its destination, and moved there when it is complete.
+An existing file is replaced only with `overwrite`.  If its format records who wrote it (datasets,
+figures, pages), it is replaced only if this library wrote it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from ergode.core.errors import PlanError, WriteError
 
 MARK = "ergode_version"
-"""Attribute of a dataset in a file that says which version of this library wrote it."""
+"""Attribute of a saved dataset: the version of this library that wrote it."""
 
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
@@ -35,29 +35,29 @@ def new_file(
     overwrite: bool = False,
     written_here: Callable[[Path], bool] | None = None,
 ) -> Iterator[Path]:
-    """Where to write what shall become the file (or folder) `path`.
+    """Write the file (or folder) `path` atomically, by way of a temporary path.
 
     Parameters
     ----------
     path : path
     overwrite : bool
-        Whether to replace what has the name.
+        Whether to replace an existing file.
     written_here : function, optional
-        Tells of a file whether this library wrote it; others are not replaced.  Without it, any
-        file (never a folder) may be.
+        ``written_here(path)`` tells whether this library wrote a file; others are not replaced.
+        Without it, any file (never a folder) may be replaced.
 
     Yields
     ------
     Path
-        To be written; moved to `path` at the end, or removed if there was an error.
+        Temporary path; moved to `path` at the end, or removed after an error.
 
     Raises
     ------
     PlanError
-        As `check_new`.
+        See `check_new`.
     WriteError
-        The disk is full, or it could not be written for another such reason.  What had the name
-        is still there.
+        The file could not be written; the disk is full, for example.  An existing file is
+        unchanged.
     """
     path = Path(path)
     check_new(path, overwrite=overwrite, written_here=written_here)
@@ -85,18 +85,18 @@ def check_new(
     written_here: Callable[[Path], bool] | None = None,
     way: str = "pass overwrite=True",
 ) -> None:
-    """Refuse a path where nothing can or may be written.
+    """Refuse a path that cannot or must not be written.
 
     Parameters
     ----------
     way : str
-        How to ask for a replacement, as the message says it.
+        How the user permits a replacement, for the message.
 
     Raises
     ------
     PlanError
-        The folder does not exist, something has the name and `overwrite` is false, or it is not
-        what this library wrote.
+        The folder does not exist; or a file of this name exists, and `overwrite` is false or this
+        library did not write it.
     """
     if not path.parent.is_dir():
         raise PlanError(f"cannot write '{path}': the folder '{path.parent}' does not exist")
@@ -125,7 +125,7 @@ def _publish(
     written_here: Callable[[Path], bool] | None,
     replaced: Path,
 ) -> None:
-    # Meanwhile it may have appeared, or someone may have put files into it.
+    # The destination may have appeared, or changed, while the file was written.
     check_new(path, overwrite=overwrite, written_here=written_here)
     if not path.is_dir():
         os.replace(partial, path)
@@ -140,7 +140,7 @@ def _publish(
 
 
 def _remove(scratch: Path) -> None:
-    # Zarr's own threads go on writing for a moment after one of them has failed.
+    # After a failure, Zarr's other threads keep writing for a moment.
     for _ in range(10):
         shutil.rmtree(scratch, ignore_errors=True)
         time.sleep(0.05)
@@ -151,7 +151,7 @@ def _reason(error: OSError) -> str:
 
 
 def _room(path: Path, error: OSError) -> str:
-    """How much room there is, if that is what was missing."""
+    """Free space, if the disk was full; else nothing."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return ""
     try:
@@ -187,7 +187,7 @@ def is_own_store(path: Path) -> bool:
         if MARK not in zarr.open_group(str(path), mode="r").attrs:
             return False
         return all(_is_of_store(folder, entry) for folder, entry in _entries(path))
-    except Exception:  # whatever a folder that is no store makes of being opened as one
+    except Exception:  # opening a folder that is no store raises many kinds of errors
         return False
 
 
@@ -206,7 +206,7 @@ def _is_of_store(folder: Path, entry: os.DirEntry[str]) -> bool:
         return not entry.is_dir()
     if _CHUNK.fullmatch(entry.name) and not entry.is_dir():
         return True
-    # A folder is an array, or a part of the indices of chunks.
+    # A folder is an array, or one level of chunk indices.
     return entry.is_dir() and (
         _CHUNK.fullmatch(entry.name) is not None
         or any(Path(entry.path, name).is_file() for name in _METADATA)
@@ -214,7 +214,7 @@ def _is_of_store(folder: Path, entry: os.DirEntry[str]) -> bool:
 
 
 def is_own_text(path: Path) -> bool:
-    """Whether a file - a figure, a page - says that this library made it."""
+    """Whether the metadata of a figure or page names this library as its creator."""
     try:
         return path.is_file() and GENERATOR.encode() in path.read_bytes()
     except OSError:
@@ -222,7 +222,7 @@ def is_own_text(path: Path) -> bool:
 
 
 GENERATOR = "made with ergode"
-"""What figures and pages have among what they say of themselves."""
+"""Mark of this library in the metadata of figures and pages."""
 
 
 # --- a file that may fill the disk --------------------------------------------------------------
@@ -231,8 +231,8 @@ GENERATOR = "made with ergode"
 class SafeFile(io.FileIO):
     """A file that fails when it is closed, not while it is written.
 
-    HDF5 ends the process if it cannot flush what it holds in memory.  So the first error is kept,
-    the rest is thrown away, and `close` raises it.
+    HDF5 aborts the process if it cannot flush its buffers.  So the first error is stored, later
+    writes are discarded, and `finish` raises the error.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -240,7 +240,7 @@ class SafeFile(io.FileIO):
         self._error: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write all of it, or nothing more once there was an error."""
+        """Write all of `data`; after an error, discard it."""
         view = memoryview(data).cast("B")
         done = 0
         while self._error is None and done < len(view):
@@ -259,14 +259,14 @@ class SafeFile(io.FileIO):
             return size or 0
 
     def readinto(self, buffer: Any) -> int:
-        """Read; what was thrown away is zero."""
+        """Read; discarded data is read as zeros."""
         view = memoryview(buffer).cast("B")
         done = super().readinto(view) or 0
         view[done:] = bytes(len(view) - done)
         return len(view)
 
     def finish(self) -> None:
-        """Have it on the disk, and close it; raise what went wrong."""
+        """Flush to disk and close; raise the first error."""
         with self:
             if self._error is None:
                 os.fsync(self.fileno())

@@ -1,9 +1,9 @@
-"""A formula in two forms: compiled into a kernel, or run as a program by a standing kernel.
+"""A formula in two forms: compiled into a kernel, or interpreted as a program by a generic kernel.
 
-A kernel that runs programs depends on the method and the number of variables alone.  It is
-compiled once a machine, when a second formula wants it, and every new formula then starts at once.
-A compiled formula is 10 to 30 times faster, after seconds of compiling.  Both give the same
-results to the last bit, so that the one can take over from the other in the middle of a run.
+The generic kernel depends only on the method and the number of variables.  It is compiled once per
+machine, when a second formula needs it; every later formula then starts at once.  A compiled
+formula takes seconds to compile and then runs 10 to 30 times faster.  Both forms give bitwise
+equal results, so a run can switch from the program to the compiled form midway.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ Compile = Literal["auto", "now", "never"]
 COMPILE = get_args(Compile)
 
 COMPILING = 3.0
-"""Seconds that compiling takes, about: a program does what takes it less than that."""
+"""Assumed compile time [s].  Work that the program finishes sooner is not compiled."""
 
-# Seconds that a program takes, and each of its steps.
+# Seconds per evaluation of a program, and per step of it.
 _EACH, _EACH_STEP = 15e-9, 2.5e-9
 
 _SPENT: dict[Any, float] = {}
-"""Seconds that a program has run in this process, by the kernel that it stands for."""
+"""Seconds that the program has run in this process, by the key of the compiled kernel."""
 
 
 def stands_in(own: Kernel, standing: Kernel, target: Target, seconds: float) -> bool:
-    """Whether a kernel made for every model is to run in place of a model's own.
+    """Whether a generic kernel should run in place of a model's own kernel.
 
-    It is, until it has run for as long as the own one takes to compile, if that is not compiled.
+    It should while the own kernel is not compiled and the generic one has run for less time than
+    compiling takes.
 
     Parameters
     ----------
     own, standing : Kernel
     target : {"cpu", "cuda"}
     seconds : float
-        Estimated time that the standing kernel needs.
+        Estimated run time of the generic kernel.
     """
     key = own.key(target)
     total = seconds + _SPENT.get(key, 0.0)
@@ -53,24 +54,24 @@ def stands_in(own: Kernel, standing: Kernel, target: Target, seconds: float) -> 
 
 
 def _is_worth_it(standing: Kernel, target: Target) -> bool:
-    """Whether a standing kernel is compiled, or a second formula or model wants it.
+    """Whether a generic kernel is compiled, or a second formula or model needs it.
 
-    It takes longer to compile than a formula or model alone: for one that is not worth it.
+    It compiles more slowly than one formula or model, so it pays off only for several.
     """
     return standing.is_kept(target) or standing.was_wanted(target)
 
 
 class Trial(NamedTuple):
-    """A run that ends after a while, in which it may not come to its end.
+    """A run of the program that is cut short when it takes too long.
 
     Attributes
     ----------
     arguments : tuple
-        Of the kernel, that make it end.
+        Kernel arguments with a limit that cuts the run short.
     was_cut : function
-        ``was_cut(start, stop)``: whether any of these indices was ended so.
+        ``was_cut(start, stop)``: whether any of these indices was cut short.
     forget : function
-        ``forget(start, stop)``: these indices are about to be run again.
+        ``forget(start, stop)``: discard these results; these indices are about to be run again.
     """
 
     arguments: tuple[Any, ...]
@@ -79,7 +80,7 @@ class Trial(NamedTuple):
 
 
 def _nothing(start: int, stop: int) -> None:
-    """Forget nothing: there is nothing that a second run would change."""
+    """Discard nothing: a second run would overwrite every result."""
 
 
 @dataclass
@@ -89,15 +90,15 @@ class Formulation:
     Attributes
     ----------
     compiled : Kernel
-        Made for the formula.  Its last argument is an empty tuple.
+        Specialised to the formula.  Its last argument is an empty tuple.
     standing : Kernel or None
-        Made for any formula: its last argument is a program.  None if the formula has no program.
+        Generic: its last argument is a program.  None if the formula has no program.
     program : tuple of ndarray
         Steps, registers and outputs (see `compiler.tracer.Program`).
     when : {"auto", "now", "never"}
-        When to compile: never, at once, or where that is sooner done.
+        When to compile: at once, never, or when compiling is estimated to pay off.
     used : list of str
-        What has run: ``"program"``, ``"compiled"``.
+        Forms that have run: ``"program"``, ``"compiled"``.
     """
 
     compiled: Kernel
@@ -126,20 +127,20 @@ class Formulation:
             A CPU.
         count : int
         *arguments
-            Of the kernel, but for the program.
+            Arguments of the kernel, without the program.
         grain : int
             Indices that a thread takes at a time.
         first : int
-            Indices that each thread does by the program to begin with.  The time that they take
-            decides whether the formula is compiled for the others.
+            Indices that each thread first runs with the program.  Their run time decides whether
+            the formula is compiled for the remaining indices.
         seconds : float
-            What is known before of the time that the program needs for all indices.
+            Lower bound on the time that the program needs for all indices [s].
         trial : Trial, optional
-            How a program ends that would run for too long.
+            How to cut short a program that runs too long.
         finished : function
             ``finished(start, stop)`` is called when a range is done.
         piece : int
-            As of `Device.run`.
+            See `Device.run`.
         """
         key = self.compiled.key("cpu")
         kernel, done = self._first_kernel(key, seconds), 0
@@ -165,7 +166,7 @@ class Formulation:
         self, device: Device, start: int, stop: int, trial: Trial, grain: int,
         finished: Callable[[int, int], None], piece: int,
     ) -> bool:  # fmt: skip
-        """Run the program over a range; whether it came to its end."""
+        """Run the program over a range; return whether it finished without being cut short."""
         assert self.standing is not None
         ended: list[tuple[int, int]] = []
 
@@ -202,11 +203,11 @@ class Formulation:
             _SPENT[key] = _SPENT.get(key, 0.0) + perf_counter() - begin
 
     def seconds(self, evaluations: float) -> float:
-        """Estimated time of one core for so many runs of the program [s]."""
+        """Estimated time of one core for this many evaluations of the program [s]."""
         return evaluations * (_EACH + _EACH_STEP * len(self.program[0])) if self.program else 0.0
 
     def evaluations(self, seconds: float) -> int:
-        """How often a core runs the program in this time, about."""
+        """Estimated number of evaluations of the program by one core in this time."""
         return int(seconds / self.seconds(1)) if self.program else 0
 
     def _first_kernel(self, key: Any, seconds: float) -> Kernel:

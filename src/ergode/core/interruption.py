@@ -1,9 +1,9 @@
-"""When Ctrl-C is heard: while kernels run and compile, not while their results are taken in.
+"""Ctrl-C is raised only while kernels run or compile, not while their results are collected.
 
-Python raises `KeyboardInterrupt` between any two lines. Raised while results are added up, it
-leaves sums that hold half of a chunk; raised while the result is put together, it loses all that
-was computed. Inside `deferred`, Ctrl-C is therefore noted, and raised where the main thread next
-listens: where it waits for a kernel or a compiler.
+Python raises `KeyboardInterrupt` between any two lines. While results are added up, it would
+leave sums with half of a chunk; while the Dataset is built, it would lose all results. Inside
+`deferred`, Ctrl-C is therefore recorded, and raised where the main thread next listens: where it
+waits for a kernel or a compiler.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 
 @dataclass
 class Interruption:
-    """What is known of Ctrl-C within a block.
+    """State of Ctrl-C within a `deferred` block.
 
     Attributes
     ----------
     is_noted : bool
-        It came, and has not been raised.
+        Ctrl-C came and has not been raised.
     was_heard : bool
-        It came, and has been raised.
+        Ctrl-C came and has been raised.
     is_late : bool
-        All is computed; what still runs puts the result together.
+        All kernels have ended; only the result is still being built.
     depth : int
-        Blocks within blocks.
+        Nesting depth of `deferred` blocks.
     """
 
     is_noted: bool = False
@@ -44,7 +44,7 @@ class Interruption:
         return self.is_noted or self.was_heard
 
     def _hear(self, number: int, frame: Any) -> None:
-        # Who presses it again before the first was heard will not wait.
+        # A second Ctrl-C before the first was raised means that the user will not wait.
         if self._listening or self.is_noted:
             self._raise()
         self.is_noted = True
@@ -59,10 +59,10 @@ _current: Interruption | None = None
 
 @contextmanager
 def deferred() -> Iterator[Interruption]:
-    """Raise Ctrl-C only where something listens.
+    """Defer Ctrl-C to the next `listening` block.
 
-    A second Ctrl-C is raised at once. In another thread than the main one, and where the user
-    handles the signal in a way of their own, nothing changes.
+    A second Ctrl-C is raised at once. Outside the main thread, and if the user has installed a
+    signal handler, this does nothing.
     """
     global _current
     if _current is not None and current_thread() is main_thread():
@@ -90,7 +90,7 @@ def deferred() -> Iterator[Interruption]:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Raise Ctrl-C within, one that was noted before too."""
+    """Raise Ctrl-C inside this block, and a recorded one at its start."""
     found = _current
     if found is None or found.is_late or current_thread() is not main_thread():
         yield

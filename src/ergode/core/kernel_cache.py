@@ -1,9 +1,9 @@
 """Compiled kernels on disk: their folder, its size limit, and a read-only folder to copy from.
 
-A kernel is a generated Python file named by its digest, and what numba keeps of it beside it.
-Numba's files hold pickled objects, which may run anything when they are read: a folder that other
-users can write to is refused.  A shared folder that cannot be written to is read from; what is
-new then goes to a temporary folder.
+A kernel is a generated Python file named by its digest, with numba's cache files beside it.
+Numba's files hold pickled objects, and reading a pickle can run arbitrary code: a folder that other
+users can write to is refused.  A read-only shared folder is used as a source; new kernels then go
+to a temporary folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ergode.core.errors import PlanError
 
-DEFAULT_LIMIT = 2_000_000_000  # bytes; ERGODE_CACHE_LIMIT, in megabytes, is another
+DEFAULT_LIMIT = 2_000_000_000  # bytes; ERGODE_CACHE_LIMIT, in megabytes, overrides it
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Folders:
     own : Path
         Where kernels are written and loaded from.
     wanted : Path
-        The folder that was asked for; where it is another, it can only be read, and kernels are
-        copied from it.
+        The requested folder.  If it differs from `own` it is read-only, and kernels are copied
+        from it.
     """
 
     own: Path
@@ -46,8 +46,8 @@ class Folders:
 def folders() -> Folders:
     """The folders of this process.
 
-    ERGODE_CACHE_DIR if set, else the user's cache directory.  Where that cannot be written to, or
-    has no room, a temporary one that lives as long as the process.
+    ERGODE_CACHE_DIR if set, else the user's cache directory.  If that is read-only or full, a
+    temporary folder, which is removed when the process ends.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def folders() -> Folders:
 
 
 _ROOM = 1 << 25
-"""Bytes that must be free: small files may fit on a full disk, compiled kernels do not."""
+"""Free bytes that a folder must have: a nearly full disk holds small files but no kernels."""
 
 
 def _temporary() -> Path:
@@ -88,7 +88,7 @@ def _check_who_writes(folder: Path) -> None:
     if os.name != "posix":
         return
     found = folder.stat()
-    # A group with the number of its only user is how many systems set users up.
+    # Many systems give each user a group of their own, with the same number.
     by_group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
     if by_group or found.st_mode & stat.S_IWOTH:
         raise PlanError(
@@ -98,11 +98,11 @@ def _check_who_writes(folder: Path) -> None:
 
 
 _WRITTEN = 10**18
-"""When every kernel was written, as its file says [ns since 1970]."""
+"""Modification time of every generated file [ns since 1970]."""
 
 
 def file_of(name: str, text: str) -> Path:
-    """The generated file of a kernel, written if it is not there, and marked as used now."""
+    """The generated file of a kernel, written if it is missing, and marked as used now."""
     known = folders()
     path = known.own / f"{name}.py"
     copied = known.own != known.wanted and _copied(name, known.wanted, known.own)
@@ -112,9 +112,9 @@ def file_of(name: str, text: str) -> Path:
             "w", dir=known.own, suffix=".tmp", delete=False, encoding="utf-8"
         ) as file:
             file.write(text)
-        os.chmod(file.name, 0o644)  # what a shared folder has is for others to read
+        os.chmod(file.name, 0o644)  # other users read a shared folder
         os.replace(file.name, path)
-    # Numba tells by the time of writing whether a file has changed, and a copy may have another.
+    # Numba detects changed files by their modification time, which differs in a copy.
     with suppress(OSError):
         os.utime(path, ns=(time.time_ns(), _WRITTEN))
     _check_index(known.own, name)
@@ -125,7 +125,7 @@ def _check_index(folder: Path, name: str) -> None:
     """Remove the compiled files of a kernel whose index numba cannot read.
 
     The index lists the types of the arguments. It names the module of a named tuple, and an older
-    version of this package may have had that module elsewhere.
+    version of this package may have had that module in another place.
     """
     for index in folder.glob(f"__pycache__/{name}.*.nbi"):
         try:
@@ -140,7 +140,7 @@ def _check_index(folder: Path, name: str) -> None:
 
 
 def note(name: str, text: str) -> bool:
-    """Write the generated file of a kernel; whether it was there."""
+    """Write the generated file of a kernel; return whether it already existed."""
     was_there = (folders().own / f"{name}.py").exists()
     file_of(name, text)
     return was_there
@@ -154,7 +154,7 @@ def is_compiled(name: str) -> bool:
 
 
 def _copied(name: str, source: Path, target: Path) -> bool:
-    """Copy a kernel and what numba keeps of it, unless it is there; whether it is."""
+    """Copy a kernel and its numba files, unless present; return whether it is present now."""
     try:
         if (target / f"{name}.py").exists():
             return True
@@ -164,7 +164,7 @@ def _copied(name: str, source: Path, target: Path) -> bool:
             copy = target / file.relative_to(source)
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(file, copy)
-    except OSError:  # it cannot be read, or there is no room
+    except OSError:  # unreadable, or the disk is full
         return False
     return True
 
@@ -176,7 +176,7 @@ def _files(folder: Path, name: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is on disk of one kernel."""
+    """The files of one kernel on disk."""
 
     name: str
     bytes: int
@@ -205,7 +205,7 @@ def _contents(folder: Path) -> list[Kept]:
 
 
 def limit() -> int:
-    """Bytes that kernels may take on disk.
+    """Size limit of the kernels on disk [bytes].
 
     Raises
     ------
@@ -225,21 +225,21 @@ def limit() -> int:
 
 
 def _make_room(folder: Path) -> None:
-    """Before a kernel is added: remove the least recently used ones beyond the limit."""
+    """Remove the least recently used kernels beyond the limit, before a kernel is added."""
     most = limit()
     kept = _contents(folder)
     total = sum(one.bytes for one in kept)
     if total <= most:
         return
     for one in kept:
-        if total <= 0.8 * most:  # not again at the next kernel
+        if total <= 0.8 * most:  # leave slack, so that the next kernel does not evict again
             break
         _remove(folder, one.name)
         total -= one.bytes
 
 
 def clear() -> tuple[int, int]:
-    """Remove all kernels from this process's folder; how many there were, and their bytes."""
+    """Remove all kernels from this process's folder; return their number and size in bytes."""
     folder = folders().own
     kept = _contents(folder)
     for one in kept:

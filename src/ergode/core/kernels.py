@@ -5,7 +5,7 @@
     cuda_kernel(body) body(*args)                a whole grid, in CUDA's own vocabulary
     kernel(cpu, cuda)                            one of these for each target
 
-Nothing is compiled until it runs; what was compiled is kept on disk (`core.kernel_cache`).
+A kernel is compiled when it first runs; compiled kernels are cached on disk (`core.kernel_cache`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.errors import ModelError
 
 _COMPILED: dict[Any, Any] = {}
-_NAMES: dict[Any, str] = {}  # of the modules of kernels
+_NAMES: dict[Any, str] = {}  # module name of each kernel key
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A body for each target it runs on, and what is bound into it.
+    """A body for each target, with the option values bound into it.
 
-    Kernels made together share one generated module, so that what they have in common is
-    compiled once.
+    Kernels made together share one generated module, so that their common functions are compiled
+    once.
     """
 
     bodies: Mapping[Target, tuple[Callable[..., Any], ...]]
@@ -51,7 +51,7 @@ class Kernel:
     registers: int | None = None
 
     def source(self, target: Target) -> Source:
-        """The generated module for `target`; `.text` is worth reading when a kernel surprises."""
+        """The generated module for `target`; read its `.text` to debug a kernel."""
         return bundle.bundle(
             self._bodies_of(target),
             target=target,
@@ -62,7 +62,7 @@ class Kernel:
         )
 
     def compiled(self, target: Target) -> Any:
-        """The numba function for `target`, built once a process and cached on disk."""
+        """The numba function for `target`, built once per process and cached on disk."""
         key = self.key(target)
         if key not in _COMPILED:
             with stopwatch.compiling():
@@ -70,11 +70,11 @@ class Kernel:
         return _COMPILED[key]
 
     def key(self, target: Target) -> Any:
-        """What identifies a kernel in this process.
+        """Key that identifies a kernel in this process.
 
-        Gathering the sources takes longer than a small run, so the key holds the parts of a kernel
-        instead.  A user's function counts by its text, with the constants and functions that it
-        uses at this moment.
+        Gathering the sources takes longer than a small run, so the key consists of the parts of
+        the kernel.  A user's function is identified by its text and by the current values of the
+        constants and functions that it uses.
         """
         return (
             self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
@@ -82,14 +82,14 @@ class Kernel:
         )  # fmt: skip
 
     def is_kept(self, target: Target) -> bool:
-        """Whether it is compiled already: loaded in this process, or kept on disk."""
+        """Whether the kernel is already compiled: loaded in this process, or cached on disk."""
         key = self.key(target)
         if key not in _COMPILED and key not in _NAMES:
             _NAMES[key] = _name_of(self.source(target))
         return key in _COMPILED or kernel_cache.is_compiled(_NAMES[key])
 
     def was_wanted(self, target: Target) -> bool:
-        """Whether this has been asked before, in any process; from now on it has."""
+        """Whether any process has called this before for this kernel; this call is recorded."""
         generated = self.source(target)
         return kernel_cache.note(_name_of(generated), generated.text)
 
@@ -119,13 +119,13 @@ def for_each(
 
 
 def kernels(*pairs: tuple[Callable[..., Any], Callable[..., Any]], **options: Any) -> list[Kernel]:
-    """Kernels with a body for the CPU and one for CUDA each, as `cpu_kernels`, `cuda_kernels`."""
+    """Kernels with one body for the CPU and one for CUDA; see `cpu_kernels` and `cuda_kernels`."""
     return _of({"cpu": tuple(one for one, _ in pairs), "cuda": tuple(one for _, one in pairs)},
                **options)  # fmt: skip
 
 
 def kernel(cpu: Callable[..., Any], cuda: Callable[..., Any], **options: Any) -> Kernel:
-    """One kernel as `kernels` makes them."""
+    """One kernel; see `kernels`."""
     return kernels((cpu, cuda), **options)[0]
 
 
@@ -138,21 +138,21 @@ def cpu_kernels(*bodies: Callable[..., Any], **options: Any) -> list[Kernel]:
 
 
 def cpu_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
-    """One kernel as `cpu_kernels` makes them."""
+    """One kernel; see `cpu_kernels`."""
     return cpu_kernels(body, **options)[0]
 
 
 def cuda_kernels(*bodies: Callable[..., Any], **options: Any) -> list[Kernel]:
     """Kernels in CUDA's own vocabulary (threads, shared memory, grid barriers).
 
-    Options are `precision`, `bindings`, and `registers`: a bound on what a thread may use, so that
-    more of them are resident.
+    Options are `precision`, `bindings` and `registers`.  `registers` limits the registers of a
+    thread, so that more threads are resident.
     """
     return _of({"cuda": bodies}, **options)
 
 
 def cuda_kernel(body: Callable[..., Any], **options: Any) -> Kernel:
-    """One kernel as `cuda_kernels` makes them."""
+    """One kernel; see `cuda_kernels`."""
     return cuda_kernels(body, **options)[0]
 
 
@@ -163,7 +163,7 @@ def _of(
     bindings: Mapping[Any, Any] | None = None,
     registers: int | None = None,
 ) -> list[Kernel]:
-    """Kernels made together; `bodies` has as many for each target."""
+    """Kernels of one generated module; `bodies` has the same number for each target."""
     bound = dict(bindings or {})
     count = len(next(iter(bodies.values())))
     return [Kernel(bodies, k, precision, bound, registers=registers) for k in range(count)]
@@ -183,12 +183,12 @@ def _beyond(what: str) -> ModelError:
 
 @contextmanager
 def readable_errors(what: str = "a function of the model") -> Iterator[None]:
-    """Make one line of what the compiler says about a kernel with a user's formula in it.
+    """Turn a compiler error about a kernel with a user's formula into one readable line.
 
     Parameters
     ----------
     what : str
-        What the user calls the formula.
+        Name of the formula in the message.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The work of a call: in chunks that fit a device, with progress, and stopped by Ctrl-C."""
+"""Run the work of a call in chunks that fit a device, with progress, and stop it on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ergode.core.status import Status
 
 
 def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> int:
-    """How many of something fit on a device at once.
+    """Return the number of items that fit in the memory of a device.
 
     Parameters
     ----------
     device : Device
     bytes_each : int
-        Memory that one needs [bytes].
+        Memory per item [bytes].
     what : str
-        Name of one of them in the message: ``"one replicate of 10 nodes"``.
+        Name of one item in the message: ``"one replicate of 10 nodes"``.
     remedy : str
         What a user can do: ``"use fewer times"``.
 
@@ -38,7 +38,7 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
         Not even one fits.
     """
     room = device.available_bytes()
-    if bytes_each > room and release():  # networks of earlier calls can be sent again
+    if bytes_each > room and release():  # kept networks are dropped; a later call copies them anew
         room = device.available_bytes()
     if bytes_each > room:
         raise PlanError(
@@ -49,25 +49,25 @@ def count_that_fits(device: Device, bytes_each: int, what: str, remedy: str) -> 
 
 
 def check_room(needed: int, what: str, remedy: str) -> None:
-    """Refuse what has no room in this machine's memory, before any of it is allocated.
+    """Raise an error before allocating more than the free memory of this machine.
 
     Parameters
     ----------
     needed : int
-        Memory that it needs [bytes].
+        Memory to be allocated [bytes].
     what, remedy : str
-        As of `count_that_fits`; they name the options that the size comes from.
+        See `count_that_fits`; they name the options that determine the size.
 
     Raises
     ------
     PlanError
-        There is no room.
+        The memory does not suffice.
     """
     if needed > _ALWAYS_FITS:
         count_that_fits(resolve("cpu"), needed, what, remedy)
 
 
-_ALWAYS_FITS = 1 << 20  # bytes; to ask for the free memory takes longer than to allocate these
+_ALWAYS_FITS = 1 << 20  # bytes; querying the free memory is slower than allocating these
 
 
 def run_chunks(
@@ -86,22 +86,22 @@ def run_chunks(
     Parameters
     ----------
     label : str
-        What progress is called.
+        Label of the progress bar.
     total : int
-        How much there is to do.
+        Number of items.
     size : int
-        Most of it at a time.
+        Largest chunk.
     work : function
-        ``work(start, stop, report)`` does a chunk; ``report(amount)`` adds to the
-        progress.  It returns False if an interruption ended it.
+        ``work(start, stop, report)`` processes a chunk; ``report(amount)`` adds to the
+        progress.  It returns False if it was interrupted.
     unit : str
-        What is counted, in the plural: ``"replicates"``.
+        Name of the items, in the plural: ``"replicates"``.
     show : bool
         Show progress on standard error.
     least : int
-        If given, chunks take about a second: the first one has so many, the others a multiple.
+        If given, chunks take about a second: the first has `least` items, the others a multiple.
     cut : function, optional
-        ``cut(start, stop)`` is the last place up to `stop` where a chunk may end.
+        ``cut(start, stop)`` returns the last index up to `stop` at which a chunk may end.
     """
     with deferred(), progress.track(label, total, unit=unit, show=show) as report:
         try:
@@ -115,14 +115,14 @@ def run_chunks(
 def chunks(
     total: int, size: int, least: int = 0, cut: Callable[[int, int], int] | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Chunks of work as `run_chunks` does it; Ctrl-C is heard before each."""
+    """Yield the chunks of `run_chunks`; Ctrl-C is raised before each."""
     size = max(size, 1)
     count, start = min(least or size, size), 0
     while start < total:
         with listening():
             pass
         stop = min(start + count, total)
-        if total - stop < least:  # no small rest, for which a kernel may have another form
+        if total - stop < least:  # no small last chunk, for which a kernel may have another form
             stop = min(start + size, total)
         if cut is not None and stop < total:
             stop = cut(start, stop)
@@ -138,16 +138,16 @@ _THREADS_A_MULTIPROCESSOR = 2048
 
 
 def least_chunk(device: Device) -> int:
-    """What the first chunk has of work of which each part has a thread: `least` of `run_chunks`.
+    """Size of the first chunk when each item has its own thread: `least` of `run_chunks`.
 
-    On CUDA it fills the device.  A CPU does small pieces of a chunk, and needs no more chunks than
-    its memory does.
+    On CUDA the first chunk fills the device.  A CPU splits chunks into small pieces by itself, so
+    only memory limits its chunks.
     """
     return _THREADS_A_MULTIPROCESSOR * device.core_count if device.is_cuda else 0
 
 
 def _next_count(count: int, seconds: float, least: int, size: int) -> int:
-    """How much the next chunk has, after one of `count` took so long."""
+    """Size of the next chunk, after a chunk of `count` items took `seconds`."""
     wanted = int(count * min(_CHUNK_SECONDS / max(seconds, 1e-9), 16.0))
     return min(max(1, wanted // least) * least, size)
 
@@ -155,10 +155,10 @@ def _next_count(count: int, seconds: float, least: int, size: int) -> int:
 def run_from_first(
     device: Device, kernel: Kernel, count: int, *arguments: Any, is_brief: bool = False
 ) -> int:
-    """Run a kernel over a range on a CPU; how much of it is done, from the first index on.
+    """Run a kernel over a range on a CPU; return how many indices from the first on are done.
 
-    It is less than `count` after an interruption (Ctrl-C).  What is done then no longer changes;
-    the rest may, as of an `Abandoned` run.
+    After an interruption (Ctrl-C) this is less than `count`.  Results of the indices that are done
+    no longer change; those of the others may (see `Abandoned`).
     """
     ended: list[tuple[int, int]] = []
     try:
@@ -177,21 +177,21 @@ def run_from_first(
 
 
 class Interruptible:
-    """The part of a call that Ctrl-C ends early, and that returns what was done by then.
+    """The part of a call that Ctrl-C ends early, with the results computed so far.
 
-    Within, Ctrl-C is heard where kernels run and compile (see `core.interruption`).
+    Inside it, Ctrl-C is raised only while kernels run or compile (see `core.interruption`).
 
     Parameters
     ----------
     unit : str
-        What is counted, in the plural: ``"replicates"``.
+        Name of the items, in the plural: ``"replicates"``.
     outcome : str
-        End of the warning: what happens to the part that was done.
+        End of the warning: what happens to the completed items.
 
     Warns
     -----
     InterruptionWarning
-        The run was interrupted, and some of it was done.
+        The run was interrupted after some items were completed.
     """
 
     def __init__(self, unit: str, outcome: str = "are returned") -> None:
@@ -201,7 +201,7 @@ class Interruptible:
 
     def __enter__(self) -> Interruptible:
         self._interruption = self._deferred.__enter__()
-        self._is_within = self._interruption.depth > 0  # a call that hears of it later
+        self._is_within = self._interruption.depth > 0  # an outer call raises it later
         return self
 
     @property
@@ -210,12 +210,12 @@ class Interruptible:
         return self._interruption.was_heard
 
     def ends_with(self, status: np.ndarray) -> None:
-        """Say how each one ended. From now on only a second Ctrl-C is heard.
+        """Record how each item ended. From now on only a second Ctrl-C is raised.
 
         Raises
         ------
         KeyboardInterrupt
-            The run was interrupted before any of it was done.
+            The run was interrupted before any item was completed.
         """
         self._total = status.size
         self._done = int((status != Status.NOT_RUN).sum())
@@ -235,7 +235,7 @@ class Interruptible:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that called it."""
+    """Issue a warning located at the caller's line outside this package."""
     level, frame = 1, sys._getframe()
     while (
         frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "ergode"

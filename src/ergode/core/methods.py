@@ -1,4 +1,4 @@
-"""What the records of methods have in common, in every engine."""
+"""Base record of a method, shared by all engines."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ergode.core.errors import PlanError
 
 @dataclass(frozen=True)
 class Method:
-    """A method, as users read of it.
+    """User-facing description of a method.
 
-    An engine adds what it needs to run the method, and what the method cannot do.
+    An engine adds how to run the method and what the method does not support.
 
     Attributes
     ----------
     name : str
         Value of ``method=``.
     summary : str
-        What it is.
+        One-line description.
     use : str
-        What it is for: the rest of a sentence that begins "The method is for".
+        Purpose: completes a sentence that begins "The method is for".
     """
 
     name: str
@@ -28,12 +28,12 @@ class Method:
     use: str
 
     def refuse(self, why: str | None) -> None:
-        """Refuse what the method cannot do; `why` follows its name, or is None if it can.
+        """Raise an error if `why` is given; in the message, `why` follows the method's name.
 
         Raises
         ------
         PlanError
-            There is a reason.
+            `why` is not None.
         """
         if why is not None:
             raise PlanError(f"method '{self.name}' {why}")

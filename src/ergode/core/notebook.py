@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: a name, a few facts, and small tables, in plain HTML."""
+"""Notebook display of an object in plain HTML: a title, a few facts, and small tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ROWS_MOST = 20
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headers; of many rows the first are shown.
+    """Rows under headers; only the first rows of a long table are shown.
 
     Attributes
     ----------
     headers : sequence of str
     rows : iterable
-        A row is a sequence of anything with a text, as long as `headers`. Rows that are
-        not shown are not computed.
+        A row is a sequence of printable values, as long as `headers`. Rows that are not
+        shown are not computed.
     count : int
         Number of rows.
     """
@@ -31,9 +31,9 @@ class Table:
 
 
 def card(title: str, facts: Mapping[str, Any], *tables: Table) -> str:
-    """HTML of a title, of facts by name, and of tables; facts that are None are left out.
+    """HTML of a title, named facts and tables; facts that are None are omitted.
 
-    Every text is escaped: the names are those of a user.
+    Every text is escaped, because names come from the user.
     """
     known = [(name, value) for name, value in facts.items() if value is not None]
     parts = [f"<strong>{escape(title)}</strong>", _rows(known)]

@@ -1,7 +1,7 @@
-"""Progress that behaves in a terminal, a notebook and a log file.
+"""Progress in a terminal, a notebook or a log file.
 
-In a terminal or a notebook a bar is redrawn in place; anywhere else (a log, a pipe) a plain line
-is written each time another tenth is done.
+In a terminal or a notebook, a bar is redrawn in place.  Elsewhere (a log, a pipe), a plain line is
+written after each tenth.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ergode.core.arguments import check_switch
 def track(
     label: str, total: int, *, unit: str, show: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Report how much of `total` is done.
+    """Show progress towards `total`.
 
     Yields
     ------

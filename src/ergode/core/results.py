@@ -1,4 +1,4 @@
-"""Results: labelled arrays checked against a registry, with their provenance, in files.
+"""Results: labelled arrays with provenance, checked against a registry, and saved to files.
 
 Every engine registers the variables it may return: name, dims, type, unit, meaning.  Datasets are
 built here and checked against the registry.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variable:
-    """What a variable of a Dataset is.
+    """Declaration of a Dataset variable.
 
     Attributes
     ----------
     name : str
     dims : tuple of str
-        `SWEPT` stands for the dims of a sweep, none or more; `STRATA` for the dims of groups of
+        `SWEPT` stands for the dims of a sweep (zero or more); `STRATA` for the dims of groups of
         nodes.
     dtype : str
         NumPy type, or a kind such as ``"floating"``.
@@ -56,8 +56,8 @@ SWEPT = "<swept>"
 STRATA = "<strata>"
 
 _REGISTRY: dict[tuple[str, str], tuple[Variable, ...]] = {}
-_FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # coordinates that are no dim of these
-_DERIVED: dict[tuple[str, str], tuple[str, ...]] = {}  # what analyses of these call their results
+_FURTHER: dict[tuple[str, str], tuple[str, ...]] = {}  # non-dimension coordinates
+_DERIVED: dict[tuple[str, str], tuple[str, ...]] = {}  # names that analyses add
 
 
 def register(
@@ -69,8 +69,8 @@ def register(
 ) -> None:
     """Declare what an engine returns for one value of `output`.
 
-    Its variables, its coordinates that have not the name of a dim, and names that the engine's
-    analyses of it give to what they return beside its labels.
+    This covers its variables, its non-dimension coordinates, and the further names that the
+    engine's analyses of this output return.
     """
     _REGISTRY[engine, output] = tuple(variables)
     _FURTHER[engine, output] = tuple(coords)
@@ -83,10 +83,10 @@ def registered() -> dict[tuple[str, str], tuple[Variable, ...]]:
 
 
 def names(engine: str, output: str) -> frozenset[str]:
-    """Names of variables, dims and coordinates of a result, which no swept value can have.
+    """Names of variables, dims and coordinates of a result; a swept value cannot have them.
 
-    They include what only some results of this `output` have, and what analyses add.  An
-    unknown output has none.
+    They include names that only some results of this `output` have, and names that analyses add.
+    An unknown output has none.
     """
     declared = _REGISTRY.get((engine, output), ())
     dims = {"stratum" if dim == STRATA else dim for one in declared for dim in one.dims}
@@ -109,28 +109,28 @@ def dataset(
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables.
 
-    What was not computed is missing in every engine: NaN, for which integers become float64 (only
-    where something is missing).  A mean over replicates thus leaves it out.  A warning says how
-    many failed, and why.
+    In every engine, values that were not computed are NaN, so a mean over replicates skips them.
+    Integer variables become float64 only if a value is missing.  A warning says how many failed,
+    and why.
 
     Parameters
     ----------
     swept, strata : sequence of str
         The dims that `SWEPT` and `STRATA` stand for.
     computed_rows : ndarray of int, shape of ``status``, optional
-        How many times of the grid each replicate (zone, trajectory) reached with values that
-        hold; what lies beyond becomes missing in the variables with those dims and ``time``.
-        Without it a failed one keeps what the engine wrote.
+        Number of grid times with valid values for each replicate (zone, trajectory); later values
+        become missing in the variables with those dims and ``time``.  Without it, failed
+        replicates keep the values that the engine wrote.
     has_warned : bool
-        Whether the engine itself has warned of failures.
+        Whether the engine has already warned of failures.
     own : sequence of Variable
-        Variables that have the names of the model's own.
+        Variables named by the model.
 
     Raises
     ------
     TypeError
-        A value is missing, undeclared, or not of the declared dims or type, or a coordinate is
-        undeclared and no label of what is swept: an engine's mistake.
+        A value is missing, undeclared, or has other dims or another type than declared; or a
+        coordinate is undeclared and labels no swept dim.  This is a bug of the engine.
     """
     import xarray
 
@@ -175,11 +175,11 @@ def _dims_of(name: str, coordinate: Any) -> set[str]:
 
 
 _COORDINATES: dict[Any, Any] = {}
-"""Short coordinates of earlier results, by content: to index them is a fifth of a tiny call."""
+"""Short coordinates of earlier results, by content: indexing takes a fifth of a tiny call."""
 
 
 def _coordinates(coords: Mapping[str, Any]) -> Any:
-    """Coordinates with their indexes, which nobody can change: equal ones are made once."""
+    """Immutable coordinates with their indexes; equal ones are made once."""
     key = []
     for name, given in coords.items():
         values = np.asarray(None if isinstance(given, tuple) else given)
@@ -195,7 +195,7 @@ def _coordinates(coords: Mapping[str, Any]) -> Any:
 
 
 def _indexed(coords: Mapping[str, Any]) -> Any:
-    """Coordinates with indexes of pandas: to make one of an array, xarray would import CuPy."""
+    """Coordinates with pandas indexes: given a plain array, xarray would import CuPy."""
     import pandas
     import xarray
 
@@ -216,27 +216,27 @@ def _only_computed(value: np.ndarray, dims: Sequence[str], rows: np.ndarray) -> 
     """`value` with NaN from the first missing time on; `rows` says how many times were reached."""
     time = list(dims).index("time")
     if time != rows.ndim:
-        return value  # a statistic: its engine left the failed ones out
+        return value  # a statistic: the engine has already excluded failed replicates
     if (rows >= value.shape[time]).all():
         return value
     beyond = np.arange(value.shape[time]) >= rows[..., None]
     floating = np.issubdtype(value.dtype, np.floating)
     missing = value.dtype.type(np.nan) if floating else np.nan
-    # Several times as fast as to assign: an interruption of a large run waits for it.
+    # Several times faster than assignment, which matters when a large run is interrupted.
     return np.where(beyond.reshape(*beyond.shape, *(1,) * (value.ndim - time - 1)), missing, value)
 
 
 def _warn_of_failures(codes: np.ndarray, dims: Sequence[str]) -> None:
     failed = failures(codes, dims)
-    failed.pop(Status.NOT_RUN, None)  # an interruption has a warning of its own
+    failed.pop(Status.NOT_RUN, None)  # interruptions have their own warning
     if failed:
         warn(" ".join(failed.values()), FailureWarning)
 
 
 def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any]:
-    """Attributes that say where a result comes from, in types that files can hold.
+    """Provenance attributes of a result, in types that files can hold.
 
-    Those of a call that computes include the seconds of its `stopwatch`.
+    With a `stopwatch`, they include its times.
     """
     import ergode
 
@@ -248,7 +248,7 @@ def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any
 
 
 def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write a Dataset to a file, all of it or nothing.
+    """Write a Dataset to a file atomically.
 
     Parameters
     ----------
@@ -256,21 +256,21 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bo
     path : path
         ``.nc`` writes NetCDF-4, ``.zarr`` a Zarr store (needs the ``zarr`` package).
     overwrite : bool
-        Replace a result that this function wrote under this name.  Anything else that has the
-        name is never replaced.
+        Replace an existing file if this function wrote it.  Any other file of this name is never
+        replaced.
 
     Returns
     -------
     Path
-        Where it was written. The file appears under this name only once it is complete.
+        Path of the file, which appears under this name only when it is complete.
 
     Raises
     ------
     PlanError
-        The suffix is neither, the folder does not exist, or something has the name.
+        The suffix is unknown, the folder does not exist, or the name is taken.
     WriteError
-        The disk is full, or the file could not be written for another such reason; the Dataset
-        is as it was, and so is what had the name.
+        The file could not be written; the disk is full, for example.  The Dataset and an existing
+        file of this name are unchanged.
 
     Examples
     --------
@@ -302,7 +302,7 @@ _OWN = {".nc": files.is_own_netcdf, ".zarr": files.is_own_store}
 
 
 def check_dataset_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if it names a file that `save` can write; else a PlanError."""
+    """Return the path if its suffix is one that `save` can write; else raise a PlanError."""
     path = Path(path)
     if path.suffix not in _OWN:
         raise PlanError(f"cannot write '{path.name}': expected a name that ends in .nc or .zarr")
@@ -315,7 +315,7 @@ def check_new_dataset(path: Path, *, overwrite: bool, way: str) -> None:
     Raises
     ------
     PlanError
-        As `ergode.core.files.check_new`.
+        See `ergode.core.files.check_new`.
     """
     path = check_dataset_path(path)
     files.check_new(path, overwrite=overwrite, written_here=_OWN[path.suffix], way=way)
@@ -327,12 +327,12 @@ def _encoding(dataset: xarray.Dataset) -> dict[str, Any]:
 
 
 def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
-    """Read a Dataset that `save` wrote, wholly into memory.
+    """Read a Dataset that `save` wrote fully into memory.
 
     Raises
     ------
     ReadError
-        The file is not there, or is not such a file.
+        The file does not exist, or is not a Dataset file.
     """
     import xarray
 
@@ -347,7 +347,7 @@ def open_dataset(path: str | os.PathLike[str]) -> xarray.Dataset:
         else:
             with xarray.open_dataset(path, engine="h5netcdf") as opened:
                 found = opened.load()
-    except Exception as error:  # HDF5 and Zarr raise many kinds for a file of another format
+    except Exception as error:  # HDF5 and Zarr raise many kinds of errors for other formats
         raise ReadError(f"'{path}' cannot be read as a Dataset: {error}") from error
     found.attrs.pop(files.MARK, None)
     return found

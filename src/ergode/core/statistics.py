@@ -1,6 +1,6 @@
-"""Means, variances and quantiles over replicates, which do not depend on how replicates are cut up.
+"""Means, variances and quantiles over replicates, independent of how replicates are chunked.
 
-Sums of whole numbers are exact, in any order and in chunks of any size.
+Integer sums are exact, in any order and in chunks of any size.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _HALF_WORD = 32
 
 
 class ExactSums:
-    """Sums of whole numbers and of their squares.
+    """Sums of integers and of their squares.
 
-    A sum of squares outgrows 64 bits, so the low and high halves of squares are summed apart.
+    A sum of squares overflows 64 bits, so the low and high halves of squares are summed separately.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the sums.
+        Shape of the sums.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -32,25 +32,25 @@ class ExactSums:
     def add(
         self, sums: np.ndarray, squares_low: np.ndarray, squares_high: np.ndarray, at: Any = ...
     ) -> None:
-        """Add sums that were taken elsewhere to the part `at` of these."""
+        """Add sums computed elsewhere to the part `at` of these sums."""
         self.sums[at] += sums
         self.squares_low[at] += squares_low
         self.squares_high[at] += squares_high
 
     def add_values(self, values: np.ndarray) -> None:
-        """Add whole numbers [replicate, *shape]."""
+        """Add integers, shape [replicate, *shape]."""
         wide = values.astype(np.int64)
         square = wide * wide
         low = square & ((1 << _HALF_WORD) - 1)
         self.add(wide.sum(axis=0), low.sum(axis=0), (square >> _HALF_WORD).sum(axis=0))
 
     def mean(self, count: Any) -> np.ndarray:
-        """Mean of `count` numbers each; NaN of none."""
+        """Mean of `count` numbers each; NaN if `count` is zero."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sums / np.asarray(count))
 
     def variance(self, count: Any) -> np.ndarray:
-        """Unbiased variance of `count` numbers each; NaN of fewer than two."""
+        """Unbiased variance of `count` numbers each; NaN for fewer than two."""
         counts = np.broadcast_to(count, self.sums.shape)
         if not counts.size:
             return np.empty(counts.shape)
@@ -72,12 +72,12 @@ def _variance(count: int, total: int, low: int, high: int) -> float:
 
 
 class SumsByPoint:
-    """Exact sums at every point, time and species, from sums that a kernel took.
+    """Exact sums at every point, time and species, from the sums of a kernel.
 
     Attributes
     ----------
     count : ndarray of int64, shape [point, time]
-        Realizations that got there.
+        Number of realizations that reached this time.
     """
 
     def __init__(self, point_count: int, time_count: int, species_count: int) -> None:
@@ -85,7 +85,7 @@ class SumsByPoint:
         self._sums = ExactSums((point_count, time_count, species_count))
 
     def add(self, chunk: Mapping[str, np.ndarray], first_point: int) -> None:
-        """Take in the sums of a chunk, which begins with the point `first_point`."""
+        """Add the sums of a chunk that begins with the point `first_point`."""
         points = slice(first_point, first_point + chunk["counts"].shape[0])
         self.count[points] += chunk["counts"]
         self._sums.add(chunk["sums"], chunk["squares_low"], chunk["squares_high"], points)
@@ -102,15 +102,15 @@ class SumsByPoint:
 class CountStatistics:
     """Running statistics of counts [replicate, time, column], with quantiles.
 
-    For quantiles the counts are kept; or, where there are more replicates than values, how often
-    each value occurred.
+    For quantiles the counts are stored.  If there are more replicates than possible values, a
+    histogram is stored instead.
 
     Parameters
     ----------
     replicates, time_count, column_count : int
-        Replicates that will be added at most; shape of their counts.
+        Largest number of replicates; shape of their counts.
     most : int
-        The largest count there can be.
+        Largest possible count.
     """
 
     def __init__(self, replicates: int, time_count: int, column_count: int, most: int) -> None:
@@ -124,11 +124,11 @@ class CountStatistics:
 
     @staticmethod
     def bytes_needed(replicates: int, time_count: int, column_count: int, most: int) -> int:
-        """Memory for such statistics [bytes]."""
+        """Memory of these statistics [bytes]."""
         return 4 * time_count * column_count * min(replicates, most + 1)
 
     def add(self, counts: np.ndarray) -> None:
-        """Take in the counts of some more replicates, int32 [replicate, time, column]."""
+        """Add the counts of more replicates, int32 [replicate, time, column]."""
         self._sums.add_values(counts)
         if self._by_value:
             cells, values = self._kept.shape
@@ -143,15 +143,15 @@ class CountStatistics:
         self.count += len(counts)
 
     def mean(self) -> np.ndarray:
-        """Mean [time, column]; NaN of no replicate."""
+        """Mean [time, column]; NaN without replicates."""
         return self._sums.mean(self.count)
 
     def variance(self) -> np.ndarray:
-        """Unbiased variance [time, column]; NaN of fewer than two replicates."""
+        """Unbiased variance [time, column]; NaN for fewer than two replicates."""
         return self._sums.variance(self.count)
 
     def quantile(self, levels: Sequence[float]) -> np.ndarray:
-        """Quantiles [level, time, column], between order statistics linearly."""
+        """Quantiles [level, time, column], interpolated linearly between order statistics."""
         if self.count == 0:
             return np.full((len(levels), *self._shape), np.nan)
         if not self._by_value:
@@ -173,7 +173,7 @@ GROUP = 1024
 class Moments:
     """Means and variances of real quantities, by point and time.
 
-    They are the same in chunks of any multiple of `GROUP` replicates.
+    The result does not depend on the chunk size, if it is a multiple of `GROUP` replicates.
     """
 
     def __init__(self, point_count: int, time_count: int, width: int) -> None:
@@ -182,7 +182,7 @@ class Moments:
         self._squares = np.zeros((point_count, time_count, width))
 
     def add(self, point: int, values: np.ndarray, reached: np.ndarray) -> None:
-        """Take in values [replicate, time, quantity] of one point, and how many times each has."""
+        """Add values [replicate, time, quantity] of a point; `reached` counts the valid times."""
         for start in range(0, len(values), GROUP):
             part = values[start : start + GROUP]
             there = np.arange(part.shape[1]) < reached[start : start + GROUP, None]

@@ -1,4 +1,4 @@
-"""How a replicate ended. A status is data: one bad replicate never disturbs the others."""
+"""How a replicate ended. A status is data: one failed replicate does not affect the others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Status(IntEnum):
 
 
 def flags() -> dict[str, object]:
-    """What the codes mean, as attributes of a variable that other programs understand (CF)."""
+    """Meanings of the codes, as variable attributes of the CF conventions."""
     return {
         "flag_values": np.array([member.value for member in Status], np.uint8),
         "flag_meanings": " ".join(member.name.lower() for member in Status),
@@ -51,14 +51,14 @@ def flags() -> dict[str, object]:
 
 
 def failures(codes: np.ndarray, dims: Sequence[str] = ()) -> dict[Status, str]:
-    """A sentence for each way to fail: how many did, which one first, and why.
+    """A sentence for each kind of failure: how many failed, which one first, and why.
 
     Parameters
     ----------
     codes : ndarray of int
-        How each one ended.
+        Status codes.
     dims : sequence of str
-        What the dimensions of `codes` are; one dimension names its members.
+        Names of the dimensions of `codes`; a single name is used for the items in the sentence.
     """
     found, counts = np.unique(codes, return_counts=True)
     what = dims[0] if len(dims) == 1 else "run"

@@ -1,8 +1,8 @@
-"""Where the seconds of a call go: compiling, running kernels, and all of it.
+"""Time of a call: for compiling, for running kernels, and in total.
 
-The doors `core.cpu` and `core.cuda` say when a compiler and when a kernel begins and ends; a
-`Stopwatch` reads what passed between its making and now.  Nothing here waits for a device: on CUDA
-a kernel counts from its launch until the host waits for it anyway.
+The backends `core.cpu` and `core.cuda` report when a compiler or a kernel begins and ends.  A
+`Stopwatch` reads the times since it was made.  Nothing here synchronizes with a device: on CUDA, a
+kernel counts from its launch until the host waits for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class _Compiling:
-    """Seconds in which any thread compiled: kernels wait for each other's compiler."""
+    """Seconds in which any thread compiled; the threads share the compiler's lock."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -42,7 +42,7 @@ class _Compiling:
 
 
 class _Running(local):
-    """Seconds in which kernels that this thread started ran, without those of their compiling."""
+    """Seconds in which kernels of this thread ran, without compile time."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -74,12 +74,12 @@ _running = _Running()
 
 
 def kernel_begins() -> None:
-    """Say that the calling thread is about to launch a kernel."""
+    """Record that the calling thread is about to launch a kernel."""
     _running.begin()
 
 
 def kernels_ended() -> None:
-    """Say that the calling thread has waited for all kernels that it launched."""
+    """Record that the calling thread has waited for all its kernels."""
     _running.end()
 
 
@@ -90,8 +90,8 @@ def kernels_under_way() -> bool:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Count what is done within as a kernel's time."""
-    on_device = _running.is_under_way  # and not waited for yet
+    """Count the time of this block as kernel time."""
+    on_device = _running.is_under_way  # launched, and not waited for yet
     _running.begin()
     try:
         yield
@@ -102,7 +102,7 @@ def running() -> Iterator[None]:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Count what is done within as a compiler's time."""
+    """Count the time of this block as compile time."""
     _compiling.begin()
     try:
         yield
@@ -111,9 +111,9 @@ def compiling() -> Iterator[None]:
 
 
 def count_compiling(events: Any, kind: str) -> None:
-    """Count events of a kind, in any thread, as compiling: those of a compiler's lock.
+    """Count events of this kind, in any thread, as compile time: those of the compiler's lock.
 
-    `events` is ``numba.core.event``, or what another compiler has in its place.
+    `events` is ``numba.core.event``, or its counterpart in another compiler.
     """
 
     class Count(events.Listener):  # type: ignore[misc]
@@ -127,7 +127,7 @@ def count_compiling(events: Any, kind: str) -> None:
 
 
 class Stopwatch:
-    """Seconds of one call since this was made, in the thread that made it."""
+    """Times since this object was made, in the thread that made it [s]."""
 
     def __init__(self) -> None:
         self._ran = _running.seconds()
@@ -135,11 +135,11 @@ class Stopwatch:
         self._begun = perf_counter()
 
     def seconds(self) -> dict[str, float]:
-        """The three attributes of a result.
+        """The three times in the attributes of a result.
 
-        ``wall_seconds`` is all of the call.  ``compile_seconds`` of it went into making, or reading
-        from disk, kernels that this process had not had before; ``run_seconds`` into kernels: on
-        CUDA from their launch until they had ended, copies between them included.
+        ``wall_seconds`` is the whole call.  ``compile_seconds`` is compiling kernels or loading
+        them from disk.  ``run_seconds`` is running kernels: on CUDA, from launch to completion,
+        with the copies in between.
         """
         return {
             "wall_seconds": perf_counter() - self._begun,

@@ -1,1 +1,1 @@
-"""From a Python function to a compiled kernel: its text, its syntax, what it may use."""
+"""From a Python function to a compiled kernel: its text, its syntax, its permitted operations."""

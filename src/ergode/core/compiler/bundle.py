@@ -1,4 +1,4 @@
-"""A kernel is a piece of source text.
+"""Generate the source text of a kernel.
 
 `bundle` starts from one Python function, follows every name it reaches, and writes a
 self-contained module for one target and one working precision: constants as constants, functions
@@ -6,7 +6,7 @@ as device functions, float literals typed.  The text holds everything that the k
 its own source, the functions it calls, the constants and functions bound into it.  The digest of
 the text and of the compilers' versions therefore names the compiled kernel on disk.
 
-Two passes come first: `unroll` writes out loops over the size of a model, and `user_functions`
+Two passes come first: `unroll` unrolls loops over the size of a model, and `user_functions`
 turns the integers of a user's formula into floats.
 """
 
@@ -60,30 +60,30 @@ def bundle(
     loop: bool = False,
     registers: int | None = None,
 ) -> Source:
-    """Gather kernel bodies and all they reach into the source of one module.
+    """Gather kernel bodies and everything they reach into the source of one module.
 
     Parameters
     ----------
     bodies : sequence of function
         Kernel bodies, or with ``loop=True`` bodies of loops, ``body(index, *args)``.
     target : {"cpu", "cuda"}
-        Which machine's words the module imports.
+        Target whose names the module imports.
     precision : {"float32", "float64"}
-        What `real` is, and what float literals and constants are typed to.
+        Type of `real`, of float literals and of float constants.
     bindings : mapping of Option or str to object, optional
-        What options stand for: how a method is specialised to a model.  A string replaces all
+        Values of options, which specialise a method to a model.  A string key replaces all
         module-level names of that spelling.
     loop : bool
         Wrap each body in a loop over a range of indices.
     registers : int, optional
-        Most registers a CUDA thread may use.
+        Largest number of registers of a CUDA thread.
 
     Raises
     ------
     ModelError
         A function's source is not available, or it uses a value that cannot be compiled.
     TypeError
-        An option is bound that nothing names, in branches that are dropped or not.
+        A bound option is named nowhere, not even in dropped branches.
     """
     collector = Collector(precision, dict(bindings or {}), target)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
@@ -112,7 +112,7 @@ def bundle(
     if unused:
         names = ", ".join(body.__name__ for body in bodies)
         raise TypeError(f"nothing in kernel {names} uses what is bound to {', '.join(unused)}")
-    if target == "cpu":  # the only one that counts references
+    if target == "cpu":  # only CPU code counts references
         for name in collector.no_refcount():
             text = collector.definitions[name]
             collector.definitions[name] = text.replace("@device_f", "@no_refcount_f", 1)
@@ -137,22 +137,22 @@ def bundle(
 
 
 def formula_text(function: Callable[..., Any]) -> str:
-    """What a user's function is compiled from: itself, its helpers and constants.
+    """Source that a user's function is compiled from: the function, its helpers and constants.
 
     Raises
     ------
     ModelError
-        As `bundle`.
+        See `bundle`.
     """
     known = _TEXTS.get(function) if isinstance(function, FunctionType) else None
-    # It holds for as long as every name in it stands for what it did.
+    # The cached text is valid while every name in it has the same value.
     if known and all(user.outer(name) is value for user, name, value in known[1]):
         return known[0]
     collector = Collector("float64", {})
     collector.function(UserFunction(function))
     text = "\n\n".join([*collector.constants, *collector.definitions.values()])
     modules = [value for _, _, value in collector.found if isinstance(value, ModuleType)]
-    if all(module in _PLAIN_MODULES for module in modules):  # what is in others may change
+    if all(module in _PLAIN_MODULES for module in modules):  # names in other modules may change
         if len(_TEXTS) >= _TEXTS_MOST:
             _TEXTS.clear()
         _TEXTS[function] = text, collector.found
@@ -163,7 +163,7 @@ _TEXTS: dict[Any, tuple[str, list[tuple[_Rename, str, Any]]]] = {}
 _TEXTS_MOST = 256
 
 
-# The mask says that an index is not negative: without it numba makes every access wrap around,
+# The mask proves that an index is not negative: otherwise numba adds wrap-around to every access,
 # and the loop does not vectorise.
 _LOOPS: dict[Target, str] = {
     "cpu": """\
@@ -197,7 +197,7 @@ class Collector:
         self._calls: dict[FunctionType, list[FunctionType]] = {}
 
     def function(self, function: Any, wanted: str | None = None) -> str:
-        """Define `function` (and first all it needs) and return its name in the module."""
+        """Define `function` after its dependencies, and return its name in the module."""
         rename = _Rename
         if isinstance(function, UserFunction):
             rename, function = _RenameFormula, function.function
@@ -215,7 +215,7 @@ class Collector:
             raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
         self._open.append(function)
         tree = rename(self, function).rewritten(syntax(function))
-        # Defaults were evaluated where the function was defined: their values are what counts.
+        # Defaults were evaluated when the function was defined, so their values are used.
         default = self._real_default if rename is _RenameFormula else self._default
         tree.args.defaults = [default(function, value) for value in function.__defaults__ or ()]
         by_name = function.__kwdefaults__ or {}
@@ -242,17 +242,17 @@ class Collector:
         return tree.name
 
     def bound(self, value: Any) -> Any:
-        """What an option stands for in this module; anything else is itself."""
+        """The value bound to an option in this module; any other value is returned unchanged."""
         if not isinstance(value, Option):
             return value
         self.used.add(value)
         return self.bindings.get(value, value.default)
 
     def no_refcount(self) -> list[str]:
-        """Names of the functions that count no references, and of all they call.
+        """Names of the functions without reference counts, and of all functions they call.
 
-        Numba lets a function count if the first of its callers does.  Here it is said, so that a
-        function of another kernel, which counts, is not taken for the same (`shared_functions`).
+        By default a function counts references if its first caller does.  The explicit list keeps
+        `shared_functions` from sharing a function of another kernel that does count.
         """
         found: dict[FunctionType, None] = {}
         marks = "no_refcount", "noinline_cpu"
@@ -265,7 +265,7 @@ class Collector:
         return [self._names[one] for one in found]
 
     def value(self, name: str, value: Any, user: FunctionType) -> str:
-        """Name under which `value`, called `name` in `user`, is known in the module."""
+        """Name in the module of `value`, which the function `user` calls `name`."""
         if isinstance(value, Intrinsic):
             if value.name not in ("real", "bits"):
                 self.words.add(value.name)
@@ -289,7 +289,7 @@ class Collector:
         return self._names[name, text]
 
     def alias(self, name: str) -> str:
-        """Another name for `name`, for a function that has a local variable called so."""
+        """Another name for `name`, for a function with a local variable of this name."""
         key = ("alias", name)
         if key not in self._names:
             alias = self._name(key, name.replace(".", "_"))
@@ -297,7 +297,7 @@ class Collector:
         return self._names[key]
 
     def unused(self, wanted: str) -> str:
-        """A name that nothing in the module has yet, and now is taken."""
+        """Reserve a name that is not yet used in the module."""
         name, count = wanted, 1
         while name in self._taken:
             count += 1
@@ -318,7 +318,7 @@ class Collector:
                     f"named tuple '{kind.__qualname__}' must be defined at the top of a module"
                 )
             name = self._name(kind, kind.__name__)
-            # Its fields are part of what is compiled, so they are part of the text.
+            # Compiled code depends on the fields, so they are part of the text.
             fields = ", ".join(kind._fields)
             self.constants.append(
                 f"from {kind.__module__} import {kind.__name__} as {name}  # {fields}"
@@ -349,7 +349,7 @@ class Collector:
         if isinstance(value, bool):
             return repr(value)
         if isinstance(value, int):
-            return int.__repr__(value)  # an enumeration's own form is not source
+            return int.__repr__(value)  # the repr of an enum is not source code
         if isinstance(value, str) and not isinstance(value, np.generic):
             return str.__repr__(value)
         if isinstance(value, float):
@@ -376,10 +376,10 @@ class _Rename(ast.NodeTransformer):
         self.collector = collector
         self.function = function
         self.local = set(local_names(function.__code__))
-        self.exact = False  # inside a literal whose type the user chose
+        self.exact = False  # inside a literal with an explicit type
 
     def rewritten(self, tree: ast.FunctionDef) -> ast.FunctionDef:
-        """The function as it is compiled."""
+        """The function in the form that is compiled."""
         done = self.visit(unroll.write_out(tree, self._lookup))
         assert isinstance(done, ast.FunctionDef)
         return done
@@ -438,7 +438,7 @@ class _Rename(ast.NodeTransformer):
         return counted_opaquely(visited)
 
     def _written_out(self, values: ast.expr) -> ast.expr:
-        """The returned expression of a one-line function that makes the values of a loop."""
+        """The returned expression of a one-line function that gives the values of a loop."""
         function = self._lookup_path(values.func)[1] if isinstance(values, ast.Call) else None
         if not isinstance(values, ast.Call) or not isinstance(function, FunctionType):
             return values
@@ -503,7 +503,7 @@ class _Rename(ast.NodeTransformer):
         raise ModelError(f"function '{function.__name__}' uses '{name}', which is not defined")
 
     def outer(self, name: str) -> Any:
-        """What a name outside of the function stands for now."""
+        """Current value of a name outside of the function."""
         found = outer_value(self.function, name)
         return found[0] if found else _UNDEFINED
 
@@ -530,7 +530,7 @@ class _RenameFormula(_Rename):
 
 
 def _plain_name(value: Any) -> str | None:
-    """Dotted name of `math`, `numpy` or what belongs to them."""
+    """Dotted name of `math`, `numpy` or one of their members."""
     for module in _PLAIN_MODULES:
         if value is module:
             return module.__name__

@@ -1,7 +1,7 @@
-"""No garbage collection while a kernel is compiled.
+"""Pause garbage collection while a kernel is compiled.
 
-Compiling makes millions of small objects that live on, and Python's collector goes through them
-again and again for nothing: a sixth of the time that compiling takes.
+Compiling makes millions of small long-lived objects.  Python's collector would scan them again and
+again in vain, which takes a sixth of the compile time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _was_on = False
 
 
 def pause_while_compiling(events: Any, kind: str) -> None:
-    """Hold the collector during events of a kind, in any thread: those of a compiler's lock.
+    """Pause the collector during events of this kind, in any thread: those of the compiler's lock.
 
-    `events` is ``numba.core.event``, or what another compiler has in its place.
+    `events` is ``numba.core.event``, or its counterpart in another compiler.
     """
 
     class Pause(events.Listener):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The few machine instructions that Python has no word for, built for any numba target."""
+"""Machine instructions without a Python name, built for any numba target."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The words a device function may use beyond plain Python, `math` and NumPy scalars.
+"""The names a device function may use beyond plain Python, `math` and NumPy scalars.
 
 A device function is an undecorated module-level function on scalars.  It is compiled from its
-source for a target (CPU or CUDA) and a working precision; the names below are where the targets
-differ, so here they are only promises.  `core.cpu` and `core.cuda` each keep them.
+source for a target (CPU or CUDA) and a working precision.  The names below differ between the
+targets, so they are only declared here; `core.cpu` and `core.cuda` define them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ByPrecision:
 
 @dataclass(frozen=True)
 class ByTarget:
-    """One name, one function for each target: the step in which the targets differ."""
+    """One name, one function for each target."""
 
     cpu: Callable[..., Any]
     cuda: Callable[..., Any]
@@ -70,15 +70,15 @@ class UserFunction:
 
 
 class Option:
-    """Something that a kernel is made for: a size, a switch, a table or a function of the model.
+    """A compile-time option of a kernel: a size, a switch, a table or a function of the model.
 
-    A module declares it once (``WEIGHTED = option(True)``), and whoever uses it imports it from
-    there.  Device functions use it by its name; a kernel binds it by the object itself.
+    A module declares it once (``WEIGHTED = option(True)``), and other modules import it from
+    there.  Device functions use it by name; a kernel binds a value to the object itself.
 
     Attributes
     ----------
     default : object
-        What it is where nothing is bound to it.
+        Value if nothing is bound to it.
     """
 
     def __init__(self, default: Any, module: str) -> None:
@@ -87,7 +87,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """What its module calls it."""
+        """Name of the option in its module."""
         home = vars(sys.modules[self._module])
         return next(f"{self._module}.{name}" for name, value in home.items() if value is self)
 
@@ -102,14 +102,14 @@ class Option:
 
 
 def option(default: Any = None) -> Any:
-    """Declare something that kernels are made for, at the top of a module (see `Option`)."""
+    """Declare a compile-time option at the top of a module (see `Option`)."""
     return Option(default, sys._getframe(1).f_globals["__name__"])
 
 
 def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a long device function as one that the CPU calls, not writes out wherever it is used.
+    """Mark a long device function that the CPU calls instead of inlining it.
 
-    It too makes no array and returns none (see `no_refcount`).
+    It must not make or return arrays (see `no_refcount`).
     """
     function.noinline_cpu = True  # type: ignore[attr-defined]
     return function
@@ -125,7 +125,7 @@ def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a device function that makes no array and returns none.
+    """Mark a device function that neither makes nor returns arrays.
 
     On the CPU, the function and everything it calls are compiled without reference counts of
     arrays.  A loop with many arrays and branches would otherwise spend most of its time on them.
@@ -135,19 +135,19 @@ def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unroll(values: Iterable[int]) -> Iterable[int]:
-    """In ``for i in unroll(range(N))``, with N a constant: write the loop out."""
+    """Unroll the loop ``for i in unroll(range(N))``, where N is a constant."""
     return values
 
 
 def no_unroll(values: Iterable[int]) -> Iterable[int]:
-    """In ``for i in no_unroll(range(...))``: on CUDA, compile the loop as it is written.
+    """Keep the loop ``for i in no_unroll(range(...))`` rolled on CUDA.
 
-    The step must be positive.  Instead of a range it may be a call of a function of one line that
-    returns a range.
+    The step must be positive.  Instead of a range, the argument may be a call of a one-line
+    function that returns a range.
 
-    The compiler would otherwise compute the trip count before the loop, which is a division of
-    64-bit integers (hundreds of cycles) where the step is not known, and unroll the loop.  In a
-    long kernel of short loops the unrolled code takes longer to fetch than to run.
+    Otherwise the compiler computes the trip count before the loop and unrolls the loop.  If the
+    step is unknown, this takes a 64-bit integer division (hundreds of cycles).  In a long kernel of
+    short loops, fetching unrolled code takes longer than running it.
     """
     return values
 
@@ -157,30 +157,30 @@ real = Intrinsic("real")
 bits = Intrinsic("bits")
 """The unsigned integer type as wide as `real`."""
 fma = Intrinsic("fma")
-"""`fma(a, b, c)` is a * b + c with one rounding, the same on every target."""
+"""`fma(a, b, c)` is a * b + c with one rounding, on every target."""
 to_bits = Intrinsic("to_bits")
 """The bit pattern of a float as an unsigned integer of the same width."""
 from_bits = Intrinsic("from_bits")
 """The float with the given bit pattern."""
 window = Intrinsic("window")
-"""`window(array, begin, shape)` is part of a one-dimensional array, in another shape.
+"""`window(array, begin, shape)` is a reshaped view of a part of a one-dimensional array.
 
-It shares the memory of the array, which lives as long as the kernel runs.
+It shares the memory of the array, which must outlive the kernel.
 """
 atomic_add = Intrinsic("atomic_add")
-"""`atomic_add(array, at, amount)` adds to an element that others change too; what it was."""
+"""`atomic_add(array, at, amount)` adds to an element; it returns the previous value."""
 atomic_max = Intrinsic("atomic_max")
-"""`atomic_max(array, at, value)` makes an element at least as large; what it was."""
+"""`atomic_max(array, at, value)` raises an element to `value`; it returns the previous value."""
 atomic_swap_if = Intrinsic("atomic_swap_if")
-"""`atomic_swap_if(array, at, expected, value)` sets an element that is as expected; what it was."""
+"""`atomic_swap_if(array, at, expected, value)` is compare-and-swap; it returns the old value."""
 atomic_load = Intrinsic("atomic_load")
-"""`atomic_load(array, at)` is an element as it is now; only on the CPU."""
+"""`atomic_load(array, at)` is the current value of an element; only on the CPU."""
 yield_thread = Intrinsic("yield_thread")
-"""`yield_thread()` lets another thread that waits for this core run; only on the CPU."""
+"""`yield_thread()` yields the core to another waiting thread; only on the CPU."""
 release_add = Intrinsic("release_add")
-"""`release_add(array, at, amount)`: adds; who acquires it sees all before it; only on CUDA."""
+"""`release_add(array, at, amount)` is an atomic add with release order; only on CUDA."""
 acquire = Intrinsic("acquire")
-"""`acquire(array, at)` is an element as it is now, and what was released; only on CUDA."""
+"""`acquire(array, at)` loads an element with acquire order; only on CUDA."""
 barrier_of_cluster = Intrinsic("barrier_of_cluster")
 """`barrier_of_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
 cuda: Any = Intrinsic("cuda")

@@ -1,4 +1,4 @@
-"""Options that the source of a kernel names, in branches that are dropped too."""
+"""Options that the source of a kernel names, including those in dropped branches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ergode.core.compiler.language import ByPrecision, ByTarget, Option, UserFun
 
 
 def named_options(functions: Iterable[Any]) -> set[Option]:
-    """Options that functions name, and that all functions they name do.
+    """Options named by functions and by all functions that these reach.
 
     A kernel drops the branches that an option rules out, and with them the options named there.
-    To bind such an option is no mistake: its model may well have a use for it.
+    Binding such an option is not an error: other models of the kernel use it.
     """
     options: set[Option] = set()
     seen: set[Any] = set()

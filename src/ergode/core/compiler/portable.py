@@ -1,8 +1,8 @@
-"""Models whose functions reach other processes: a function travels as its text.
+"""Pickle models with user functions: a function is sent as its source text.
 
-Pickle finds a function by its name in a module.  One of a notebook, of a prompt, inside another
-function or without a name is not found there, and one of a file may have changed since it was
-imported.  A user's function therefore travels as its text, with what the names in it stand for.
+Pickle finds a function by its name in a module.  Functions of a notebook or a prompt, nested
+functions and lambdas are not found by name, and a file may have changed since it was imported.  A
+user's function is therefore pickled as its text, with the values of the names in it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ergode.core.compiler.syntax import (
 
 
 class HoldsFunctions:
-    """A model with functions among its attributes, which pickles with their text.
+    """Base of models with function attributes, which are pickled as text.
 
-    A dataclass calls this `__post_init__` first: a `functools.partial` becomes a function.
+    A dataclass calls this `__post_init__` first: it turns a `functools.partial` into a function.
     """
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class _Module:
 
 @dataclass(frozen=True)
 class _Text:
-    """A function: its definition, and what the names in it stand for."""
+    """A function: its definition, and the values of the names in it."""
 
     text: str
     names: dict[str, Any]
@@ -55,7 +55,7 @@ class _Text:
 
 
 def _each(change: Callable[[Any], Any], value: Any) -> Any:
-    """A value with everything in its tuples, lists and dictionaries changed."""
+    """Apply `change` to everything inside nested tuples, lists and dictionaries."""
     if type(value) in (tuple, list):
         return type(value)(_each(change, one) for one in value)
     if type(value) is dict:
@@ -87,7 +87,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def _is_found(function: FunctionType) -> bool:
-    """Whether it is one of this library, which another process finds by its name."""
+    """Whether the function belongs to this library, so that other processes find it by name."""
     if not function.__module__.startswith("ergode."):
         return False
     found: Any = sys.modules.get(function.__module__)

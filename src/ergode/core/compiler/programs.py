@@ -1,4 +1,4 @@
-"""Formulas as programs for a stack of numbers: what a kernel runs instead of them.
+"""Formulas as programs for a stack machine, which a kernel interprets.
 
 A rate law, a trigger or an assignment becomes a short list of operations in postfix order.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Operation(IntEnum):
-    """What a step of a program does."""
+    """Operation of a step of a program."""
 
     CONSTANT = 0
     VARIABLE = 1
@@ -104,9 +104,9 @@ def steps_of(tree: ast.expr, name: Callable[[str], Sequence[Step]]) -> list[Step
     Parameters
     ----------
     tree : ast.expr
-        Of an `Expression`.
+        Tree of an `Expression`.
     name : function
-        Steps that put the value of a name on the stack.
+        ``name(text)`` returns the steps that push the value of a name on the stack.
     """
     steps: list[Step] = []
 
@@ -169,7 +169,7 @@ def depth_of(steps: Sequence[Step]) -> int:
 def append_program(
     steps: Sequence[Step], operations: list[int], arguments: list[int], constants: list[float]
 ) -> None:
-    """Write a program at the end of the flat lists that kernels read."""
+    """Append a program to the flat lists that kernels read."""
     for operation, argument in steps:
         operations.append(int(operation))
         if operation == Operation.CONSTANT:

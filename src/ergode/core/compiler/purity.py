@@ -1,8 +1,8 @@
-"""What a user's function may use: its arguments, and functions of numbers.
+"""Check that a user's function is pure: it uses only its arguments and functions of numbers.
 
 A compiled function is called in any order, on several threads and on a GPU, and its compiled form
-is kept.  Random numbers, clocks, files and changes outside would be lost, or frozen at their first
-value.  Noise is a field's `diffusion`.
+is cached.  Random numbers, clocks, files and side effects would be lost, or frozen at their first
+value.  Noise belongs into a field's `diffusion`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 
-# Python's own functions of numbers.
+# Built-in functions of numbers.
 _PURE = {
     "abs", "all", "any", "bool", "complex", "divmod", "enumerate", "float", "int", "len", "max",
     "min", "pow", "range", "reversed", "round", "slice", "sorted", "sum", "tuple", "zip",
     "Ellipsis", "NotImplemented",
 }  # fmt: skip
-# Functions of NumPy that are none of their arguments alone.
+# Functions of NumPy that are not pure.
 _NUMPY_IMPURE = {
     "random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "save", "savetxt", "savez",
     "savez_compressed", "empty", "empty_like", "seterr", "errstate", "putmask", "copyto", "put",

@@ -1,8 +1,8 @@
-"""Inner functions that several kernels have in common, compiled once in a process.
+"""Inner functions shared by several kernels are compiled once per process.
 
-A generated module defines every function that its kernel reaches.  Another kernel of the engine
-reaches most of these functions too.  Here a function takes the place of its equals in modules
-that are loaded later: numba keeps what it has compiled with the function.
+A generated module defines every function that its kernel reaches, and kernels of an engine have
+most of these functions in common.  Here the first loaded function replaces its equals in modules
+that are loaded later: numba stores compiled code with the function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 _KNOWN: dict[Any, Any] = {}
-"""Inner functions of all modules so far, by what they are made of."""
+"""Inner functions of all modules so far, by a key of their content."""
 
 
 def share(names: dict[str, Any], entries: tuple[str, ...]) -> None:
@@ -29,7 +29,7 @@ def share(names: dict[str, Any], entries: tuple[str, ...]) -> None:
     """
     from ergode.core.compiler import inner_functions
 
-    if not inner_functions.DEFERS:  # what numba keeps of a kernel then names all modules
+    if not inner_functions.DEFERS:  # numba's cache of a kernel then names all modules
         return
     made_of: dict[str, Any] = {}  # by name
     for name, value in names.items():
@@ -62,7 +62,7 @@ def _code_key(code: CodeType) -> Any:
 
 
 def _value_key(value: Any) -> Any:
-    """What tells a constant from others: 1, 1.0, True and np.int8(1) are equal to Python."""
+    """Key of a constant that includes its type: 1, 1.0, True and np.int8(1) are equal in Python."""
     if isinstance(value, tuple):
         return type(value), tuple(map(_value_key, value))
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""A function as its text and its syntax tree, and a function of a text or of another function."""
+"""Get the text and syntax tree of a function, and make a function from text or a partial."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
     text : str
         One definition with `def`.
     names : mapping of str to object
-        What its free names stand for.
+        Values of its free names.
     """
     digest = hashlib.sha256(text.encode()).hexdigest()[:24]
     file = f"<ergode {digest}>"
@@ -37,7 +37,7 @@ def function_from_text(text: str, names: Mapping[str, Any]) -> FunctionType:
 
 
 def as_function(value: Any) -> Any:
-    """The function that a `functools.partial` of a function is; anything else as it is."""
+    """Turn a `functools.partial` of a function into a function; return anything else unchanged."""
     plain = not isinstance(value, partial) or not isinstance(value.func, FunctionType)
     return value if plain else _function_of_partial(value)
 
@@ -58,7 +58,7 @@ def _function_of_partial(value: partial[Any]) -> FunctionType:
 
 
 def outer_value(function: FunctionType, name: str) -> tuple[Any] | None:
-    """What a name outside of a function stands for now, if anything."""
+    """Current value of a name outside of a function, in a tuple; None if it has none."""
     if name not in function.__code__.co_freevars or not function.__closure__:
         return (function.__globals__[name],) if name in function.__globals__ else None
     try:
@@ -70,7 +70,7 @@ def outer_value(function: FunctionType, name: str) -> tuple[Any] | None:
 
 @lru_cache(maxsize=1024)
 def _definition_of(code: CodeType) -> ast.FunctionDef | None:
-    """The definition of a function, read once: what the file says later may be another's."""
+    """The definition of a function, read once because the file may change later."""
     if code.co_name == "<lambda>":
         return _definition_of_lambda(code)
     try:
@@ -82,11 +82,11 @@ def _definition_of(code: CodeType) -> ast.FunctionDef | None:
 
 @lru_cache(maxsize=1024)
 def _is_source_of(code: CodeType) -> bool:
-    """Whether what the file says is what Python runs: the file may have changed since."""
+    """Whether the file still holds the code that Python runs."""
     lines, _ = inspect.findsource(code)
     try:
         written = _codes_of(code.co_filename, "".join(lines))
-    except SyntaxError:  # nobody can tell
+    except SyntaxError:  # cannot be decided
         return True
     here = (code.co_name, code.co_firstlineno)
     found = [one for one in written if (one.co_name, one.co_firstlineno) == here]
@@ -104,7 +104,7 @@ def _codes_of(file: str, text: str) -> list[CodeType]:
 
 
 def _done_by(code: CodeType) -> Any:
-    """What a code does, wherever it was written."""
+    """Content of a code object, without its position in a file."""
     constants = [
         _done_by(one) if isinstance(one, CodeType) else (type(one), repr(one))
         for one in code.co_consts
@@ -113,7 +113,7 @@ def _done_by(code: CodeType) -> Any:
 
 
 def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
-    """A lambda as a definition; None where its line has others from which nothing tells it."""
+    """A lambda as a definition; None if other lambdas on its line are indistinguishable."""
     lines, _ = inspect.findsource(code)
     lambdas = [
         node
@@ -121,7 +121,7 @@ def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
         if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
     ]
     if len(lambdas) > 1:
-        # Its instructions say where they were written. A lambda around it has them inside, too.
+        # Instructions carry source positions. An enclosing lambda contains them, too.
         done_at = {(line, column) for line, _, column, _ in code.co_positions() if column}
         around = [node for node in lambdas if done_at and done_at <= _places_in(node.body)]
         lambdas = sorted(around, key=lambda node: len(_places_in(node.body)))[:1]
@@ -133,7 +133,7 @@ def _definition_of_lambda(code: CodeType) -> ast.FunctionDef | None:
 
 
 def _places_in(tree: ast.expr) -> set[tuple[int, int]]:
-    """Where the parts of an expression begin."""
+    """Start positions of the parts of an expression."""
     parts = [part for part in ast.walk(tree) if isinstance(part, ast.expr)]
     return {(part.lineno, part.col_offset) for part in parts}
 
@@ -159,7 +159,7 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
         )
     asserts = any(isinstance(part, ast.Assert) for part in ast.walk(definition))
     own = function.__module__.startswith("ergode.")
-    # Assertions are written anew by pytest.
+    # Pytest rewrites assertions.
     if not own and not asserts and not _is_source_of(function.__code__):
         raise ModelError(
             f"the source of function '{function.__name__}' has changed since it was read; import "
@@ -178,7 +178,7 @@ def syntax(function: Callable[..., Any]) -> ast.FunctionDef:
 
 
 def local_names(code: CodeType) -> Iterator[str]:
-    """Names of local variables, those of comprehensions too."""
+    """Names of local variables, including those of comprehensions."""
     yield from code.co_varnames
     yield from code.co_cellvars
     for constant in code.co_consts:

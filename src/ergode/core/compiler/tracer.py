@@ -1,9 +1,9 @@
-"""A user's formula as a program: what it does with its arguments, found by calling it once.
+"""Trace a user's formula into a program by calling it with symbolic arguments.
 
-The formula is rewritten as for the compiler (see `bundle`), and called with symbols in place of
-numbers.  What it does with them is written down in the order in which it is done, so that the
-program gives the numbers of the compiled formula to the last bit.  Where the formula asks whether
-a condition holds, it is called again for the other answer.
+The formula is rewritten as for the compiler (see `bundle`), and called with symbols instead of
+numbers.  The operations are recorded in order, so that the program and the compiled formula give
+bitwise equal results.  Where the formula branches on a condition, it is called again for the other
+branch.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Program:
     Attributes
     ----------
     steps : ndarray of uint32, shape [step_count, 4]
-        Operation, and the registers of its operands.  Step k writes the register that comes k
-        after the last constant.
+        Operation, and the registers of its operands.  Step k writes the k-th register after the
+        constants.
     registers : ndarray, shape [register_count]
-        The arguments, one after the other, then the constants, then what the steps write.
+        The arguments, then the constants, then the results of the steps.
     outputs : ndarray of uint32, shape [output_count]
         Registers of the results.
     """
@@ -51,7 +51,7 @@ class Program:
 
 
 class _UntraceableError(Exception):
-    """The formula does something that no program does."""
+    """The formula does something that a program cannot express."""
 
 
 def traced(
@@ -64,7 +64,7 @@ def traced(
     function : function
         A user's function that returns a tuple of numbers.
     lengths : sequence of int or None
-        Of its arguments: None for a number, else the length of a tuple.
+        For each argument: None for a number, else the length of the tuple.
     precision : {"float32", "float64"}
         Type of all arithmetic.
     """
@@ -120,7 +120,7 @@ _ELEMENTARY = {
 
 
 class _WithoutElementary(Collector):
-    """Gathers a formula and its helpers; our elementary functions stay names."""
+    """Gathers a formula and its helpers; ergode's elementary functions stay names."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__(precision, {})
@@ -134,7 +134,7 @@ class _WithoutElementary(Collector):
 
 
 def _check(tree: ast.Module) -> None:
-    """Refuse what would not come to an end, and powers that the compiler computes otherwise."""
+    """Refuse loops that may not end, and powers that the compiler computes differently."""
     for node in ast.walk(tree):
         if isinstance(node, ast.While | ast.Assert | ast.Raise | ast.Try):
             raise _UntraceableError
@@ -147,7 +147,7 @@ def _check(tree: ast.Module) -> None:
 
 
 class _Literals(ast.NodeTransformer):
-    """Makes symbols of the numbers in a formula, so that nothing is computed by Python."""
+    """Turns the literals of a formula into symbols, so that Python computes nothing."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, float):
@@ -174,7 +174,7 @@ class _Number:
         return self.trace.holds(self)
 
     def __pow__(self, exponent: Any) -> Any:
-        """A whole power as numba multiplies it out."""
+        """A whole power, multiplied out as numba does."""
         if type(exponent) is not int or abs(exponent) > _MOST_POWER:
             raise _UntraceableError
         result, value, left = self.trace.number(1.0), self, abs(exponent)
@@ -229,7 +229,7 @@ for _name, _operation in (_COMPARED | _OPERATORS).items():
 for _name, _operation in _OPERATORS.items():
     setattr(_Number, f"__r{_name}__", _method(_operation, reflected=True))
 
-# What is computed at once where all operands are constants: what has one rounding, or none.
+# Operations with at most one rounding; they are folded if all operands are constants.
 _FOLDED: dict[Operation, Callable[..., Any]] = {
     Operation.ADD: operator.add, Operation.SUBTRACT: operator.sub,
     Operation.MULTIPLY: operator.mul, Operation.DIVIDE: operator.truediv,
@@ -251,7 +251,7 @@ _CONSTANTS = ("pi", "e", "tau", "inf", "nan")
 
 
 class _Trace:
-    """What a formula has done so far.  Equal steps are done once."""
+    """The operations of a formula so far.  Equal steps are recorded once."""
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
@@ -264,7 +264,7 @@ class _Trace:
         self.path_count = 0
 
     def names(self) -> dict[str, Any]:
-        """What the names in the text of a formula stand for."""
+        """Values of the names in the text of a formula."""
         own = {one.name: self._function(one) for one in _ELEMENTARY.values()}
         of_math = {name: self._function(one) for name, one in _OF_MATH.items()}
         constants = {name: self.number(getattr(math, name)) for name in _CONSTANTS}
@@ -300,7 +300,7 @@ class _Trace:
         return self.number(value)
 
     def _index(self, value: Any) -> int:
-        """An integer, which every path has to know."""
+        """An integer, which must be known when the formula is traced."""
         node = self.nodes[value.place] if isinstance(value, _Number) else value
         if not isinstance(node, int | np.floating):
             raise _UntraceableError
@@ -323,14 +323,14 @@ class _Trace:
         return _Number(self, self._place(("constant", constant.tobytes()), constant))
 
     def _operand(self, value: Any) -> _Number:
-        """What an operation is given: numba computes an integer with a float32 as float64."""
+        """An operand: numba computes an integer with a float32 in float64."""
         mixed = isinstance(value, _Truth) or type(value) is int
         if mixed and self.precision == "float32":
             raise _UntraceableError
         return value if isinstance(value, _Number) else self.number(value)
 
     def apply(self, operation: Operation, *values: Any) -> _Number:
-        """What an operation comes to."""
+        """Result of an operation."""
         if sum(isinstance(value, _Truth | int) for value in values) == len(values):
             raise _UntraceableError  # numba stays with integers
         return self._apply(operation, [self._operand(value) for value in values])
@@ -349,7 +349,7 @@ class _Trace:
         if operation in _FOLDED and all(isinstance(one, np.floating) for one in known):
             return kind(self, self.number(self.real(_FOLDED[operation](*known))).place)
         if operation in _OF_LIBRARY and all(isinstance(one, np.floating) for one in known):
-            raise _UntraceableError  # the compiler rounds the function of a constant in its own way
+            raise _UntraceableError  # the compiler folds constants with its own rounding
         key = (operation, *places)
         return kind(self, self._place(key, key))
 
@@ -364,7 +364,7 @@ class _Trace:
     # ---- conditions
 
     def holds(self, number: _Number) -> bool:
-        """The answer to a condition on this path."""
+        """Whether a condition holds on this path."""
         if not isinstance(number, _Truth):
             number = self._apply(Operation.NOT_EQUAL, [number, self.number(0.0)])
         node = self.nodes[number.place]
@@ -378,7 +378,7 @@ class _Trace:
         return self.forced[len(self.asked) - 1]
 
     def paths(self, call: Callable[[], Any], forced: list[bool]) -> list[int]:
-        """Registers of the results, over all answers that begin with `forced`."""
+        """Registers of the results, over all paths whose conditions begin with `forced`."""
         self.path_count += 1
         if self.path_count > _MOST_PATHS:
             raise _UntraceableError

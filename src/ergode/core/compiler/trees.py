@@ -1,4 +1,4 @@
-"""Syntax trees copied and rewritten, where what a name stands for does not matter."""
+"""Copy and rewrite syntax trees, without looking up the values of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ergode.core.errors import ModelError
 
 
 def copied(tree: Any) -> Any:
-    """A copy of a tree with its places in the text; `copy.deepcopy` takes several times as long."""
+    """A copy of a tree with its source positions; several times faster than `copy.deepcopy`."""
     if isinstance(tree, ast.AST):
         found = type(tree).__new__(type(tree))
         found.__dict__.update({name: copied(value) for name, value in tree.__dict__.items()})
@@ -18,13 +18,13 @@ def copied(tree: Any) -> Any:
     return [copied(item) for item in tree] if isinstance(tree, list) else tree
 
 
-# Python makes a list first of a tuple with more elements, and numba cannot follow that where an
-# element is a choice (`a if b else c`).
+# Python builds a longer tuple by way of a list, which numba does not support if an element is a
+# conditional (`a if b else c`).
 _TUPLE_MOST = 30
 
 
 def in_parts(node: ast.Tuple) -> ast.expr:
-    """A long tuple as the sum of shorter ones."""
+    """A long tuple as a concatenation of shorter ones."""
     if len(node.elts) <= _TUPLE_MOST or any(isinstance(one, ast.Starred) for one in node.elts):
         return node
     starts = range(0, len(node.elts), _TUPLE_MOST)
@@ -36,7 +36,7 @@ def in_parts(node: ast.Tuple) -> ast.expr:
 
 
 def counted_opaquely(node: ast.For) -> list[ast.stmt]:
-    """A loop over a range as a `while` loop whose trip count the compiler cannot work out."""
+    """A loop over a range as a `while` loop whose trip count the compiler cannot compute."""
     call, target = node.iter, node.target
     if not (
         isinstance(call, ast.Call)
@@ -64,7 +64,7 @@ while {following} < {stop}:
 
 
 class Put(ast.NodeTransformer):
-    """Puts expressions in the place of names that are read."""
+    """Replaces names that are read by expressions."""
 
     def __init__(self, values: Mapping[str, ast.expr]) -> None:
         self.values = values

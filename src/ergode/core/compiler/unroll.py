@@ -1,10 +1,10 @@
-"""Loops over what the size of a model decides, written out before a function is compiled.
+"""Unroll loops over constant ranges, such as the size of a model, before compilation.
 
 ``tuple(... for i in range(N))``, ``sum(... for i in range(N) if ...)`` and
-``for i in unroll(range(N))``, where N and all that the conditions look at are constants, become
-straight-line code on scalars: it stays in registers on a GPU and vectorises over the lanes of a
-CPU loop.  A sum of products becomes a chain of `fma`.  An ``if`` on constants keeps one branch
-(``if CONSTANT and ...`` too), and an element of a constant table is the number itself.
+``for i in unroll(range(N))`` become straight-line code on scalars, if N and the conditions are
+constants.  It stays in registers on a GPU and vectorises over the lanes of a CPU loop.  A sum of
+products becomes a chain of `fma`.  An ``if`` on constants keeps one branch (``if CONSTANT and ...``
+too), and an element of a constant table becomes a literal.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ergode.core.compiler.trees import Put, copied
 from ergode.core.errors import ModelError
 
 FUSED = "<fma>"
-"""Stands for the word `fma`, whatever that name means where it is written."""
+"""Placeholder for `fma`, which the user's code may have redefined."""
 
 _BUILTINS = {"len": len, "range": range}
 
 
 def write_out(tree: ast.FunctionDef, lookup: Callable[[str], tuple[bool, Any]]) -> ast.FunctionDef:
-    """Write out the loops of a function, in place.
+    """Unroll the loops of a function, in place.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class _WriteOut(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         done = super().generic_visit(node)
-        if getattr(done, "body", None) == []:  # all of it was loops over nothing
+        if getattr(done, "body", None) == []:  # only empty loops
             done.body = [ast.Pass()]  # type: ignore[attr-defined]
         return done
 
@@ -62,7 +62,7 @@ class _WriteOut(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         test = self._constant(node.test)
-        if isinstance(test, bool):  # what is not chosen need not compile
+        if isinstance(test, bool):  # the other branch need not compile
             return self.visit(node.body if test else node.orelse)
         return self.generic_visit(node)
 
@@ -140,7 +140,7 @@ class _WriteOut(ast.NodeTransformer):
         return value
 
     def _constant(self, node: ast.expr) -> Any:
-        """Value of an expression of constants alone; None if it is anything else."""
+        """Value of a constant expression; None for any other."""
         known: dict[str, Any] = {"__builtins__": _BUILTINS}
         for part in ast.walk(node):
             if isinstance(part, ast.Name) and part.id not in _BUILTINS:

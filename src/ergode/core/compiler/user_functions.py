@@ -1,9 +1,9 @@
 """A user's formula: a function of numbers in which every number is real.
 
-A compiled integer has 64 bits and overflows silently, and with a float32 it is computed in double
-precision.  Integers therefore become floats before a formula is compiled, except in subscripts,
-exponents, ranges and under operators on bits: `int(x)` too is a real number.  A power with a whole
-exponent becomes multiplications, an exponent of a half a square root, and any other power is
+A compiled integer has 64 bits and overflows silently, and an operation of an integer and a float32
+is done in float64.  Integers therefore become floats before a formula is compiled, except in
+subscripts, exponents, ranges and bit operators: even `int(x)` is a real number.  A power with a
+whole exponent becomes multiplications, an exponent of 1/2 a square root, and any other power is
 computed by `core.math.elementary`.
 """
 
@@ -30,7 +30,7 @@ from ergode.core.compiler.whole_numbers import (
 )
 from ergode.core.math import elementary, whole
 
-# In a formula these are ergode's own, which vectorise and give the same bits on every target.
+# A formula uses ergode's versions, which vectorise and are bitwise equal on every target.
 _ELEMENTARY = {
     getattr(module, name): getattr(elementary, name)
     for module in (math, np)
@@ -38,8 +38,8 @@ _ELEMENTARY = {
 } | {math.pow: elementary.power, np.power: elementary.power}
 
 POWER, ROOT, REAL, INDEX = "<power>", "<root>", "<real>", "<index>"
-"""Stand for our power, the square root, the working precision and an integer, whatever these names
-mean where they are written."""
+"""Placeholders for ergode's power, the square root, the working precision and an integer type: the
+user's code may have redefined these names."""
 
 WORDS = {
     POWER: elementary.power, ROOT: math.sqrt, REAL: real, INDEX: whole.index,
@@ -51,7 +51,7 @@ _ROUNDING = [
     (int, "<truncate>"), (math.trunc, "<truncate>"), (round, "<nearest>"),
     (math.floor, "<floor>"), (math.ceil, "<ceil>"),
 ]  # fmt: skip
-# Functions of integers, and those whose other arguments than the first are integers.
+# Functions of integers, and functions whose arguments after the first are integers.
 _OF_INTEGERS = [
     getattr(module, name)
     for module in (math, np)
@@ -66,7 +66,7 @@ _SMALL = 2**20
 
 
 def meaning(value: Any) -> Any:
-    """What a name in a formula stands for: our own functions, or a formula in its turn."""
+    """Value of a name in a formula: ergode's version of a function, or another formula."""
     value = as_function(value)
     if isinstance(value, FunctionType):
         return value if value.__module__.startswith("ergode.") else UserFunction(value)
@@ -79,7 +79,7 @@ def meaning(value: Any) -> Any:
 def make_real(
     tree: ast.FunctionDef, lookup: Lookup, indices: Collection[str] = ()
 ) -> ast.FunctionDef:
-    """Make floats of the integers of a formula, in place.
+    """Turn the integers of a formula into floats, in place.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class _MakeReal(ast.NodeTransformer):
         self, tree: ast.FunctionDef, lookup: Lookup, indices: Collection[str] = ()
     ) -> None:
         self.lookup, self.indices = lookup, indices
-        self.counting = False  # where whole numbers stay integers
+        self.counting = False  # whether whole numbers stay integers here
         stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_stored(n)}
         self.local = stored | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
         self.names = whole_names(tree, lookup, self._integer_arguments, indices)
@@ -127,7 +127,7 @@ class _MakeReal(ast.NodeTransformer):
         return node if isinstance(node.value, ast.Name) else self.generic_visit(node)
 
     def _outside(self, node: ast.expr) -> ast.AST:
-        """A whole number from outside; an index keeps the type that it has there."""
+        """A whole number from outside the function; as an index it keeps its type."""
         value = self._value(node)
         if self.counting and not isinstance(value, int):
             return node
@@ -150,7 +150,7 @@ class _MakeReal(ast.NodeTransformer):
         return _call(REAL, node) if whole else node
 
     def _may_miss(self, place: ast.expr) -> bool:
-        """Whether an index is worked out from numbers, so that it may be beyond a table's end."""
+        """Whether an index is computed from real numbers, so that it may be out of range."""
         return not isinstance(place, ast.Slice) and not self._is_whole(place, self.names.looped)
 
     # ---- operators
@@ -176,7 +176,7 @@ class _MakeReal(ast.NodeTransformer):
         return self._as(counting, self.generic_visit, node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        # Conditions on variables of loops stay constants where loops are written out.
+        # Conditions on loop variables stay constants in unrolled loops.
         sides = [node.left, *node.comparators]
         constant = all(self._is_whole(side, self.names.looped) for side in sides)
         return self._as(constant, self.generic_visit, node)
@@ -221,7 +221,7 @@ class _MakeReal(ast.NodeTransformer):
         if self.counting:
             return node if keeps or integers else _call(INDEX, node)
         if _is_one_of(called, _ELEMENTARY):
-            # A condition is no real number, and ours are for real numbers.
+            # A condition is not a real number, as ergode's versions require.
             node.args = [
                 one if isinstance(one, ast.Constant | ast.Subscript) else _call(REAL, one)
                 for one in node.args
@@ -230,7 +230,7 @@ class _MakeReal(ast.NodeTransformer):
         return _call(REAL, node) if integer else node
 
     def _integer_arguments(self, node: ast.Call) -> list[ast.expr]:
-        """Those arguments of a call that must be integers."""
+        """The arguments of a call that must be integers."""
         called = self._value(node.func)
         if self._is(node.func, "range") or _is_one_of(called, _OF_INTEGERS):
             return node.args
@@ -273,7 +273,7 @@ class _MakeReal(ast.NodeTransformer):
         return node
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> Any:
-        """What is assigned: whole where its name is."""
+        """The assigned value; it stays whole if its name is whole."""
         both = pairs(target, value)
         if isinstance(value, ast.Tuple | ast.List) and len(both) > 1 and both[0][1] is not None:
             assert isinstance(target, ast.Tuple | ast.List)
@@ -285,7 +285,7 @@ class _MakeReal(ast.NodeTransformer):
     def _stays_whole(self, target: ast.expr) -> bool:
         return isinstance(target, ast.Name) and target.id in self.names.counted
 
-    # ---- what is what
+    # ---- classification
 
     def _as(self, counting: bool, visit: Callable[[Any], Any], node: ast.AST) -> Any:
         before, self.counting = self.counting, counting
@@ -300,7 +300,7 @@ class _MakeReal(ast.NodeTransformer):
         return self._as(False, self.visit, node)
 
     def _value(self, node: ast.expr) -> Any:
-        """What a name outside of the function stands for."""
+        """Value of a name outside of the function."""
         if isinstance(node, ast.Attribute):
             owner = self._value(node.value)
             return (
@@ -312,7 +312,7 @@ class _MakeReal(ast.NodeTransformer):
         return value if found else getattr(builtins, node.id, None)
 
     def _elements(self, node: ast.expr) -> list[Any]:
-        """What a table from outside may give here."""
+        """Possible values of an element of a table from outside."""
         if not isinstance(node, ast.Subscript):
             return [self._value(node)]
         tables = [one for one in self._elements(node.value) if isinstance(one, tuple)]
@@ -327,7 +327,7 @@ class _MakeReal(ast.NodeTransformer):
         return isinstance(function, ast.Name) and function.id == name and name not in self.local
 
     def _is_whole(self, node: ast.expr, variables: Collection[str] = ()) -> bool:
-        """Whether an expression is of whole numbers alone: written, from outside, or these."""
+        """Whether an expression has only whole numbers: literals, outer values or `variables`."""
         if isinstance(node, ast.BinOp):
             return self._is_whole(node.left, variables) and self._is_whole(node.right, variables)
         if isinstance(node, ast.UnaryOp):
@@ -343,9 +343,9 @@ class _MakeReal(ast.NodeTransformer):
 
 
 def _without_minus(node: ast.BinOp) -> ast.BinOp:
-    """A whole power; one over it where the exponent is negative, of zero as of any other number.
+    """A whole power; for a negative exponent, the reciprocal, also of zero.
 
-    Numba's own form ends the whole run where the number is zero.
+    Numba's own power of zero with a negative exponent raises an error and ends the run.
     """
     exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
     if not isinstance(exponent, ast.Constant):
@@ -363,7 +363,7 @@ def _call(word: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _integer_places(function: Any) -> tuple[int, ...]:
-    """Places of the arguments of a user's function that are indices in it."""
+    """Positions of the arguments that a user's function uses as indices."""
     function = as_function(function)
     if not isinstance(function, FunctionType) or function.__module__.startswith("ergode."):
         return ()
@@ -384,7 +384,7 @@ def _are_alike_numbers(values: list[Any]) -> bool:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether this is a whole number of which products do not overflow."""
+    """Whether this is a whole number so small that products do not overflow."""
     return is_integer(value) and abs(int(value)) < _SMALL
 
 
@@ -397,7 +397,7 @@ def _is_stored(node: ast.Name | ast.Subscript) -> bool:
 
 
 def _is_truth(node: ast.expr) -> bool:
-    """Whether this is a condition, however it is put together."""
+    """Whether this is a condition, including compound ones."""
     if isinstance(node, ast.BinOp):
         return _is_truth(node.left) and _is_truth(node.right)
     if isinstance(node, ast.BoolOp):

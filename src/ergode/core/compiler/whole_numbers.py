@@ -1,6 +1,6 @@
-"""Which names of a user's formula are whole numbers.
+"""Find the integer names of a user's formula.
 
-These index a table, bound a range or are operands of bit operators.  All other numbers
+They index a table, bound a range or are operands of bit operators.  All other numbers
 of a formula are real (see `user_functions`).
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 Lookup = Callable[[str], tuple[bool, Any]]
 
 BIT_OPERATORS = ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift
-# Of Python's own functions: what they give is whole where what they are given is.
+# Built-in functions that return integers for integer arguments.
 KEEPING = {"min", "max", "abs", "sum", "len", "range", "enumerate", "zip", "reversed", "tuple"}
 _OF_TABLES = KEEPING - {"range", "abs"}
 _OF_SEVERAL = {"min", "max"}
@@ -29,13 +29,13 @@ class WholeNames:
     Attributes
     ----------
     counted : set of str
-        What they are assigned stays whole.
+        Names whose assigned values stay integers.
     integers : set of str
-        The numbers among them, and variables of loops over whole numbers.
+        Numbers among `counted`, and loop variables over whole numbers.
     sure : set of str
-        Those of `integers` that are integers wherever they come from.
+        Members of `integers` that are integers in every assignment.
     looped : set of str
-        Variables of loops over whole numbers.
+        Loop variables over whole numbers.
     """
 
     counted: set[str]
@@ -56,7 +56,7 @@ def whole_names(
     lookup : function
         ``lookup(name)`` tells whether a name is defined outside of the function, and its value.
     integer_arguments : function
-        Those arguments of a call that must be integers.
+        Returns the arguments of a call that must be integers.
     indices : collection of str
         Arguments of the function that are integers.
     """
@@ -66,7 +66,7 @@ def whole_names(
             counted |= {*_names_of(place)}
     bindings = [pair for part in ast.walk(tree) for pair in _bindings(part)]
     before = -1
-    while len(counted) > before:  # what a whole name is made of is whole
+    while len(counted) > before:  # the operands of a whole name are whole
         before = len(counted)
         for target, value in bindings:
             if value is not None and target in counted:
@@ -81,7 +81,7 @@ def whole_names(
 
 
 def pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr | None]]:
-    """Each name on the left with what it is assigned; None where only running it tells."""
+    """Each target name with its assigned value; None if it is known only at run time."""
     if not isinstance(target, ast.Tuple | ast.List):
         return [(target, value)]
     if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
@@ -107,7 +107,7 @@ def _whole_places(
 
 
 def _names_of(node: ast.expr | None) -> Iterator[str]:
-    """Names of the numbers that an expression of whole numbers is made of."""
+    """Names of the numbers in an expression of whole numbers."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Subscript):
@@ -126,7 +126,7 @@ def _names_of(node: ast.expr | None) -> Iterator[str]:
 
 
 def _bindings(part: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Names that a statement assigns, each with its value; None where only running it tells."""
+    """Names that a statement assigns, each with its value; None if known only at run time."""
     if isinstance(part, ast.Assign):
         found = [pair for target in part.targets for pair in pairs(target, part.value)]
     elif isinstance(part, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
@@ -164,7 +164,7 @@ def _calls(node: ast.expr, name: str) -> bool:
 
 
 def _structures(part: ast.AST) -> Iterator[str]:
-    """Names of what has elements."""
+    """Names of subscripted or iterated values."""
     if isinstance(part, ast.Subscript):
         places = [part.value]
     elif isinstance(part, ast.For | ast.comprehension):

@@ -1,11 +1,10 @@
 """Logarithm, exponential, power, normal quantile and turns, in plain arithmetic.
 
-Why our own: the same operations in the same order give the same bits on a CPU and on a GPU, so a
-draw is one number wherever it is made; and without branches or calls into a library they
-vectorise over the lanes of a CPU loop.  Every multiply-add is written `fma`, so that no compiler
-has a choice.  Coefficients are our own weighted least-maximum fits (Lawson iteration at 60
-digits), rounded to the working precision; the bounds below were measured against mpmath and are
-asserted in the tests.
+Why our own: identical operations in identical order give bitwise equal results on CPU and GPU, so
+a draw does not depend on the device.  Without branches and library calls they vectorise over the
+lanes of a CPU loop.  Every multiply-add is written `fma`, so that no compiler has a choice.  The
+coefficients are weighted minimax fits (Lawson iteration at 60 digits), rounded to the working
+precision.  The bounds below were measured against mpmath and are asserted in the tests.
 
 ==================== ================================================ ========== ==========
 function             reduction                                        float32    float64
@@ -14,8 +13,8 @@ function             reduction                                        float32   
 `rough_log2`         linear between powers of two                     0.09       0.09
 `log1p`              log(1 + x), corrected for the rounding of 1 + x  2 ulp      2 ulp
 `exp`                x = k ln 2 + r, abs(r) <= ln(2) / 2              1 ulp      1 ulp
-`expm1`              the same                                         2 ulp      2 ulp
-`normal_quantile`    see there                                        4e-7       1e-14
+`expm1`              as `exp`                                         2 ulp      2 ulp
+`normal_quantile`    see the section below                            4e-7       1e-14
 `sin_two_pi`         quarter turns                                    3 ulp      2 ulp
 `cos_two_pi`         quarter turns, as a sine                         3 ulp      2 ulp
 `sin`, `cos`         half turns                                       7 ulp      2 ulp
@@ -25,7 +24,7 @@ function             reduction                                        float32   
                                                                       every 8 of abs(z)
 ==================== ================================================ ========== ==========
 
-Zero, infinity, NaN, negative and subnormal arguments are right too, by selection at the end.
+Zero, infinity, NaN, negative and subnormal arguments are handled by selection at the end.
 """
 
 from __future__ import annotations
@@ -118,13 +117,13 @@ def _rough_log2_float64(x):
     return fma(from_bits(np.uint64(word)) - 4503599627370496.0, 9.094947017729282e-13, -1023.0)
 
 
-# The binary logarithm of x > 0 within 0.09, exact at powers of two; large of infinity and NaN.
-# Exponent and mantissa, read as one number: what decides on the size of a step need not know more.
+# The binary logarithm of x > 0 within 0.09, exact at powers of two; large for infinity and NaN.
+# It reads exponent and mantissa as one number; step-size control needs no more accuracy.
 rough_log2 = ByPrecision(float32=_rough_log2_float32, float64=_rough_log2_float64)
 
 
 def log1p(x):
-    """log(1 + x), also where x is small."""
+    """log(1 + x), accurate also for small x."""
     rounded = 1.0 + x
     lost = x - (rounded - 1.0)
     result = log(rounded) + lost / rounded
@@ -435,7 +434,7 @@ def tanh(x):
 
 
 def power(x, y):
-    """x to the power of y; of a negative x if y is a whole number."""
+    """x to the power y; a negative x requires a whole y."""
     x, y = real(x), real(y)
     base = abs(x)
     total, rest = _log_parts(base)
@@ -458,10 +457,10 @@ def power(x, y):
 
 
 def next_up(x):
-    """The next number after one that is zero or more."""
+    """The next larger number, for x >= 0."""
     return from_bits(bits(to_bits(real(x)) + bits(1)))
 
 
 def next_down(x):
-    """The last number before one above zero."""
+    """The next smaller number, for x > 0."""
     return from_bits(bits(to_bits(real(x)) - bits(1)))

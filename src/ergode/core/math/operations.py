@@ -1,4 +1,4 @@
-"""What the operations of a program come to (see `compiler.programs`), for every target."""
+"""Evaluate the operations of a program (see `compiler.programs`), on every target."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def of_one(operation, a):
 
 
 def power(a, b):
-    """A power; small whole ones by multiplication."""
+    """A power; small whole exponents by multiplication."""
     if b == 1.0:
         return a
     if b == 2.0:
@@ -109,7 +109,7 @@ def of_two(operation, a, b):
 
 @noinline_cpu
 def _formula_of_one(operation, a):
-    """An operation on one number, as a compiled formula does it."""
+    """An operation on one number, bitwise equal to a compiled formula."""
     if operation == 60:
         return elementary.exp(a)
     if operation == 61:
@@ -145,7 +145,7 @@ def _formula_of_one(operation, a):
 
 @noinline_cpu
 def _formula_of_two(operation, a, b):
-    """An operation on two numbers, as a compiled formula does it."""
+    """An operation on two numbers, bitwise equal to a compiled formula."""
     if operation == 80:
         return elementary.power(a, b)
     if operation == 81:

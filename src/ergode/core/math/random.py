@@ -1,8 +1,8 @@
 """Random numbers as pure functions: Philox4x32-10 and the draws built on it.
 
-Every draw is determined by (seed, replicate, entity, purpose, index) and by nothing else, so it
-does not matter which thread, chunk or device makes it, or in which order.  A draw takes one block
-of four 32-bit words; draws that reject take the blocks of consecutive indices.
+Every draw depends only on (seed, replicate, entity, purpose, index), not on the thread, chunk,
+device or order in which it is made.  A draw takes one block of four 32-bit words; rejection
+samplers take the blocks of consecutive indices.
 
 Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11 (2011).
 """
@@ -16,7 +16,7 @@ import numpy as np
 from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import INFINITY, NOT_A_NUMBER, exp, log, normal_quantile
 
-# What a draw is for. One number each, for ever: changing one changes every published result.
+# Purposes of draws. Never change a number: it would change every published result.
 # (Typed, because numba would compile a draw anew for every literal.)
 SEEDING = np.uint32(1)
 HOLDING_TIME = np.uint32(2)
@@ -49,7 +49,7 @@ _WEYL_1 = np.uint32(0xBB67AE85)
 
 
 def _round(c0, c1, c2, c3, k0, k1, number):
-    """One round; the key moves by a Weyl step a round."""
+    """One round; the key advances by a Weyl step per round."""
     product_0 = _MULTIPLIER_0 * np.uint64(c0)
     product_1 = _MULTIPLIER_1 * np.uint64(c2)
     key_0 = np.uint32(k0 + np.uint32(number) * _WEYL_0)
@@ -64,7 +64,7 @@ def _round(c0, c1, c2, c3, k0, k1, number):
 
 def philox(c0, c1, c2, c3, k0, k1):
     """Ten rounds of Philox4x32 on a counter of four words and a key of two."""
-    # Written out: a loop around a draw vectorises only if there is none inside it.
+    # Unrolled by hand: a loop around a draw vectorises only if the draw contains no loop.
     c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 0)
     c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 1)
     c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1, 2)
@@ -96,7 +96,7 @@ def draw_words(seed, replicate, entity, purpose, index):
 def uniform_24(w0, w1):
     """Float32 in (0, 1] from the first word.
 
-    The word's full 32 bits count near zero, where a logarithm sees them; 24 bits elsewhere.
+    Near zero, all 32 bits of the word are used, so that logarithms keep resolution; elsewhere 24.
     """
     return fma(np.float32(w0), np.float32(2.0**-32), np.float32(2.0**-33))
 
@@ -118,22 +118,22 @@ def exponential(w0, w1):
 
 def normal(w0, w1):
     """Standard normal draw, by inversion."""
-    # The sign comes from one bit, so that both tails are as fine as the lower one.
+    # One bit gives the sign, so both tails have the resolution of the lower one.
     half = uniform(w0, w1) * 0.5
     z = normal_quantile(half)
     return z if (w1 & np.uint32(1)) == np.uint32(0) else -z
 
 
 def attempt(index, number):
-    """Block index of a rejecting draw's attempt; such draws take indices below 2^24."""
+    """Block index of an attempt of a rejection sampler; its draws have indices below 2^24."""
     return np.uint32(np.uint32(index) | np.uint32(np.uint32(number) << np.uint32(24)))
 
 
 def integer_below(count, seed, replicate, entity, purpose, index):
-    """Integer in [0, count), 1 <= count < 2^32, each exactly as likely.
+    """Exactly uniform integer in [0, count), 1 <= count < 2^32.
 
     Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019): scale a word to
-    the interval and reject the few words that would make some values likelier.
+    the interval and reject the few words that would cause bias.
     """
     count = np.uint32(count)
     excess = np.uint32(np.uint32(0) - count) % count
@@ -177,8 +177,8 @@ def gamma(seed, replicate, entity, purpose, index, shape):
     return d * cube
 
 
-# The counting draws below compare logarithms of probabilities, which float32 cannot hold: they are
-# computed in float64 whatever the working precision. Their constants are those of the papers.
+# The Poisson and binomial draws compare log-probabilities, for which float32 is too coarse: they
+# use float64 in every working precision. The constants are those of the papers.
 _ONE = np.float64(1.0)
 _HALF = np.float64(0.5)
 _PTRS = (
@@ -192,7 +192,7 @@ _BTRS = (
 )  # fmt: skip
 _SQUEEZE = np.float64(0.07)
 _INVERSION_BELOW = np.float64(10.0)
-_INVERSION_STEPS_MOST = np.float64(200.0)  # beyond any uniform's reach, but for rounding
+_INVERSION_STEPS_MOST = np.float64(200.0)  # no uniform draw gets there, except by rounding
 _COUNTED_BELOW = np.float64(2.0**52)
 _HALF_LOG_TWO_PI = np.float64(0.9189385332046727)
 _STIRLING = (
@@ -202,7 +202,7 @@ _STIRLING = (
 
 
 def _stirling_rest(x):
-    """How far log Gamma(x) exceeds (x - 1/2) log x - x + log(2 pi) / 2 (DLMF 5.11.1)."""
+    """Remainder of Stirling's formula (x - 1/2) log x - x + log(2 pi) / 2 (DLMF 5.11.1)."""
     if x < _INVERSION_BELOW:
         return math.lgamma(x) - ((x - _HALF) * math.log(x) - x + _HALF_LOG_TWO_PI)
     y = _ONE / (x * x)
@@ -213,9 +213,9 @@ def _stirling_rest(x):
 
 
 def _log_weight(k, mean):
-    """Logarithm of mean^(k + 1) exp(-mean) / k!, and log(2 pi) / 2 more.
+    """Logarithm of mean^(k + 1) exp(-mean) / k!, plus log(2 pi) / 2.
 
-    By way of deviances: the terms of the plain formula grow with k and cancel.
+    Computed from deviances: the terms of the plain formula grow with k and cancel.
     """
     x = k + _ONE
     d = (mean - x) / x
@@ -317,7 +317,7 @@ _KEYS, _COINS = np.uint32(0), np.uint32(1)
 
 
 def _swap(x, count, step, seed, replicate, purpose):
-    """One round of the shuffle: its own inverse."""
+    """One round of the shuffle; it is its own inverse."""
     # A block holds the keys of four rounds.
     w0, w1, w2, w3 = draw_words(seed, replicate, step >> 2, purpose, _KEYS)
     which = step & 3

@@ -1,8 +1,8 @@
 """Special functions that hazards need, as device functions in plain arithmetic.
 
-Like `core.math.elementary`, and of its functions, so that CPU and GPU agree to the last bit.  What
-matters here is the far tail: a hazard is a ratio of two numbers that both underflow, so each
-ratio is computed as such (`erfcx`, and the continued fraction of `gamma_hazard`).
+Built on `core.math.elementary`, so that CPU and GPU agree bitwise.  The far tail matters here: a
+hazard is a ratio of two numbers that both underflow, so the ratio is computed directly (by `erfcx`,
+and by the continued fraction in `gamma_hazard`).
 
 Relative errors against mpmath, asserted in the tests:
 
@@ -103,7 +103,7 @@ _erfcx_tail = ByPrecision(float32=_erfcx_tail_float32, float64=_erfcx_tail_float
 
 
 def exp_of_square(factor, x):
-    """exp(factor x^2), factor a power of two: the digits that x^2 rounds away are kept."""
+    """exp(factor x^2), factor a power of two; the rounding error of x^2 is corrected."""
     square = x * x
     lost = fma(x, x, -square)
     result = exp(factor * square)
@@ -127,13 +127,13 @@ def erfc(x):
 
 
 def _over_root_two(z):
-    # A plain product could be fused with the sums it goes into, on one target and not the other.
+    # A plain product could be fused into an fma with a later sum, on one target only.
     return fma(z, 0.7071067811865476, 0.0)
 
 
 def normal_survival(z):
     """Probability that a standard normal exceeds z."""
-    # Not by way of erfc: there z / sqrt(2) is rounded, and the far tail multiplies that by z^2.
+    # Not by erfc: it rounds z / sqrt(2), and the far tail amplifies this error by z^2.
     scaled = 0.5 * _erfcx_tail(_over_root_two(math.fabs(z)))
     scaled = 0.0 if math.fabs(z) == INFINITY else scaled
     power = exp_of_square(-0.5, z)
@@ -166,7 +166,7 @@ def x_minus_log1p(x):
 
 
 def _stirling_rest(x):
-    """How far log Gamma(x) exceeds (x - 1/2) log x - x + log(2 pi) / 2, x >= 10 (DLMF 5.11.1)."""
+    """Remainder of Stirling's (x - 1/2) log x - x + log(2 pi) / 2 for x >= 10 (DLMF 5.11.1)."""
     y = 1.0 / (x * x)
     c = fma(y, 0.00641025641025641, -0.0019175269175269176)
     c = fma(y, c, 0.0008417508417508417)
@@ -286,7 +286,7 @@ def gamma_hazard(x, shape):
 
 
 def _gamma_inverse(p, q, shape):
-    """The x with P(shape, x) = p and Q(shape, x) = q, p + q = 1; the smaller one is believed.
+    """The x with P(shape, x) = p and Q(shape, x) = q, p + q = 1, from the smaller of p and q.
 
     Newton's method for log P (or log Q) in log x: both are concave, so after the first step it
     approaches from one side; the first steps are bounded, since the slope may be next to zero.
@@ -308,7 +308,7 @@ def _gamma_inverse(p, q, shape):
         if lower:
             if _by_series(x, shape):
                 series = _gamma_series(x, shape)
-                # The logarithm of a product that may underflow is a sum that does not.
+                # The product may underflow; the sum of logarithms does not.
                 found = _log_gamma_power(x, shape) + log(series)
                 slope = 1.0 / series
             else:

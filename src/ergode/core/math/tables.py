@@ -10,7 +10,7 @@ from ergode.core.compiler.language import fma, real
 def interpolated(table, t):
     """Value at `t` of a table of cubics, shape [point, 5]: each knot and its coefficients.
 
-    Beyond the knots the first or last piece goes on.
+    Beyond the knots, the first or last cubic is extrapolated.
     """
     low, high = np.int64(0), np.int64(table.shape[0] - 1)
     while high - low > 1:
@@ -24,7 +24,7 @@ def interpolated(table, t):
 
 
 def dot(a, b):
-    """Sum of the products of two rows of one length, in four sums that do not wait for another."""
+    """Dot product of two rows of equal length, in four independent partial sums."""
     count = a.shape[0]
     s0, s1, s2, s3 = real(0.0), real(0.0), real(0.0), real(0.0)
     k = 0

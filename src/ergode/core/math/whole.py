@@ -1,7 +1,7 @@
-"""Rounding to whole numbers, for every target: real numbers that are whole, however large.
+"""Rounding to whole numbers of type `real`, on every target.
 
-`math.floor` and its siblings are 64-bit integers once compiled.  These overflow: `int(x) ** 3`
-would be wrong from 2^21 on.  A number from 2^52 on is whole already.  What is not finite stays so.
+Compiled, `math.floor` and its siblings return 64-bit integers, which overflow: `int(x) ** 3` would
+be wrong from 2^21 on.  Numbers from 2^52 on are already whole.  NaN and infinity are unchanged.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def truncate(a):
 
 
 def nearest(a):
-    """The nearest whole number, of two the even one, as Python's `round`."""
+    """The nearest whole number, ties to even, as Python's `round`."""
     return real(round(a)) if math.fabs(a) < ALL_WHOLE else a
 
 
 def index(a):
-    """A whole number as an integer; one that is no index of anything where it is too large."""
+    """A whole number as an integer; an index out of any range if it is too large."""
     return int(a) if math.fabs(a) < LARGEST else -4611686018427387904
 
 
